@@ -11,13 +11,13 @@ TYPE_CHECKING = False  # importing it from typing would take longer than all els
 if TYPE_CHECKING:
     from typing import Any
 
-    from fanstore.access.mapping import Dataset
     from fanstore.errors import DatasetDamaged, FanstoreError
+    from fanstore.reading.mapping import Dataset
 
 __version__ = "0.1.0"
 __all__ = ["Dataset", "DatasetDamaged", "FanstoreError"]
 _HOMES = {
-    "Dataset": "fanstore.access.mapping",
+    "Dataset": "fanstore.reading.mapping",
     "DatasetDamaged": "fanstore.errors",
     "FanstoreError": "fanstore.errors",
 }

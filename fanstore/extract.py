@@ -7,9 +7,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from fanstore.content import ContentDamaged, PackReader
+from fanstore.atomic import Destination, is_within, make_whole
 from fanstore.dataset import Dataset
-from fanstore.destination import Destination, is_within, make_whole
+from fanstore.decoding import ContentDamaged, PackReader
 from fanstore.errors import FanstoreError, UsageError, show_path
 from fanstore.exit_codes import DAMAGED
 

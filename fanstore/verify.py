@@ -12,8 +12,8 @@ from pathlib import Path
 
 import xxhash
 
-from fanstore.content import PackReader
 from fanstore.dataset import Dataset
+from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
 
 _PIECE_BYTES = 1 << 20

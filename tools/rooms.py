@@ -63,9 +63,18 @@ C_ROOMS: Rooms = {
 C_SYSTEM: Rooms = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
 
 _BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
-_DATASET = {*_BASE, "dataset", "content"}
-_MAKING = {*_DATASET, "interruption", "destination"}
-_OUTPUTS = {*_BASE, "dataset", "config", "peers"}
+_DATASET = {*_BASE, "dataset", "decoding"}
+_MAKING = {*_DATASET, "atomic"}
+_OUTPUTS = {*_BASE, "dataset", "config", "rank_calls"}
+_ORDERS = {"arrays", "policy", "policy.orders"}
+_STUDY = {
+    *_DATASET, "config", "policy", "policy.orders", "policy.placement", "atomic", "plan", "trace",
+    "trees", "study.models",
+}  # fmt: skip
+_DAEMON = {
+    *_DATASET, "config", "progress", "launcher", "placement", "startup", "staging", "rank_calls",
+    "trace", "trees", "messages",
+}  # fmt: skip
 
 PYTHON_ROOMS: Rooms = {
     "arrays": set(),
@@ -73,78 +82,75 @@ PYTHON_ROOMS: Rooms = {
     "trees": set(),
     "wording": set(),
     "errors": {"exit_codes", "wording"},
-    "interruption": {"errors", "exit_codes"},
     "_native": {"arrays", "errors"},
     "config": {"errors"},
     "progress": set(),
     "dataset": _BASE,
-    "content": _DATASET,
-    "access": _DATASET,
-    "destination": {*_BASE, "dataset", "interruption", "trees"},
-    "prepare": {*_MAKING, "progress"},
+    "decoding": _DATASET,
+    "reading": _DATASET,
+    "atomic": {*_BASE, "dataset", "trees"},
+    "prepare": {*_MAKING, "progress", "prepare.archives"},
+    "prepare.archives": {*_MAKING, "progress", "prepare"},
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},
     "placement": set(),
     "policy": {"arrays", "_native"},
-    "policy.orders": {"arrays", "_native", "policy"},
+    "policy.orders": _ORDERS | {"_native"},
     "policy.placement": {"arrays", "policy"},
-    "policy.models": {"arrays", "policy"},
-    "order": {"arrays", "policy", "policy.orders", "peek"},
-    "peek": set(),  # runs in the Python of a job
     "trace": {"arrays", "errors", "_native"},
-    "simulate": {*_DATASET, "config", "policy", "policy.", "whole_file"},
-    "whole_file": {"errors", "interruption", "_native"},
-    "report": {*_DATASET, "trace", "whole_file"},
-    "plan": {*_DATASET, "config", "policy", "policy.", "simulate", "whole_file"},
-    "analyze": {
-        *_DATASET, "policy", "policy.", "whole_file", "trace", "interruption", "calibrate",
-        "report", "simulate", "trees",
-    },
-    "calibrate": {
-        *_DATASET, "config", "policy", "simulate", "launcher", "world", "progress", "placement",
-        "load",
-    },
     "programs": {"exit_codes"},
+    "messages": _BASE,  # between wrapper, daemon and commands
     "launcher": {"errors"},
     "beats": set(),
-    "world": {*_BASE, "beats", "launcher"},
-    "transport": {*_BASE, "world"},
-    "peers": set(),
-    "live": {"errors", "peers"},
-    "metrics": set(),
+    "startup": {*_BASE, "beats", "launcher"},
+    "transport": {*_BASE, "startup"},
+    "rank_calls": set(),
+    # Of the file system: a plan file as nodes follow it. `study` makes such files.
+    "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
     **storeys(
         "outputs", "model files tree ranks service", _OUTPUTS, "."
     ),
     "outputs": {*_OUTPUTS, "outputs."},
-    "load": {*_DATASET, "config", "progress", "placement", "trees", "world"},
+    "staging": {*_DATASET, "config", "progress", "placement", "trees", "startup"},
     "coordinate": {"errors"},
-    "serve": {
-        *_DATASET, "config", "progress", "launcher", "placement", "world", "transport", "load",
-        "peers", "outputs.", "trace", "trees", "live", "metrics", "order", "peek", "plan",
-        "coordinate",
-    },
+    # The daemon: its C core and files; who will read what; who watches; and the job that has these.
+    "in_job": set(),  # runs in the Python of a job
+    "node": {*_DAEMON, "transport", "outputs."},
+    "foresight.order": {*_ORDERS, "in_job"},
+    "foresight": {*_DAEMON, "node", "foresight.order", "plan"},
+    "watch": {*_DAEMON, "node"},
+    "job": {*_DAEMON, "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
     "torch": {
-        *_DATASET, "access", "coordinate", "load", "placement", "policy", "policy.models",
-        "policy.orders", "policy.placement",
+        *_DATASET, "reading", "coordinate", "staging", "placement", "policy", "policy.orders",
+        "policy.placement",
     },
+    "report": {*_DATASET, "trace", "atomic"},
     "launch": {
-        *_DATASET, "config", "progress", "launcher", "load", "outputs.", "programs", "serve",
-        "report",
+        *_DATASET, "config", "progress", "launcher", "staging", "outputs.", "programs", "node",
+        "foresight", "job", "messages", "report",
     },
-    "warm": {*_DATASET, "interruption", "progress", "load", "serve"},
+    "warm": {*_DATASET, "atomic", "progress", "staging", "job", "messages"},
+    # The laboratory: nothing of the file system knows it.
+    "study": set(),
+    "study.models": {"arrays", "policy"},
+    "study.simulate": _STUDY,
+    "study.planning": _STUDY | {"study.simulate"},
+    "study.calibrate": _STUDY | {"launcher", "startup", "progress", "placement", "staging"},
+    "study.analyze": _STUDY | {"study.calibrate", "report", "study.simulate"},
     "cli": {
-        *_DATASET, "access", "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "launcher", "load", "outputs.", "serve", "launch", "programs", "transport",
-        "simulate", "plan", "calibrate", "live", "whole_file", "world", "interruption", "trace",
-        "report", "warm", "analyze",
+        *_DATASET, "reading", "config", "progress", "prepare", "extract", "verify", "table3",
+        "placement", "launcher", "staging", "outputs.", "node", "watch", "job", "launch",
+        "messages",
+        "programs", "transport", "plan", "startup", "atomic", "trace", "report", "warm", "study.",
+        "cli.",
     },
     "__main__": {"cli"},
 }  # fmt: skip
 
 # A third-party module that only some rooms may import.
 PYTHON_EXTERNAL: Rooms = {
-    "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"access"},
-    "matplotlib": {"report", "simulate", "analyze"},
-    "mpi4py": {"world", "transport"}, "torch": {"torch"},
+    "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"reading"},
+    "matplotlib": {"report", "study.simulate", "study.analyze"},
+    "mpi4py": {"startup", "transport"}, "torch": {"torch"},
 }  # fmt: skip

@@ -2,7 +2,7 @@
  * Names in a prefix that FanStore made, where the kernel itself has to find its way: real
  * directories and links for chdir(2) and on the way out of a mount, links to copies for programs
  * that are started. The links go with the supervisor, or else when the prefix does
- * (fanstore/serve/prefix.py knows them by where they lead, and by their spelling).
+ * (fanstore/node/prefix.py knows them by where they lead, and by their spelling).
  */
 #ifndef FAN_TRAP_NAMES_H
 #define FAN_TRAP_NAMES_H

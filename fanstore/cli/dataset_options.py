@@ -12,14 +12,14 @@ import click
 from fanstore import config
 from fanstore.cli.local import local_of
 from fanstore.errors import FanstoreError, UsageError
+from fanstore.job.agreement import failure_told_to_others
+from fanstore.job.plan import JobPlan
 from fanstore.launcher import Launcher, detect, for_rank
-from fanstore.load.budget import budget_of
 from fanstore.outputs.files.location import problem_of
 from fanstore.report.places import make_folder, page_at, remove_empty
-from fanstore.serve.job_plan import JobPlan
-from fanstore.serve.startup_failure import failure_told_to_others
+from fanstore.staging.budget import budget_of
 
-_ORDER = "fanstore.order"
+_ORDER = "fanstore.foresight.order"
 _MADE = "fanstore.made"  # directories for the report
 
 

@@ -44,7 +44,7 @@ def _libraries() -> dict[str, str]:
 def _codecs() -> dict[str, str]:
     """Returns for each compressor whether its library can be loaded."""
     try:
-        from fanstore.load.codecs import codec_libraries
+        from fanstore.staging.codecs import codec_libraries
     except ImportError:
         return {}
     return {
@@ -83,8 +83,8 @@ def _containers(directories: list[dict[str, Any]]) -> dict[str, str | None]:
     except ImportError:  # said of the libraries
         return {}
     from fanstore.launch.containers import KNOWN, library_folders
-    from fanstore.load.base import Base
     from fanstore.programs.check import glibc_needed
+    from fanstore.staging.base import Base
 
     preload = os.fspath(preload_path())
     version = ".".join(map(str, glibc_needed(preload) or ())) or "of any version"
@@ -109,7 +109,7 @@ def _launcher(problems: list[str]) -> Launcher:
 
 def _local_directories(settings: config.Settings, launcher: Launcher) -> list[dict[str, Any]]:
     """The named directory, or every candidate in the order they are tried; the chosen one."""
-    from fanstore.load.local_dir import candidates, examine_named
+    from fanstore.staging.local_dir import candidates, examine_named
 
     named = for_rank(settings.local_dir, launcher)
     if named is not None:
@@ -122,7 +122,7 @@ def _local_directories(settings: config.Settings, launcher: Launcher) -> list[di
 
 def _limits() -> dict[str, int | None]:
     """Returns limits of this process that matter; None: unlimited."""
-    from fanstore.load.memory import available_bytes
+    from fanstore.staging.memory import available_bytes
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unlimited = resource.RLIM_INFINITY
@@ -138,8 +138,8 @@ def _worked_out(
 ) -> dict[str, int]:
     """The settings whose default is computed, with what comes of that here; adds to `problems`
     where they contradict each other. local: the local directory that a job would take."""
-    from fanstore.load.budget import budget_of
-    from fanstore.load.local_dir import LocalDirectory
+    from fanstore.staging.budget import budget_of
+    from fanstore.staging.local_dir import LocalDirectory
 
     try:
         budget = budget_of(settings, LocalDirectory(**local))
@@ -170,7 +170,7 @@ def _settings(
 
 def _prepare_defaults() -> dict[str, str]:
     """What `fanstore prepare` does where an option is not given."""
-    from fanstore.cli.prepare import command as prepare
+    from fanstore.cli.datasets.prepare import command as prepare
 
     defaults = {}
     for parameter in prepare.params:
@@ -185,7 +185,7 @@ def _prepare_defaults() -> dict[str, str]:
 
 def examine_all() -> dict[str, Any]:
     """Returns everything that doctor says, as data."""
-    from fanstore.serve.prefix import default_prefix
+    from fanstore.node.prefix import default_prefix
 
     settings, problems = config.resolve_all()
     problems += [f"unknown variable {name}" for name in config.unknown_variables()]
@@ -273,9 +273,9 @@ def _check(programs: Sequence[str], as_json: bool) -> int:
 
 def _forecast(paths: Sequence[str], as_json: bool) -> int:
     from fanstore.cli.local import local_of
-    from fanstore.load.budget import budget_of
-    from fanstore.load.forecast import forecast, forecast_lines
-    from fanstore.serve.segment import default_lanes
+    from fanstore.node.segment import default_lanes
+    from fanstore.staging.budget import budget_of
+    from fanstore.staging.forecast import forecast, forecast_lines
 
     settings = config.resolve()
     directory = local_of(settings)

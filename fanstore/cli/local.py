@@ -7,7 +7,7 @@ import os
 from fanstore import config
 from fanstore.errors import UsageError
 from fanstore.launcher import detect, for_rank
-from fanstore.load.local_dir import MEMORY_DIR, LocalDirectory, choose
+from fanstore.staging.local_dir import MEMORY_DIR, LocalDirectory, choose
 
 
 def local_of(settings: config.Settings, make: bool = False) -> LocalDirectory:

@@ -10,6 +10,7 @@ from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
+from fanstore.job.plan import JobPlan
 from fanstore.launch import report
 from fanstore.launch.command import exec_command, exit_code_of
 from fanstore.launch.containers import Container, needed_paths
@@ -18,10 +19,9 @@ from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.probe import prove
 from fanstore.launch.trap import trapped
+from fanstore.node.job_directory import clean_up_directory, rescue_job
 from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.programs.check import entry_hint
-from fanstore.serve.job_directory import clean_up_directory, rescue_job
-from fanstore.serve.job_plan import JobPlan
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
-from fanstore.serve.process import die_with_parent
+from fanstore.node.process import die_with_parent
 
 _SHELL = "/bin/sh"
 _SCRIPT_HEAD_BYTES = 256  # of a script's first line, as the kernel has it

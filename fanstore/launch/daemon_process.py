@@ -12,11 +12,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from fanstore.errors import FanstoreError
+from fanstore.job.plan import JobPlan
 from fanstore.launcher import process_manager_fd
-from fanstore.load.memory import KillWatch, hint_for
-from fanstore.serve.job_plan import JobPlan
-from fanstore.serve.process import die_with_parent, set_name
-from fanstore.serve.protocol import Channel
+from fanstore.messages import Channel
+from fanstore.node.process import die_with_parent, set_name
+from fanstore.staging.memory import KillWatch, hint_for
 
 
 class DaemonFailed(FanstoreError):
@@ -78,7 +78,7 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         os.dup2(nothing, 0)
         os.dup2(nothing, 1)
 
-        from fanstore.serve.daemon import Daemon
+        from fanstore.job.daemon import Daemon
 
         daemon = Daemon(plan, Channel(channel))
         daemon.catch_signals()

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 
 from fanstore.errors import FanstoreError
-from fanstore.load import locks
+from fanstore.staging import locks
 
 
 def refuse_nesting(environ: Mapping[str, str]) -> None:

@@ -11,8 +11,8 @@ from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.launch.containers import Container, needed_paths
+from fanstore.node.segment import read_processes
 from fanstore.programs import elf
-from fanstore.serve.segment import read_processes
 
 _SHELL = "/bin/sh"
 NAME = "fanstore-probe"  # among its arguments, for who lists processes

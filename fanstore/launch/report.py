@@ -8,7 +8,7 @@ from typing import Any
 
 from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
-from fanstore.serve.protocol import has_looked
+from fanstore.messages import has_looked
 from fanstore.wording import counted, lines_naming
 
 DAMAGED_SHOWN = 20

@@ -23,6 +23,7 @@ from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
+from fanstore.job.plan import JobPlan
 from fanstore.launch import report
 from fanstore.launch.command import start_command
 from fanstore.launch.containers import Container, needed_paths
@@ -35,11 +36,10 @@ from fanstore.launch.probe import prove
 from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
 from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
-from fanstore.load import locks
+from fanstore.node.job_directory import clean_up_directory, rescue_job
 from fanstore.outputs.tree.dead_job import left_behind, rescue_lines
 from fanstore.programs.check import entry_hint
-from fanstore.serve.job_directory import clean_up_directory, rescue_job
-from fanstore.serve.job_plan import JobPlan
+from fanstore.staging import locks
 
 _DAEMON_END_WAIT_S = 60.0
 _GIVE_UP_WAIT_S = 8.0  # for all that a daemon does that was told to give up

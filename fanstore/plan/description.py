@@ -9,10 +9,17 @@ from pathlib import Path
 from typing import Any
 
 from fanstore.plan.container import PlanDamaged
+from fanstore.plan.fields import Fields
+from fanstore.plan.machine import (
+    JOB_KEYS,
+    SYSTEM_KEYS,
+    Job,
+    System,
+    read_job,
+    read_system,
+    source_names,
+)
 from fanstore.policy import checks
-from fanstore.simulate.fields import Fields
-from fanstore.simulate.scenario import JOB_KEYS, SYSTEM_KEYS, Job, System, read_job, read_system
-from fanstore.simulate.sources import source_names
 
 RECORDED = "recorded"  # instead of the name of an order
 

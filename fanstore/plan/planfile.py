@@ -22,9 +22,8 @@ from fanstore.plan.container import (
 )
 from fanstore.plan.description import Description, decode
 from fanstore.plan.samples import Samples, samples_below
-from fanstore.policy.orders.ranks import reads_of_ranks
-from fanstore.policy.placement.fill import NOWHERE
-from fanstore.simulate.epochs import by_node
+from fanstore.policy.orders.reads import by_node, reads_of_ranks
+from fanstore.policy.placement.rules import NOWHERE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

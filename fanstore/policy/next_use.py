@@ -1,7 +1,8 @@
-"""When what a rank reads is read again by it, in this epoch or in the next."""
+"""How often, and when next, each sample is read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
@@ -9,6 +10,33 @@ from fanstore.policy import checks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
+
+
+def frequencies(sample_count: int, epochs: Iterable[Sequence[ArrayLike]]) -> NDArray[np.uint16]:
+    """Returns how often each rank reads each sample in some epochs: uint16 (ranks x samples).
+
+    epochs: for each epoch what each rank reads, the same number of ranks in each (a span of
+    orders.ranks.reads_of_ranks). Raises ValueError for no epochs at all, samples
+    beyond sample_count, another number of ranks, and more than 65,535 reads of one sample.
+    """
+    checks.sample_count(sample_count)
+    counts: NDArray[np.uint16] | None = None
+    read = 0
+    for ranks in epochs:
+        if counts is None:
+            counts = np.zeros((len(ranks), sample_count), dtype=np.uint16)
+        if len(ranks) != len(counts):
+            raise ValueError(f"an epoch has {len(ranks)} ranks; those before had {len(counts)}")
+        for row, reads in zip(counts, ranks, strict=True):
+            samples = checks.reads("what a rank reads", reads, sample_count)
+            np.add.at(row, samples, np.uint16(1))
+            read += len(samples)
+    if counts is None:
+        raise ValueError("epochs is empty; allowed is one or more")
+    if int(counts.sum(dtype=np.uint64)) != read:
+        raise ValueError("a sample is read more than 65535 times; allowed are fewer epochs")
+    return counts
+
 
 NEVER = 2**32 - 1  # the place of a read that does not come
 

@@ -14,7 +14,7 @@ from fanstore.arrays import np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.stored import Stored
+    from fanstore.prepare.packfile import Stored
     from fanstore.prepare.tree import Tree
 
 

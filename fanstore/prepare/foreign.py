@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, BinaryIO
 
 from fanstore._native import archives
-from fanstore.prepare.member import ArchiveBroken, Member
+from fanstore.prepare.archives.member import ArchiveBroken, Member
 
 _BLOCK_BYTES = 1 << 20
 _NEEDED = (

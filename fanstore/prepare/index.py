@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.dataset import Dataset
-    from fanstore.prepare.stored import Stored
+    from fanstore.prepare.packfile import Stored
     from fanstore.prepare.tree import Tree
 
 _HEADER_BYTES: int = lib.FAN_INDEX_HEADER_BYTES

@@ -18,15 +18,14 @@ import xxhash
 
 from fanstore import __version__
 from fanstore.arrays import np
+from fanstore.atomic import DONE_SUFFIX
 from fanstore.dataset import pack_name
-from fanstore.destination import DONE_SUFFIX
 from fanstore.prepare.room import pieces
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.packfile import PackFile
-    from fanstore.prepare.stored import Stored
+    from fanstore.prepare.packfile import PackFile, Stored
     from fanstore.prepare.tree import Tree
 
 _HEAD = struct.Struct("<16sQQQ")

@@ -9,7 +9,7 @@ from typing import IO
 import xxhash
 
 from fanstore._native import lib
-from fanstore.content import decode_block
+from fanstore.decoding import decode_block
 from fanstore.prepare.codecs import Codec, saves_enough
 from fanstore.prepare.encode import Encoded, block_table
 from fanstore.prepare.packfile import PackFile

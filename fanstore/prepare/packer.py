@@ -19,7 +19,7 @@ from fanstore.arrays import np
 from fanstore.prepare.codecs import Codec
 from fanstore.prepare.encode import Encoded, Encoder
 from fanstore.prepare.large import LargeFile
-from fanstore.prepare.packfile import PackFile, pack_header
+from fanstore.prepare.packfile import PackFile, Stored, pack_header
 from fanstore.prepare.plan import (
     UNIT_BYTES,
     Order,
@@ -29,7 +29,6 @@ from fanstore.prepare.plan import (
     reading_order,
     units,
 )
-from fanstore.prepare.stored import Stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,6 @@ import xxhash
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
-from fanstore.content import PackReader
 from fanstore.dataset import (
     INDEX_NAME,
     Dataset,
@@ -30,11 +29,12 @@ from fanstore.dataset import (
     read_pack_header,
     read_pack_trailer,
 )
+from fanstore.decoding import PackReader
 from fanstore.errors import SHOWN_MAX, DatasetDamaged, FanstoreError
 from fanstore.exit_codes import DAMAGED
 from fanstore.prepare.index import build_index
 from fanstore.prepare.listed import normal_form
-from fanstore.prepare.stored import Stored
+from fanstore.prepare.packfile import Stored
 from fanstore.prepare.tree import Item, Tree, tree_of
 
 if TYPE_CHECKING:

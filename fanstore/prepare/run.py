@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore import __version__
 from fanstore.arrays import np
+from fanstore.atomic import Destination, check_destination, make_whole
 from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
-from fanstore.destination import Destination, check_destination, make_whole
 from fanstore.errors import FanstoreError, SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec
 from fanstore.prepare.footer import Footers
@@ -32,8 +32,8 @@ from fanstore.progress import progress_of
 from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
+    from fanstore.prepare.packfile import Stored
     from fanstore.prepare.plan import Plan
-    from fanstore.prepare.stored import Stored
     from fanstore.prepare.tree import Tree
 
 BLOCK_BYTES = 1 << 20
@@ -87,7 +87,7 @@ def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Pr
         return listed, listed.left_out
     if options.listed is not None:
         raise UsageError(f"{path}: a list of files needs a directory")
-    from fanstore.prepare.archive import ArchiveSource
+    from fanstore.prepare.archives.archive import ArchiveSource
 
     archive = ArchiveSource(path, scratch)
     try:

@@ -22,8 +22,8 @@ from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD, PackInfo, open_dataset, pack_name, read_pack_trailer
 from fanstore.errors import UsageError
 from fanstore.prepare.index import describe, is_described_by
+from fanstore.prepare.packfile import Stored
 from fanstore.prepare.plan import Plan, replicated, spread
-from fanstore.prepare.stored import Stored
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,7 +10,7 @@ from typing import Any
 
 from fanstore.report.catalogue import NOBODY
 from fanstore.report.figures import RankFigures
-from fanstore.report.gathered import Gathered
+from fanstore.report.sampled import Gathered
 from fanstore.report.verdict import SOURCE_WORDS, duration, percent, slow_rank, slow_source
 from fanstore.trace import SOURCES
 from fanstore.wording import show_bytes

@@ -1,21 +1,115 @@
-"""What each plot of a report shows."""
+"""What each plot of a report shows, as SVG texts for its page, by matplotlib. The colours are Okabe
+and Ito's (2008), which people with any colour vision tell apart; a source has the same one
+everywhere."""
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
-from fanstore.report.colours import DRAWN
 from fanstore.report.figures import Figures, RankFigures
-from fanstore.report.gathered import Gathered
-from fanstore.report.plots import drawn, percent_axis, steps, time_axis
-from fanstore.report.sampled import ORIGINS
+from fanstore.report.sampled import ORIGINS, Gathered
 from fanstore.report.verdict import SOURCE_WORDS, percent, slow_rank
 from fanstore.trace import SOURCES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Drawing
+
+
+# name: (on light paper, on dark)
+COLOURS = {
+    "ink": ("#1a1a1a", "#e8e8e8"),
+    "muted": ("#5c5c5c", "#a8a8a8"),
+    "grid": ("#dddddd", "#3a3a3a"),
+    "paper": ("#ffffff", "#16181c"),
+    "accent": ("#0072b2", "#5ab4f0"),
+    "quiet": ("#b4b4b4", "#6a6a6a"),
+    "disk": ("#009e73", "#19b88b"),
+    "cache": ("#56b4e9", "#56b4e9"),
+    "rank": ("#e69f00", "#f0ad1f"),
+    "shared": ("#d55e00", "#e8702a"),
+    "output": ("#cc79a7", "#d98cb8"),
+}
+# What plots are drawn in, before each becomes the name of its colour in the page.
+_DRAWN = {f"#01{number:02x}01": name for number, name in enumerate(COLOURS)}
+DRAWN = {name: drawn for drawn, name in _DRAWN.items()}
+
+
+def themed(svg: str) -> str:
+    """Returns an SVG whose colours are the page's, by name."""
+    for drawn, name in _DRAWN.items():
+        svg = svg.replace(drawn, f"var(--{name})")
+    return svg
+
+
+def style_of(dark: bool) -> str:
+    """Returns the CSS properties that give the names their colours."""
+    return " ".join(f"--{name}: {pair[dark]};" for name, pair in COLOURS.items())
+
+
+WIDTH_IN = 8.6
+_STYLE: Any = {
+    "font.family": ["DejaVu Sans"], "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9,
+    "xtick.labelsize": 8.5, "ytick.labelsize": 8.5, "legend.fontsize": 8.5,
+    "svg.fonttype": "none", "svg.hashsalt": "fanstore", "axes.spines.top": False,
+    "axes.spines.right": False, "text.color": DRAWN["ink"], "axes.labelcolor": DRAWN["ink"],
+    "axes.edgecolor": DRAWN["muted"], "xtick.color": DRAWN["muted"],
+    "ytick.color": DRAWN["muted"], "xtick.labelcolor": DRAWN["ink"],
+    "ytick.labelcolor": DRAWN["ink"], "grid.color": DRAWN["grid"], "grid.linewidth": 0.6,
+    "axes.axisbelow": True, "legend.frameon": False, "text.parse_math": False,
+}  # fmt: skip
+
+
+def drawn(name: str, height_in: float, draw: Callable[[Drawing], None]) -> str:
+    """Returns what `draw` puts into an empty drawing, as SVG with ids that begin with `name`."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Drawing
+
+    with matplotlib.rc_context(matplotlib.rcParamsDefault | _STYLE):
+        drawing = Drawing(figsize=(WIDTH_IN, height_in), layout="constrained")
+        FigureCanvasSVG(drawing)
+        draw(drawing)
+        made = io.StringIO()
+        empty = {key: None for key in ("Date", "Creator", "Format", "Type")}
+        drawing.savefig(made, format="svg", transparent=True, metadata=empty)
+    svg = made.getvalue()
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r' width="[\d.]+pt"| height="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r'(\bid="|xlink:href="#|url\(#)', rf"\g<1>{name}-", svg)
+    return themed(svg)
+
+
+def time_unit(duration_s: float) -> tuple[float, str]:
+    """Returns what seconds are divided by for an axis, and the name of that unit."""
+    if duration_s >= 2 * 3600:
+        return 3600.0, "hours"
+    return (60.0, "minutes") if duration_s >= 300 else (1.0, "seconds")
+
+
+def time_axis(axes: Axes, duration_s: float) -> float:
+    """Labels the x axis as time since the start; returns what seconds are divided by."""
+    scale, unit = time_unit(duration_s)
+    axes.set_xlim(0, max(duration_s / scale, 1e-9))
+    axes.set_xlabel(f"{unit} since the start")
+    return scale
+
+
+def percent_axis(axis: Any) -> None:
+    """Writes the numbers of an axis as percent."""
+    from matplotlib.ticker import PercentFormatter
+
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+
+
+def steps(edges: Any, values: Any) -> tuple[Any, Any]:
+    """Returns the corners of a line that has each value from one edge to the next."""
+    return np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
+
 
 RANKS_SHOWN = 16
 LINES_SHOWN = 32

@@ -6,10 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
-from fanstore.report.charts import LINES_SHOWN
-from fanstore.report.colours import COLOURS, DRAWN
-from fanstore.report.gathered import Gathered
-from fanstore.report.plots import drawn, percent_axis, time_axis
+from fanstore.report.charts import COLOURS, DRAWN, LINES_SHOWN, drawn, percent_axis, time_axis
+from fanstore.report.sampled import Gathered
 from fanstore.report.verdict import SOURCE_WORDS
 from fanstore.trace import SOURCES
 from fanstore.wording import counted

@@ -7,8 +7,7 @@ from typing import Any
 
 from fanstore.report.advice import Advice
 from fanstore.report.figures import RankFigures
-from fanstore.report.gathered import Gathered
-from fanstore.report.sampled import ORIGINS
+from fanstore.report.sampled import ORIGINS, Gathered
 from fanstore.report.verdict import headline
 from fanstore.trace import SOURCES
 

@@ -9,10 +9,10 @@ from typing import Any
 from fanstore import __version__
 from fanstore.report import charts
 from fanstore.report.advice import Advice
-from fanstore.report.colours import style_of
+from fanstore.report.charts import style_of
 from fanstore.report.files import Wait
 from fanstore.report.foreseen import sentences
-from fanstore.report.gathered import Gathered
+from fanstore.report.sampled import Gathered
 from fanstore.report.sections import in_detail, overview
 from fanstore.report.verdict import SOURCE_WORDS, duration, headline, percent
 from fanstore.wording import counted, show_bytes

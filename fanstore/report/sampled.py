@@ -1,4 +1,4 @@
-"""What the samples of a trace show over time: where bytes came from, the block cache, outputs."""
+"""The samples of a trace, gathered from all lanes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.report.figures import Figures, RankFigures
+from fanstore.report.access import Pattern, patterns
+from fanstore.report.catalogue import Entry
+from fanstore.report.figures import Figures, RankFigures, work_out
+from fanstore.report.files import Files, use_of_files
+from fanstore.report.foreseen import Foreseen, foreseen
 from fanstore.trace import SOURCES, Trace
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """What was worked out of one trace."""
+
+    figures: Figures
+    files: Files
+    sampled: Sampled
+    patterns: list[Pattern]
+    foreseen: Foreseen | None
+
+
+def gather(trace: Trace, datasets: Sequence[Entry]) -> Gathered:
+    """Works out all that a report says."""
+    figures = work_out(trace, datasets)
+    return Gathered(
+        figures,
+        use_of_files(trace, datasets, figures.start_ns),
+        sampled(trace, figures),
+        patterns(trace, datasets, figures),
+        foreseen(trace, figures),
+    )
+
 
 Array = Any
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from fanstore.report import charts, details
-from fanstore.report.gathered import Gathered
+from fanstore.report.sampled import Gathered
 from fanstore.report.verdict import duration, percent
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.report.spans import covered_before, lone_begins
+from fanstore.report.epochs import covered_before, lone_begins
 from fanstore.trace import SOURCES, Trace
 
 Array = Any

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fanstore.atomic import whole_file
 from fanstore.report.advice import advise
 from fanstore.report.catalogue import open_catalogue
 from fanstore.report.document import document
-from fanstore.report.gathered import Gathered, gather
 from fanstore.report.places import can_draw
+from fanstore.report.sampled import Gathered, gather
 from fanstore.trace import read_trace
-from fanstore.whole_file import whole_file
 
 
 def figures_of(trace: str | os.PathLike[str], directories: Sequence[str] = ()) -> dict[str, Any]:

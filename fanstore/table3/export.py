@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from fanstore.arrays import np
-from fanstore.content import ContentDamaged, PackReader
+from fanstore.atomic import Destination, check_destination, make_whole
 from fanstore.dataset import Dataset
-from fanstore.destination import Destination, check_destination, make_whole
+from fanstore.decoding import ContentDamaged, PackReader
 from fanstore.errors import SHOWN_MAX, DatasetDamaged, UsageError, show_path
 from fanstore.table3.layout import (
     COUNT_BYTES,

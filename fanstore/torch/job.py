@@ -98,7 +98,7 @@ class Job:
 
 
 class _EpochsOfJob(DistributedSampler):
-    """A DistributedSampler of which it is known when its last epoch is; fanstore.peek asks."""
+    """A DistributedSampler of which it is known when its last epoch is; fanstore.in_job asks."""
 
     def __init__(
         self, epochs: int, dataset: Any, ranks: int, rank: int, seed: int, drop_last: bool

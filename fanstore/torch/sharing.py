@@ -1,4 +1,4 @@
-"""How many workers each rank of a node should have (pure): after Lobster (fanstore/policy/models),
+"""How many workers each rank of a node should have (pure): after Lobster (fanstore/study/models),
 section 4.2 and 4.3, with processes that both load and prepare."""
 
 from __future__ import annotations
@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fanstore.policy.models.curve import Curve
+from fanstore.policy.curve import Curve
 
 
 @dataclass

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from fanstore.arrays import np
-from fanstore.content import ContentDamaged, PackReader
 from fanstore.dataset import open_dataset
+from fanstore.decoding import ContentDamaged, PackReader
 from fanstore.errors import DatasetDamaged
 
 if TYPE_CHECKING:

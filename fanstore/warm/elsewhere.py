@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 from fanstore.warm.mounts import Mount
 from fanstore.warm.tally import Count
 

@@ -32,7 +32,7 @@ class Mount:
 
 
 def mounts_of(described: Iterable[dict[str, Any]]) -> list[Mount]:
-    """Opens the datasets of a job as its daemon describes them (fanstore.serve.near). Raises
+    """Opens the datasets of a job as its daemon describes them (fanstore.job.near). Raises
     DatasetDamaged, FanstoreError."""
     return [
         Mount(

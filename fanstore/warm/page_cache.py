@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
 from fanstore.dataset import pack_name
-from fanstore.load.resident import SPARSE
+from fanstore.staging.resident import SPARSE
 from fanstore.warm.mounts import Mount
 from fanstore.warm.tally import Count
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
-from fanstore.interruption import Ended, Interrupted, ending_on_signals
+from fanstore.atomic import Ended, Interrupted, ending_on_signals
+from fanstore.job.jobs import FoundJob, ask
 from fanstore.progress import progress_of
-from fanstore.serve.jobs import FoundJob, ask
 from fanstore.warm.elsewhere import Bringing
 from fanstore.warm.mounts import Mount, mounts_of, named_files
 from fanstore.warm.page_cache import read_into_memory

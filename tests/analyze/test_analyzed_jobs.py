@@ -15,10 +15,10 @@ import pytest
 from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
 
-from fanstore.analyze.aside import problem
-from fanstore.analyze.request import Request
-from fanstore.analyze.run import Analyzer
 from fanstore.errors import FanstoreError
+from fanstore.study.analyze.aside import problem
+from fanstore.study.analyze.request import Request
+from fanstore.study.analyze.run import Analyzer
 
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
 _JOB, _SLOW = str(_TOOLS / "analyzed" / "sleeping_job.py"), _TOOLS / "slow" / "slow.c"

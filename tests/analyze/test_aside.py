@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fanstore.analyze.aside import covered
+from fanstore.study.analyze.aside import covered
 
 
 def test_directories_of_work_home_and_words_are_covered_once(

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from fanstore.analyze.analysis import Analysis, Rate, read
-from fanstore.analyze.gains import best, cached_shares, gains_of
-from fanstore.analyze.written import write_report
-from fanstore.policy.models.coordl import lru_misses, random_misses
+from fanstore.study.analyze.analysis import Analysis, Rate, read
+from fanstore.study.analyze.gains import best, cached_shares, gains_of
+from fanstore.study.analyze.written import write_report
+from fanstore.study.models.coordl import lru_misses, random_misses
 
 
 def analysis(**rates: float) -> Analysis:

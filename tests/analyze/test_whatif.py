@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from inprocess import call
 
-from fanstore.analyze.analysis import Analysis, Rate, read
-from fanstore.analyze.prediction import Setting, predict
+from fanstore.study.analyze.analysis import Analysis, Rate, read
+from fanstore.study.analyze.prediction import Setting, predict
 
 SAMPLES, SAMPLE_BYTES = 1000, 100_000.0
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from serving import Stage, command_of, make_stage, runs, wait_for
 
-from fanstore.serve.cleaning import bytes_below
+from fanstore.job.cleaning import bytes_below
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from inprocess import call
 
-from fanstore.simulate.policies import POLICIES
+from fanstore.study.simulate.policies import POLICIES
 
 
 def test_each_table_has_a_row_for_each_policy() -> None:

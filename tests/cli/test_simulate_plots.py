@@ -10,7 +10,7 @@ import pytest
 from inprocess import call
 from small_disk import small_disk
 
-from fanstore.simulate import engine
+from fanstore.study.simulate import engine
 
 ONE = ["simulate", "nopfs-1", "--epochs=1"]
 

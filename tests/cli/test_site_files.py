@@ -123,7 +123,7 @@ def test_proposing_subcommands_loads_none_of_them() -> None:
         "import sys; from fanstore import cli\n"
         "try: cli.main([])\n"
         "except SystemExit: pass\n"
-        "print([m for m in ('numpy', 'cffi', 'fanstore.cli.run') if m in sys.modules])"
+        "print([m for m in ('numpy', 'cffi', 'fanstore.cli.jobs.run') if m in sys.modules])"
     )
     environ = {VARIABLE: "bash_complete", "COMP_CWORD": "1", "COMP_WORDS": "fanstore "}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,

@@ -148,16 +148,16 @@ def python_tree(root: Path) -> Path:
 def test_import_upwards_is_a_breach_in_every_spelling(tmp_path: Path) -> None:
     tree = python_tree(tmp_path / "fanstore")
     for line in (
-        "import fanstore.serve.daemon",
-        "from fanstore.serve import daemon",
+        "import fanstore.job.daemon",
+        "from fanstore.job import daemon",
         "from fanstore import serve",
         "from ..serve import daemon",
         "from .. import serve",
-        "def f():\n    from fanstore.serve import daemon",
+        "def f():\n    from fanstore.job import daemon",
     ):
         write(tree / "prepare" / "scan.py", line + "\n")
         (breach,) = check_layers.python_breaches(tree)
-        assert "prepare may not import fanstore.serve" in breach, line
+        assert "prepare may not import fanstore.job" in breach, line
 
 
 def test_import_from_a_higher_room_of_the_same_package_is_a_breach(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_import_from_a_higher_room_of_the_same_package_is_a_breach(tmp_path: Pat
 def test_three_modules_that_import_each_other_are_a_breach(tmp_path: Path) -> None:
     tree = python_tree(tmp_path / "fanstore")
     for module, other in (("a", "b"), ("b", "c"), ("c", "a")):
-        write(tree / "serve" / f"{module}.py", f"from fanstore.serve import {other}\n")
+        write(tree / "serve" / f"{module}.py", f"from fanstore.job import {other}\n")
     (breach,) = check_layers.python_breaches(tree)
     assert breach == "a circle of files that use each other: serve.a, serve.b, serve.c"
 

@@ -49,8 +49,8 @@ with open(os.environ["SAID"] + os.environ["FANSTORE_RANK"], "w") as stream:
 
 
 TOLD_TO_END = """
-from fanstore.load.stopping import Stop, Stopped
-from fanstore.world import MpiWorld
+from fanstore.staging.stopping import Stop, Stopped
+from fanstore.startup import MpiWorld
 stop = Stop()
 stop.set()
 try:

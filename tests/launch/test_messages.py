@@ -17,12 +17,12 @@ from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
 
 from fanstore.launch.mpi_hint import mpi_hint
 from fanstore.launcher import ALONE, Launcher
-from fanstore.load import memory
+from fanstore.staging import memory
 
 # As if the kernel had killed one more process each time that is looked at.
 SHORT_OF_MEMORY = """
 import itertools, sys
-from fanstore.load import memory
+from fanstore.staging import memory
 memory.kill_count = itertools.count().__next__
 from fanstore.cli import main
 main(sys.argv[1:])

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from serving import make_stage
 
-from fanstore.serve.process import Process
+from fanstore.node.process import Process
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_what_the_daemon_dies_of_is_said(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "sitecustomize.py").write_text(
-        "import fanstore.serve.process as process\n"
+        "import fanstore.node.process as process\n"
         "def broken(self, pid):\n"
         "    raise ValueError('as the test wants')\n"
         "process.Process.__init__ = broken\n"

@@ -415,7 +415,7 @@ def test_a_local_directory_that_takes_no_directories_is_named_at_once(stage: Sta
 
 
 def test_a_base_of_another_user_or_a_link_is_refused(stage: Stage) -> None:
-    from fanstore.load.base import user_name
+    from fanstore.staging.base import user_name
 
     base = stage.local / f".fanstore-{user_name()}"
     base.symlink_to(stage.path)

@@ -16,7 +16,7 @@ from serving import READ_ALL, Stage, make_stage
 
 from fanstore import config
 from fanstore.cli import local as local_module
-from fanstore.cli.job_options import local_directories
+from fanstore.cli.jobs.job_options import local_directories
 from fanstore.cli.local import local_of
 from fanstore.errors import UsageError
 

@@ -19,11 +19,11 @@ def loaded_by(modules: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "modules", ["fanstore.cli.run, fanstore.launch.wrapper", "fanstore.launch.attach"]
+    "modules", ["fanstore.cli.jobs.run, fanstore.launch.wrapper", "fanstore.launch.attach"]
 )
 def test_what_starts_a_command_loads_nothing_heavy(modules: str) -> None:
     assert loaded_by(modules) == set()
 
 
 def test_a_daemon_loads_what_its_event_loop_needs_alone() -> None:
-    assert loaded_by("fanstore.serve.daemon") == {"asyncio", "ssl"}  # asyncio itself loads ssl
+    assert loaded_by("fanstore.job.daemon") == {"asyncio", "ssl"}  # asyncio itself loads ssl

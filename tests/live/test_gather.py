@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from fanstore.live.gather import Gatherer
+from fanstore.watch.gather import Gatherer
 
 HOSTS = ["a", "b", "c"]
 

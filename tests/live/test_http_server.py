@@ -10,8 +10,8 @@ import pytest
 from serving import wait_for
 
 from fanstore.errors import UsageError
-from fanstore.live import http_server
-from fanstore.live.http_server import CONNECTIONS_MOST, HttpServer
+from fanstore.watch import http_server
+from fanstore.watch.http_server import CONNECTIONS_MOST, HttpServer
 
 WIDE = b"x" * (32 << 20)  # more than a socket holds
 

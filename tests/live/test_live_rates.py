@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Any
 
-from fanstore.live.rates import SORTS, difference, in_order
+from fanstore.watch.rates import SORTS, difference, in_order
 
 SOURCES = ("disk", "cache", "rank", "shared", "output")
 

@@ -21,8 +21,8 @@ from mpiexec import needs_ranks
 from prometheus_client.parser import text_string_to_metric_families
 from serving import LIMIT_S, wait_for
 
-from fanstore.live.rates import difference
-from fanstore.serve.jobs import FoundJob, ask_ranks
+from fanstore.job.jobs import FoundJob, ask_ranks
+from fanstore.watch.rates import difference
 
 pytestmark = needs_ranks
 

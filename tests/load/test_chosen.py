@@ -12,10 +12,10 @@ import pytest
 
 from fanstore._native import dtype_of
 from fanstore.errors import FanstoreError
-from fanstore.load.chosen import Chosen, share_chosen
-from fanstore.load.room import Room
-from fanstore.load.shares import PAGE_BYTES, Shares
-from fanstore.world import World
+from fanstore.staging.chosen import Chosen, share_chosen
+from fanstore.staging.room import Room
+from fanstore.staging.shares import PAGE_BYTES, Shares
+from fanstore.startup import World
 
 COUNT = 20
 SIZE_BYTES = 1000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from fanstore.load import resident
-from fanstore.load.base import Base
-from fanstore.load.staged import StagedDirectory, sweep_datasets
+from fanstore.staging import resident
+from fanstore.staging.base import Base
+from fanstore.staging.staged import StagedDirectory, sweep_datasets
 
 ID = "0123456789abcdef0123456789abcdef"
 

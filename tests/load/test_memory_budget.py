@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from serving import Stage, make_stage
 
-from fanstore.load.local_dir import fs_type
+from fanstore.staging.local_dir import fs_type
 
 SHM = "/dev/shm"
 FILES = {f"f{n:02}": os.urandom(1 << 20) for n in range(24)}

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from fanstore._native import dtype_of
-from fanstore.load.shares import Shares, divide, even_shares
+from fanstore.staging.shares import Shares, divide, even_shares
 
 HEADER_BYTES = 4096
 SIZE_BYTES = 10_000

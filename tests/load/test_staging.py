@@ -17,12 +17,12 @@ from fanstore import config
 from fanstore._native import lib
 from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError, UsageError
-from fanstore.load import codecs, local_dir, memory
-from fanstore.load import stage as staging
-from fanstore.load.budget import budget_of
-from fanstore.load.local_dir import LocalDirectory
-from fanstore.load.room import Needs, Room, check_rooms, room_of
-from fanstore.world import World
+from fanstore.staging import codecs, local_dir, memory
+from fanstore.staging import stage as staging
+from fanstore.staging.budget import budget_of
+from fanstore.staging.local_dir import LocalDirectory
+from fanstore.staging.room import Needs, Room, check_rooms, room_of
+from fanstore.startup import World
 
 MIB = 1 << 20
 READ_EACH = (

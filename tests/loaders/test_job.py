@@ -13,7 +13,7 @@ from loader_sets import Mixed  # noqa: E402
 from torch.utils.data.distributed import DistributedSampler  # noqa: E402
 
 from fanstore.errors import UsageError  # noqa: E402
-from fanstore.peek.samplers import described  # noqa: E402
+from fanstore.in_job.samplers import described  # noqa: E402
 from fanstore.torch import Job  # noqa: E402
 
 EPOCHS = 3

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from fanstore.metrics.exposition import exposition
-from fanstore.metrics.families import FAMILIES, PREFIX
+from fanstore.watch.metrics import FAMILIES, PREFIX, exposition
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 SUFFIXES = {"counter": [""], "gauge": [""], "histogram": ["_bucket", "_sum", "_count"]}

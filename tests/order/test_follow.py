@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanstore.order.expected import Expected
-from fanstore.order.follow import Follower
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Follower
 
 _SEEDS = range(20)
 

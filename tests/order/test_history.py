@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanstore.order.history import History, begins_as
+from fanstore.foresight.order.history import History, begins_as
 
 _MOST = 1 << 16
 

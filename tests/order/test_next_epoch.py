@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.order.next_epoch import NextEpoch, words_between
-from fanstore.order.torch_samplers import samples
+from fanstore.foresight.order.next_epoch import NextEpoch, words_between
+from fanstore.foresight.order.torch_samplers import samples
 
 PLAIN = {"batch": 4, "drop_last": False}
 

@@ -7,8 +7,8 @@ import stat
 import numpy as np
 import pytest
 
-from fanstore.order.rules import Rules
-from fanstore.policy.orders.dali_random_shuffle import dali_random_shuffle, rotating_shard
+from fanstore.foresight.order.rules import Rules
+from fanstore.policy.orders.other_frameworks import dali_random_shuffle, rotating_shard
 
 # The root, train and val, ten classes in each, then 50 files in each class.
 PARENTS = [0, 0, 0, *[1] * 10, *[2] * 10, *np.repeat(np.arange(3, 23), 50)]

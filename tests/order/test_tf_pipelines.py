@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from fanstore.order.tf_pipelines import pipeline_samples
-from fanstore.policy.orders.tf_data_shuffle import tf_data_shuffle
+from fanstore.foresight.order.tf_pipelines import pipeline_samples
+from fanstore.policy.orders.other_frameworks import tf_data_shuffle
 
 
 def samples(count: Any, *steps: Any) -> list[int]:

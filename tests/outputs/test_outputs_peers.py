@@ -12,8 +12,7 @@ from output_mail import Net
 from until import until
 
 from fanstore.outputs.model.entries import Attr, Entry, failure
-from fanstore.peers.connected import ConnectedPeers, RankGone
-from fanstore.peers.pieces import PIECE_BYTES, Joiner, pieces_of
+from fanstore.rank_calls.connected import PIECE_BYTES, ConnectedPeers, Joiner, RankGone, pieces_of
 
 LIMIT_S = 30.0
 QUICK_S = 0.2  # a deadline to pass

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.peek import files
+from fanstore.in_job import files
 
 data = pytest.importorskip("torch.utils.data")
 

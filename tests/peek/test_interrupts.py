@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from serving import Stage, make_stage
 
-from fanstore.peek.epochs import Epochs
-from fanstore.peek.tags import Tags
-from fanstore.peek.teller import Teller, of_a_handler
+from fanstore.in_job.epochs import Epochs
+from fanstore.in_job.tags import Tags
+from fanstore.in_job.teller import Teller, of_a_handler
 
 
 class Late(Exception):

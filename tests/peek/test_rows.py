@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.peek import rows
-from fanstore.peek.draws import Draws
+from fanstore.in_job import rows
+from fanstore.in_job.draws import Draws
 
 torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.order.torch_samplers import samples
-from fanstore.peek.samplers import described
+from fanstore.foresight.order.torch_samplers import samples
+from fanstore.in_job.samplers import described
 
 torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")

@@ -20,7 +20,7 @@ TRAIN = """
 import json, os, sys, time
 import torch
 from torch.utils.data import DataLoader, Dataset
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 
 def status():
     return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")

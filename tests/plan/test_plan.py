@@ -21,12 +21,12 @@ from fanstore.dataset import open_dataset
 from fanstore.plan.planfile import PlanFile
 from fanstore.plan.samples import samples_below
 from fanstore.plan.schedule import fetches, filling
-from fanstore.policy.frequency import frequencies
-from fanstore.policy.orders.ranks import reads_of_ranks
+from fanstore.policy.next_use import frequencies
+from fanstore.policy.orders.reads import reads_of_ranks
 from fanstore.policy.placement.by_frequency import by_frequency_partitioned
-from fanstore.policy.placement.fill import NOWHERE
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.scenario import scenario_from
+from fanstore.policy.placement.rules import NOWHERE
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.scenario import scenario_from
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +167,7 @@ def test_want_of_memory_counts_the_batches(
     def no_memory(*_: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("fanstore.plan.making.outcome_of", no_memory)
+    monkeypatch.setattr("fanstore.study.planning.making.outcome_of", no_memory)
     machine(tmp_path, ("nodes = 4", "nodes = 1"))
     said = "a plan of 60 files on 1 node, in batches of 1,000,000, needs about 106.8 MiB of memory"
     refused = plan(tmp_path, dataset, *JOB, "--batch", "1000000", code=125)

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.policy.frequency import frequencies
-from fanstore.policy.models import coordl, deepio, lobster, nopfs
-from fanstore.policy.models.curve import Curve
+from fanstore.policy.curve import Curve
+from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.reads import by_rank
 from fanstore.policy.orders.registry import orders
+from fanstore.study.models import coordl, deepio, lobster, nopfs
 
 IMAGENET = 1_281_167
 WORKERS, EPOCHS, OFTEN = 16, 90, 10

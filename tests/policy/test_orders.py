@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 from golden_orders import GOLDEN, Golden
 
-from fanstore.policy.orders import randperm as randperms
 from fanstore.policy.orders import shuffles
-from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
-from fanstore.policy.orders.dali_random_shuffle import rotating_shard
-from fanstore.policy.orders.mt19937 import Mt19937
-from fanstore.policy.orders.randperm import randperm
+from fanstore.policy.orders import torch_samplers as randperms
+from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
+from fanstore.policy.orders.generators import Mt19937
+from fanstore.policy.orders.other_frameworks import rotating_shard
 from fanstore.policy.orders.reads import of_worker, strided
 from fanstore.policy.orders.registry import ORDERS, orders
+from fanstore.policy.orders.torch_samplers import randperm
 
 # What each order needs, at its smallest.
 NEEDED: dict[str, dict[str, Any]] = {

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.policy.orders.randperm import randperm
 from fanstore.policy.orders.reads import strided
 from fanstore.policy.orders.registry import orders
+from fanstore.policy.orders.torch_samplers import randperm
 
 torch = pytest.importorskip("torch")
 data = pytest.importorskip("torch.utils.data")

@@ -10,12 +10,15 @@ import pytest
 
 from fanstore.policy.orders.registry import orders
 from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
-from fanstore.policy.placement.elsewhere import fastest_elsewhere
-from fanstore.policy.placement.everywhere import everywhere
-from fanstore.policy.placement.fill import NOWHERE
-from fanstore.policy.placement.first_touch import first_touch
-from fanstore.policy.placement.locality_aware import NOBODY, local_reads
-from fanstore.policy.placement.partition import partition
+from fanstore.policy.placement.rules import (
+    NOBODY,
+    NOWHERE,
+    everywhere,
+    fastest_elsewhere,
+    first_touch,
+    local_reads,
+    partition,
+)
 
 Array = Any
 RNG = np.random.default_rng(15)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.policy.frequency import frequencies
-from fanstore.policy.orders.batch_sampler_shard import batch_sampler_shard
-from fanstore.policy.orders.dali_random_shuffle import rotating_shard
-from fanstore.policy.orders.ranks import reads_of_ranks
-from fanstore.policy.orders.reads import by_rank
+from fanstore.policy.next_use import frequencies
+from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
+from fanstore.policy.orders.other_frameworks import rotating_shard
+from fanstore.policy.orders.reads import by_rank, reads_of_ranks
 from fanstore.policy.orders.registry import orders
 
 EIGHT = {"seed": 1, "batch_size": 8}

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from soak import sampled
 
-from fanstore.policy.models import coordl
 from fanstore.policy.next_use import NEVER, next_uses
 from fanstore.policy.placement.by_frequency import by_frequency
-from fanstore.policy.placement.fill import NOWHERE
+from fanstore.policy.placement.rules import NOWHERE
 from fanstore.policy.replay import POLICIES, Replay, replay
+from fanstore.study.models import coordl
 
 RNG = np.random.default_rng(15)
 IMAGENET = 1_281_167

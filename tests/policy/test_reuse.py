@@ -7,8 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from fanstore.policy.frequency import frequencies
-from fanstore.policy.next_use import NEVER, first_places, next_uses
+from fanstore.policy.next_use import NEVER, first_places, frequencies, next_uses
 from fanstore.policy.orders.reads import by_rank
 from fanstore.policy.orders.registry import orders
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fanstore.policy.orders import shuffles
-from fanstore.policy.orders.mt19937 import Mt19937
-from fanstore.policy.orders.seed_seq import seed_seq
+from fanstore.policy.orders.generators import Mt19937, seed_seq
 
 COUNTS = (1, 2, 3, 4, 5, 64, 65, 66, 1000)
 STRETCH = 37

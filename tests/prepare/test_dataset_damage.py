@@ -19,8 +19,8 @@ from inprocess import call
 from serving import Stage, find_content, flip, make_stage
 
 from fanstore._native import dtype_of, lib
-from fanstore.content import ContentDamaged, decode_block
 from fanstore.dataset import Dataset, open_dataset, open_index
+from fanstore.decoding import ContentDamaged, decode_block
 from fanstore.errors import DatasetDamaged
 
 HEADER = dtype_of("struct fan_index_header")

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fanstore import destination
-from fanstore.destination import Destination, make_whole
-from fanstore.interruption import Interrupted
+from fanstore import atomic as destination
+from fanstore.atomic import Destination, Interrupted, make_whole
 
 ENDING = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
 

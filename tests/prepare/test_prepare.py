@@ -27,8 +27,8 @@ from small_disk import small_disk
 from soak import sampled
 from trees import Facts, make_deep_tree, make_odd_tree, snapshot
 
-import fanstore.cli.extract
-import fanstore.cli.prepare
+import fanstore.cli.datasets.extract
+import fanstore.cli.datasets.prepare
 import fanstore.extract  # noqa: F401  # imported while we may, like these
 from fanstore.dataset import open_dataset
 from fanstore.errors import SourceProblems

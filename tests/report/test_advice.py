@@ -9,7 +9,7 @@ from trace_files import RankTrace, write_trace
 
 from fanstore.report.advice import SHOWN, advise
 from fanstore.report.catalogue import open_catalogue
-from fanstore.report.gathered import gather
+from fanstore.report.sampled import gather
 from fanstore.report.verdict import duration, headline, percent
 from fanstore.trace import SOURCES, read_trace
 

@@ -10,10 +10,9 @@ import pytest
 from trace_files import RankTrace, write_trace
 
 from fanstore.report.access import patterns
-from fanstore.report.epochs import epoch_starts
+from fanstore.report.epochs import covered_before, epoch_starts, lone_begins
 from fanstore.report.figures import BINS
-from fanstore.report.gathered import Gathered, gather
-from fanstore.report.spans import covered_before, lone_begins
+from fanstore.report.sampled import Gathered, gather
 from fanstore.trace import SOURCES, read_trace
 
 SECOND = 10**9

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fanstore.errors import UsageError
-from fanstore.serve.agreement import check_agreement
-from fanstore.world import RankLost
+from fanstore.job.agreement import check_agreement
+from fanstore.startup import RankLost
 
 SAME = {"version": "1 (messages of version 2)", "stage": "auto", "dataset": ["/a", "/b"]}
 

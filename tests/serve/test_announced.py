@@ -17,8 +17,8 @@ from typing import Any
 import pytest
 from serving import Stage, make_stage, wait_for
 
-from fanstore.peek.teller import Teller
-from fanstore.serve import announced
+from fanstore.foresight import announced
+from fanstore.in_job.teller import Teller
 
 SEQUENTIAL = {"kind": "SequentialSampler", "samples": 20, "batch": 4, "drop_last": False}
 RIGHT = {

@@ -9,7 +9,7 @@ import pytest
 
 from fanstore import beats
 from fanstore.beats import FAN_OUT, Beats, neighbours
-from fanstore.world import MpiWorld, RankLost
+from fanstore.startup import MpiWorld, RankLost
 
 PATIENCE_S = 10.0
 ANY_SOURCE = -1

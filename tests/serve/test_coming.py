@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fanstore.order.expected import Expected
-from fanstore.order.torch_samplers import samples
-from fanstore.serve.coming import Coming
-from fanstore.serve.sink import Sink
+from fanstore.foresight.next_epochs import Coming
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.sink import Sink
 
 TRAIN, VAL = (7, 0), (7, 1)
 

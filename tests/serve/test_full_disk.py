@@ -19,8 +19,8 @@ from serving import LIMIT_S, Stage, make_stage
 from small_disk import small_disk
 
 from fanstore.errors import FanstoreError
+from fanstore.node.segment import MountEntry, read_damaged, write_segment
 from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
-from fanstore.serve.segment import MountEntry, read_damaged, write_segment
 
 CLIENT = Path(__file__).resolve().parents[1] / "support" / "full_disk_client.py"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -173,7 +173,7 @@ def test_a_segment_that_does_not_fit_is_refused(tmp_path: Path) -> None:
 
 def test_a_log_that_the_disk_does_not_take_ends_no_daemon(tmp_path: Path) -> None:
     says = "print('told', file=sys.stderr, flush=True); os.write(1, b'goes on')"
-    code = f"import os, sys; from fanstore.serve.log import log_to; log_to(sys.argv[1]); {says}"
+    code = f"import os, sys; from fanstore.node.process import log_to; log_to(sys.argv[1]); {says}"
     for log in ("/dev/full", f"{tmp_path}/missing/log", f"{tmp_path}/log"):
         done = subprocess.run(
             [sys.executable, "-c", code, log], capture_output=True, text=True, timeout=60

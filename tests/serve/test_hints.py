@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from serving import Stage, make_stage, wait_for
 
-from fanstore.serve.jobs import ask, find_jobs
+from fanstore.job.jobs import ask, find_jobs
 
 MIB = 1 << 20
 SMALL = 200_000

@@ -17,8 +17,7 @@ from inprocess import call
 from serving import Stage, make_stage
 from small_disk import small_disk
 
-from fanstore.serve.kept import KeptFiles
-from fanstore.serve.kept_orders import KeptOrders
+from fanstore.foresight.kept import KeptFiles, KeptOrders
 
 ID = "0123456789abcdef" * 2
 PROGRAM = textwrap.dedent("""

@@ -9,11 +9,10 @@ import pytest
 
 from fanstore._native import lib
 from fanstore.dataset import NO_RECORD
-from fanstore.serve.announcement import Name
-from fanstore.serve.kept import KeptFiles
-from fanstore.serve.learnt import Learnt
-from fanstore.serve.sample_files import SampleFiles
-from fanstore.serve.tagged import READ, Tagged
+from fanstore.foresight.announcement import Name
+from fanstore.foresight.kept import KeptFiles
+from fanstore.foresight.sample_files import Learnt, SampleFiles
+from fanstore.node.opens import READ, Tagged
 from fanstore.trace.notes import note
 
 ID = "0123456789abcdef" * 2

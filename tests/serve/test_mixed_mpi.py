@@ -10,7 +10,7 @@ from mpiexec import needs_ranks
 from serving import make_stage
 
 from fanstore.errors import FanstoreError
-from fanstore.world import check_launcher
+from fanstore.startup import check_launcher
 
 HYDRA = {"PMI_RANK": "0", "PMI_SIZE": "2", "MPI_LOCALRANKID": "0"}
 OPEN = {"OMPI_COMM_WORLD_RANK": "0", "OMPI_COMM_WORLD_SIZE": "2"}

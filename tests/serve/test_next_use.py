@@ -17,7 +17,7 @@ COUNT, SIZE, EPOCHS = 600, 60_000, 5
 # Reads the files of its rank in their order, and says what the node fetched for that.
 READ = """
 import json, os, sys, time
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 root, rank = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["FANSTORE_RANK"]
 bad = []
 with open(sys.argv[1] + rank) as order:
@@ -65,7 +65,7 @@ def test_less_is_fetched_than_with_what_came_first(tmp_path: Path) -> None:
 # Reads all files several times; says what the node read of the shared file system.
 READ_ALL = """
 import json, os, sys
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 root, rank = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["FANSTORE_RANK"]
 bad = []
 for name in sorted(os.listdir(root), reverse=rank == "1") * 3:

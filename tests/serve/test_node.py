@@ -21,11 +21,11 @@ from serving import make_stage, wait_for
 
 from fanstore._native import check, ffi, lib
 from fanstore.dataset import Dataset, open_dataset
-from fanstore.serve.daemon import descriptor_warning
-from fanstore.serve.node import Node
-from fanstore.serve.protocol import Channel
-from fanstore.serve.segment import MountEntry, write_segment
-from fanstore.serve.sessions import Sessions
+from fanstore.job.daemon import descriptor_warning
+from fanstore.messages import Channel
+from fanstore.node.core import Node
+from fanstore.node.segment import MountEntry, write_segment
+from fanstore.node.sessions import Sessions
 
 CACHE_BYTES = 16 << 20
 
@@ -363,7 +363,7 @@ def test_too_few_descriptors_for_mpi_are_said_before_it_starts(
 
 AFTER_ITS_DEATH = """
 import signal, socket
-from fanstore.serve.protocol import Channel
+from fanstore.messages import Channel
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in the process that becomes the command
 ours, daemons = socket.socketpair()
 daemons.close()

@@ -16,8 +16,8 @@ from serving import flip, make_stage
 
 from fanstore.dataset import open_dataset
 from fanstore.exit_codes import DAMAGED, FAILED
-from fanstore.load.resident import resident_of
 from fanstore.plan.planfile import PlanFile
+from fanstore.staging.resident import resident_of
 
 RANKS = 2
 COUNT = 48
@@ -54,8 +54,8 @@ write = { threads = [1], rate = ["1 GB/s"] }
 # what the daemon knows.
 READ = """
 import itertools, json, os, sys, time
-from fanstore.policy.orders.ranks import reads_of_ranks
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.policy.orders.reads import reads_of_ranks
+from fanstore.job.jobs import FoundJob, ask
 def status():
     return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
 root, rank = os.environ["FANSTORE_MOUNT_PREFIX"] + "/train", int(os.environ["FANSTORE_RANK"])

@@ -19,11 +19,11 @@ from serving import make_stage, wait_for
 from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import UsageError
-from fanstore.order.expected import Expected
-from fanstore.serve.jobs import ask, find_jobs
-from fanstore.serve.order_file import read_order
-from fanstore.serve.planned import Course
-from fanstore.serve.sink import Sink
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order_file import read_order
+from fanstore.foresight.planned import Course
+from fanstore.foresight.sink import Sink
+from fanstore.job.jobs import ask, find_jobs
 
 COUNT = 60
 
@@ -38,7 +38,7 @@ FILES = files_of(COUNT, 30_000)
 # has nothing under way; says what the node did until then and in the end.
 READ = """
 import json, os, sys, time
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 root = os.environ["FANSTORE_MOUNT_PREFIX"]
 def status():
     return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
@@ -69,7 +69,7 @@ with open(sys.argv[2] + os.environ["FANSTORE_RANK"], "w") as out:
 # Reads nothing; says what the node has once it brings no more.
 WINDOW = """
 import json, os, sys, time
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 def node():
     return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["node"]
 before, now = node(), None

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 
-from fanstore.serve.opens import with_parents
+from fanstore.node.opens import with_parents
 
 LASTS_S = 3.0
 

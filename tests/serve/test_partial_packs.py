@@ -20,7 +20,7 @@ from serving import Stage, daemon_of, find_content, flip, make_stage, wait_for
 from small_disk import small_disk
 from soak import sampled
 
-from fanstore.serve.protocol import connect
+from fanstore.messages import connect
 
 MIB = 1 << 20
 LONG_BYTES = 9 * MIB  # longer than what is kept when a part of it is read

@@ -11,8 +11,8 @@ import pytest
 from serving import Stage, make_stage
 
 from fanstore.errors import UsageError
-from fanstore.load.base import Base, user_name
-from fanstore.serve.prefix import PrefixHold, check_prefixes, spell
+from fanstore.node.prefix import PrefixHold, check_prefixes, spell
+from fanstore.staging.base import Base, user_name
 
 NAMES = ("trash-1", "unstaged", "lock", "jobs", "datasets", "prefixes")
 USER = f"prefix-names-{os.getpid()}"

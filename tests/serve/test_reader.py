@@ -7,10 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from fanstore.order.expected import Expected
-from fanstore.order.rules import Rules
-from fanstore.serve.reader import Reader
-from fanstore.serve.sink import Sink
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.rules import Rules
+from fanstore.foresight.reader import Reader
+from fanstore.foresight.sink import Sink
 
 
 class NoRules(Rules):

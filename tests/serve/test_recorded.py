@@ -16,7 +16,7 @@ COUNT = 1200
 BEGIN = """
 import os, random, sys, time, subprocess
 from concurrent.futures import ThreadPoolExecutor
-from fanstore.serve.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask
 root = os.environ["FANSTORE_MOUNT_PREFIX"]
 paths = [os.path.join(root, name) for name in sorted(os.listdir(root))]
 def figures():

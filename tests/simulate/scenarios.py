@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fanstore.policy.placement.fill import NOWHERE
-from fanstore.simulate.epochs import reads_of_epochs
-from fanstore.simulate.scenario import Scenario, scenario_from
-from fanstore.simulate.sources import preprocess_byte_s
+from fanstore.policy.placement.rules import NOWHERE
+from fanstore.study.simulate.epochs import reads_of_epochs
+from fanstore.study.simulate.scenario import Scenario, scenario_from
+from fanstore.study.simulate.sources import preprocess_byte_s
 
 
 def table(**changes: Any) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import pytest
 from scenarios import scenario, storage
 
 from fanstore.errors import UsageError
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.results import Outcome
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.results import Outcome
 
 DYNAMIC = ("lru", "random", "minio", "reuse", "belady")
 SLOW = {

@@ -9,13 +9,13 @@ import pytest
 from scenarios import plain, scenario, storage
 
 from fanstore.errors import UsageError
-from fanstore.policy.models.nopfs import batches_end_s
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.epochs import epoch_of, padded
-from fanstore.simulate.pipeline import Batches, Pipeline
-from fanstore.simulate.policies import POLICIES
-from fanstore.simulate.results import Outcome
-from fanstore.simulate.workload import Workload
+from fanstore.study.models.nopfs import batches_end_s
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.epochs import epoch_of, padded
+from fanstore.study.simulate.pipeline import Batches, Pipeline
+from fanstore.study.simulate.policies import POLICIES
+from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.workload import Workload
 
 RNG = np.random.default_rng(8)
 
@@ -147,7 +147,7 @@ def test_policies_that_run_one_after_the_other_do_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     together, epochs = simulate(scenario()), []
-    monkeypatch.setattr("fanstore.simulate.engine._SIDE_BY_SIDE_MAX", 1)
+    monkeypatch.setattr("fanstore.study.simulate.engine._SIDE_BY_SIDE_MAX", 1)
     assert simulate(scenario(), on_epoch=lambda: epochs.append(1)) == together
     assert len(epochs) == 3
 

@@ -12,11 +12,11 @@ from scenarios import scenario, storage
 from soak import sampled
 
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
-from fanstore.policy.models.deepio import opportunistic_level
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.opportunistic import Opportunistic
-from fanstore.simulate.results import Outcome
-from fanstore.simulate.workload import Workload
+from fanstore.study.models.deepio import opportunistic_level
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.opportunistic import Opportunistic
+from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.workload import Workload
 
 # How much of the dataset is in memory: the level, in percent.
 DOCUMENTED = ((0.1, 98.1), (0.25, 98.0), (0.5, 99.1), (0.75, 99.8))

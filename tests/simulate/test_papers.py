@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.library import changed, load
-from fanstore.simulate.results import Outcome, Simulation
-from fanstore.simulate.scenario import scenario_from
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.library import changed, load
+from fanstore.study.simulate.results import Outcome, Simulation
+from fanstore.study.simulate.scenario import scenario_from
 
 REAL = ("deepio-ordered", "lbann-dynamic", "locality-aware", "coordl", "nopfs",
         "frequency-partition")  # fmt: skip

@@ -6,10 +6,10 @@ from statistics import median
 
 import pytest
 
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.library import changed, load
-from fanstore.simulate.results import Outcome
-from fanstore.simulate.scenario import scenario_from
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.library import changed, load
+from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.scenario import scenario_from
 
 
 def run(name: str, *policies: str, **changes: str) -> dict[str, Outcome]:

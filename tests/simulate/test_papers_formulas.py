@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.policy.models import coordl, deepio, nopfs
 from fanstore.policy.next_use import next_uses
-from fanstore.policy.orders.ranks import reads_of_ranks
+from fanstore.policy.orders.reads import reads_of_ranks
 from fanstore.policy.replay import replay
+from fanstore.study.models import coordl, deepio, nopfs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
 SAMPLES, EPOCHS, WARM = 20_000, 14, 4

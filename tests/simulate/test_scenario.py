@@ -10,12 +10,11 @@ from inprocess import call
 from scenarios import storage, table
 
 from fanstore.errors import UsageError
-from fanstore.policy.orders.ranks import SPLITS
+from fanstore.plan.units import rate_bytes_per_s, size_bytes
+from fanstore.policy.orders.reads import SPLITS
 from fanstore.policy.orders.registry import ORDERS, keywords
-from fanstore.simulate.library import built_in, changed, load
-from fanstore.simulate.scenario import scenario_from
-from fanstore.simulate.sweep import combinations
-from fanstore.simulate.units import rate_bytes_per_s, size_bytes
+from fanstore.study.simulate.library import built_in, changed, combinations, load
+from fanstore.study.simulate.scenario import scenario_from
 
 BAD: dict[str, tuple[dict[str, Any], str]] = {
     "unknown key": (

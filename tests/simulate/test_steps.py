@@ -10,10 +10,10 @@ import pytest
 from scenarios import scenario, storage
 
 from fanstore.errors import UsageError
-from fanstore.simulate.engine import simulate
-from fanstore.simulate.min_cache import min_caches
-from fanstore.simulate.results import Outcome
-from fanstore.simulate.steps import Steps
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.min_cache import min_caches
+from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.steps import Steps
 
 # Shared storage is slow, and the memory of the two nodes holds all files, or as much as is said.
 SLOW: dict[str, Any] = {

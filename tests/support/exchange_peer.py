@@ -21,17 +21,17 @@ from typing import Any
 from fanstore import config
 from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
-from fanstore.load import exchange
-from fanstore.load import stage as reading
-from fanstore.load.base import Base
-from fanstore.load.budget import budget_of
-from fanstore.load.crew import Crew
-from fanstore.load.index import DatasetInfo, announce
-from fanstore.load.local_dir import LocalDirectory, examine
-from fanstore.load.staged import StagedDirectory
-from fanstore.load.staging import Outcome, check_in_place, stage_datasets
-from fanstore.load.stopping import Stop
-from fanstore.world import MpiWorld, World
+from fanstore.staging import exchange
+from fanstore.staging import stage as reading
+from fanstore.staging.base import Base
+from fanstore.staging.budget import budget_of
+from fanstore.staging.crew import Crew
+from fanstore.staging.index import DatasetInfo, announce
+from fanstore.staging.local_dir import LocalDirectory, examine
+from fanstore.staging.run import Outcome, check_in_place, stage_datasets
+from fanstore.staging.staged import StagedDirectory
+from fanstore.staging.stopping import Stop
+from fanstore.startup import MpiWorld, World
 
 PATIENCE_S = 20.0
 CHUNK_BYTES = 1 << 16  # so that small packs are several chunks, and a part of one

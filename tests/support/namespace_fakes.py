@@ -68,7 +68,7 @@ class World:
 
 
 class MemoryPeers:
-    """fanstore.peers.interface.Peers."""
+    """fanstore.rank_calls.interface.Peers."""
 
     def __init__(self, world: World, rank: int) -> None:
         self._world = world

@@ -8,7 +8,7 @@ import os
 from collections import deque
 
 from fanstore.outputs.model.entries import failure
-from fanstore.peers.connected import ConnectedPeers
+from fanstore.rank_calls.connected import ConnectedPeers
 
 MOST_BYTES = 4 << 20  # as the node daemon's core has it
 

@@ -24,7 +24,7 @@ from cffi import FFI
 
 mpi4py.rc.thread_level = "serialized"
 mpi4py.rc.finalize = False
-from fanstore.world import _remove_shared_memory, outlive_neighbours  # noqa: E402
+from fanstore.startup import _remove_shared_memory, outlive_neighbours  # noqa: E402
 
 outlive_neighbours()
 from mpi4py import MPI  # noqa: E402

@@ -20,12 +20,12 @@ from ranks import FANSTORE, make_rank_stage
 from serving import Stage, make_stage, runs, wait_for
 from soak import sampled
 
+from fanstore.atomic import Ended, Interrupted
 from fanstore.dataset import open_dataset
 from fanstore.errors import UsageError
-from fanstore.interruption import Ended, Interrupted
+from fanstore.job.jobs import FoundJob, ask, find_jobs
+from fanstore.messages import connect
 from fanstore.progress import progress_of
-from fanstore.serve.jobs import FoundJob, ask, find_jobs
-from fanstore.serve.protocol import connect
 from fanstore.warm import run
 from fanstore.warm.mounts import Mount, named_files
 from fanstore.warm.tally import Count, line

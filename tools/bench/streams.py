@@ -46,7 +46,7 @@ print(int(waited * 1e9))
 # FanStore that is not told how fast each stream reads, and so has as many records of each ahead.
 WITHOUT_PACE = """
 from fanstore.__main__ import main
-from fanstore.serve.node import Node
+from fanstore.node.core import Node
 told = Node.pass_order
 Node.pass_order = lambda self, order, position, read: told(self, order, position, 0)
 main()

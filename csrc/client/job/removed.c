@@ -60,7 +60,7 @@ static bool is_missing(const char *path)
 }
 
 /* What a new program would miss, or NULL. In another mount namespace paths may lead nowhere that
- * were never removed. A library in the job directory is a link (fanstore/serve/job.py). */
+ * were never removed. A library in the job directory is a link (fanstore/job/job.py). */
 static const char *find_removed(const char *segment, const char *library)
 {
     const struct fan_text *job = &fan_job.directory;

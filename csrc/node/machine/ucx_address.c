@@ -1,5 +1,5 @@
 /*
- * Two calls of UCX's, taken by name before MPICH is loaded (fanstore/world.py). MPICH publishes 4
+ * Two calls of UCX's, taken by name before MPICH is loaded (fanstore/startup.py). MPICH publishes 4
  * KiB for the address of each node, and so sends what lies behind the address in its memory, by
  * PMI, in lines that only zeros shorten. Slurm's pmi2 (22.05) takes no line of more than 1,024
  * bytes: a start failed by chance. An address given here has zeros behind it.

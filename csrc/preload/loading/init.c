@@ -56,7 +56,7 @@ static const char *own_path(char **env)
 }
 
 /* Whether a mount prefix is FanStore's own directory, which is empty but for the note for programs
- * without the library (fanstore/serve/prefix.py). */
+ * without the library (fanstore/node/prefix.py). */
 static bool is_bare(const char *prefix)
 {
     static const char note[] = "SERVED-BY-FANSTORE.txt";

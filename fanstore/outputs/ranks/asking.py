@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from fanstore.peers.interface import Peers
+from fanstore.rank_calls.interface import Peers
 
 
 async def ask_each(

@@ -31,7 +31,7 @@ from fanstore.outputs.ranks.walk import (
 )
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.walk import LINK_PREFIX
-from fanstore.peers.interface import Peers
+from fanstore.rank_calls.interface import Peers
 
 _INODE_BIT = 1 << 62
 _RANK_SHIFT = 44

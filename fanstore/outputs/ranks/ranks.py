@@ -17,7 +17,7 @@ from fanstore.outputs.ranks.listener import Listener
 from fanstore.outputs.ranks.operations import Operations
 from fanstore.outputs.ranks.trees import Trees
 from fanstore.outputs.tree.shared import Shared
-from fanstore.peers.connected import ConnectedPeers
+from fanstore.rank_calls.connected import ConnectedPeers
 
 SOCKET = "outputs"  # in a job's directory: programs ask there
 _SCRATCH = "scratch"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fanstore.arrays import np
 from fanstore.policy import checks
 from fanstore.policy.orders import shuffles
-from fanstore.policy.orders.mt19937 import Mt19937
+from fanstore.policy.orders.generators import Mt19937
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

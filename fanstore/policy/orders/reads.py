@@ -1,14 +1,16 @@
-"""From an order to what each rank and each worker of a DataLoader reads.
-
-An order may be an array of any integer type; what is returned is of the same.
-"""
+"""What each rank, node and worker reads in each epoch, by the name of an order."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.policy import checks
+from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
+from fanstore.policy.orders.other_frameworks import rotating_shard
+from fanstore.policy.orders.registry import ORDERS, check, keywords
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,3 +43,79 @@ def of_worker(
     if checks.flag("drop_last", drop_last) or not rest or whole % workers != worker:
         return batches
     return np.concatenate((batches, reads[whole * batch_size :]))
+
+
+def by_node(reads: list[NDArray[Any]], ranks_per_node: int) -> list[NDArray[Any]]:
+    """Returns one array of samples for each node: what its ranks read, merged by turns.
+
+    reads: one array of samples for each rank, the ranks of a node side by side. Of the ranks of a
+    node each is taken one sample in turn; those that have more left go on alone.
+    """
+    return [
+        _by_turns(reads[first : first + ranks_per_node])
+        for first in range(0, len(reads), ranks_per_node)
+    ]
+
+
+def _by_turns(reads: list[NDArray[Any]]) -> NDArray[Any]:
+    turns = np.concatenate([np.arange(len(each)) for each in reads])
+    together: NDArray[Any] = np.concatenate(reads)[np.argsort(turns, kind="stable")]
+    return together
+
+
+# How the frameworks divide an order: what one rank reads. Other orders are of one rank.
+SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
+    "accelerate-seedable": batch_sampler_shard,
+    "dali-shuffle": rotating_shard,
+    "timm-repeat-aug": strided,
+    "torch-distributed": strided,
+}
+
+
+def reads_of_ranks(
+    name: str, sample_count: int, world_size: int, first_epoch: int = 0, **parameters: Any
+) -> Iterator[list[NDArray[Any]]]:
+    """Returns an endless iterator over first_epoch and the epochs after it: for each epoch a list
+    of one array of samples for each of world_size ranks.
+
+    name: one of ORDERS. parameters: those of the order and of its split in SPLITS, but for
+    world_size and epoch. Raises ValueError for unknown, missing and wrong ones, and for several
+    ranks where it is not known how the framework divides the order.
+    """
+    checks.integer("world_size", world_size, 1)
+    first_epoch = checks.integer("first_epoch", first_epoch, 0)
+    split = SPLITS.get(name)
+    of_order = keywords(ORDERS[name]) if name in ORDERS else {}
+    of_split = keywords(split) if split else {}
+    given = {"world_size", "epoch"}
+    known = {key: needed for key, needed in {**of_order, **of_split}.items() if key not in given}
+    check(name, known, parameters)
+    if split is None and world_size > 1:
+        raise ValueError(
+            f"order {name} is of {world_size} ranks; allowed is 1, or one of the orders "
+            f"{', '.join(SPLITS)}"
+        )
+    fixed = {key: value for key, value in parameters.items() if key in of_order}
+    if "world_size" in of_order:
+        fixed["world_size"] = world_size
+    coming = ORDERS[name](sample_count, first_epoch, **fixed)
+    if split is None:
+        return ([order] for order in coming)
+    own = {key: value for key, value in parameters.items() if key in of_split}
+    first = {"epoch": first_epoch} if "epoch" in of_split else {}
+    split(np.empty(0, np.uint32), 0, world_size, **own, **first)  # raises for values out of range
+    if not first:
+        return (_divided(split, order, world_size, own) for order in coming)
+    return (
+        _divided(split, order, world_size, {**own, "epoch": epoch})
+        for epoch, order in zip(count(first_epoch), coming, strict=False)
+    )
+
+
+def _divided(
+    split: Callable[..., NDArray[Any]],
+    order: NDArray[Any],
+    world_size: int,
+    parameters: dict[str, Any],
+) -> list[NDArray[Any]]:
+    return [split(order, rank, world_size, **parameters) for rank in range(world_size)]

@@ -11,19 +11,27 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
-from fanstore.policy.orders.dali_random_shuffle import dali_random_shuffle
-from fanstore.policy.orders.distributed_sampler import distributed_sampler
-from fanstore.policy.orders.grain_index_shuffle import grain_index_shuffle
-from fanstore.policy.orders.keras_directory import keras_directory
-from fanstore.policy.orders.numpy_permutation import numpy_default_rng, numpy_random_state
-from fanstore.policy.orders.random_sampler import random_sampler, random_sampler_generator
-from fanstore.policy.orders.repeat_aug_sampler import repeat_aug_sampler
-from fanstore.policy.orders.seedable_random_sampler import seedable_random_sampler
-from fanstore.policy.orders.sequential import sequential
-from fanstore.policy.orders.stateful_data_loader import stateful_data_loader
-from fanstore.policy.orders.subset_random_sampler import subset_random_sampler
-from fanstore.policy.orders.tf_data_shuffle import tf_data_shuffle
-from fanstore.policy.orders.weighted_random_sampler import weighted_random_sampler
+from fanstore.policy.orders.distributed_samplers import (
+    distributed_sampler,
+    repeat_aug_sampler,
+    seedable_random_sampler,
+)
+from fanstore.policy.orders.other_frameworks import (
+    dali_random_shuffle,
+    grain_index_shuffle,
+    keras_directory,
+    numpy_default_rng,
+    numpy_random_state,
+    tf_data_shuffle,
+)
+from fanstore.policy.orders.torch_samplers import (
+    random_sampler,
+    random_sampler_generator,
+    sequential,
+    stateful_data_loader,
+    subset_random_sampler,
+    weighted_random_sampler,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import ffi, lib
 from fanstore.arrays import np
-from fanstore.policy.orders.mt19937 import Mt19937
+from fanstore.policy.orders.generators import Mt19937
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

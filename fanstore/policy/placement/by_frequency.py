@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.placement.fill import checked_capacities, fill, fitting
+from fanstore.policy.placement.rules import checked_capacities, fill, fitting
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray

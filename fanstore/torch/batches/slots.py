@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fanstore.errors import FanstoreError
-from fanstore.load.memory import left_bytes
+from fanstore.staging.memory import left_bytes
 
 ALIGN = 64  # of each array in a slot: a line of the processor's cache
 _STEP = 1 << 21

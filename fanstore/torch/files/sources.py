@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from fanstore._native import ffi, lib
-from fanstore.access.mapping import Dataset
-from fanstore.access.mounted import mount_of
 from fanstore.dataset import INDEX_NAME, open_dataset
+from fanstore.reading.mapping import Dataset
+from fanstore.reading.mounted import mount_of
 from fanstore.torch.batches.slots import Array
 
 Walk = Iterator[tuple[str, list[str], list[str]]]

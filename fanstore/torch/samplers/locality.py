@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.orders.randperm import randperm
-from fanstore.policy.placement.locality_aware import local_reads
+from fanstore.policy.orders.torch_samplers import randperm
+from fanstore.policy.placement.rules import local_reads
 from fanstore.torch.samplers.base import EpochSampler
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator, Sized
 
 from fanstore.arrays import np
-from fanstore.load.memory import left_bytes
 from fanstore.policy import checks
 from fanstore.policy.orders.opportunistic import Opportunistic
+from fanstore.staging.memory import left_bytes
 from fanstore.torch.samplers.base import EpochSampler
 from fanstore.torch.samplers.filling import Filling
 from fanstore.torch.stretch_memory import StretchMemory

@@ -1,0 +1,348 @@
+"""Files and directories that appear whole or not at all, also when a signal ends the work.
+
+A directory is made in a hidden one beside its final place, and renamed when it is complete. A lock
+file beside it is held meanwhile: so the next run tells what a killed run left behind from what is
+still being made, and removes it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TypeVar
+
+from fanstore._native import check, lib
+from fanstore.dataset import INDEX_NAME
+from fanstore.errors import FanstoreError, UsageError
+from fanstore.exit_codes import SIGNALLED
+from fanstore.trees import remove_tree
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Ended(BaseException):
+    """A signal that ends the work. It is raised once; further signals change nothing."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+class Interrupted(FanstoreError):
+    """Work that a signal has ended; the message says what is left of it."""
+
+    def __init__(self, ended: Ended, message: str) -> None:
+        super().__init__(f"ended by {signal.Signals(ended.number).name}: {message}")
+        self.exit_code = SIGNALLED + ended.number
+
+
+class Ending:
+    """Handles such signals: it raises Ended for the first one."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def ignore(self) -> None:
+        """Has further signals change nothing."""
+        self._is_over = True
+
+    def __call__(self, number: int, _: object) -> None:
+        if not self._is_over:
+            self._is_over = True
+            raise Ended(number)
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[Ending]:
+    """Has SIGINT, SIGTERM and SIGHUP raise Ended, but those that are ignored here (nohup)."""
+    ending = Ending()
+    if threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+    usual = (signal.SIG_DFL, signal.default_int_handler)
+    taken = {n: signal.getsignal(n) for n in _ENDING if signal.getsignal(n) in usual}
+    try:
+        for number in taken:
+            signal.signal(number, ending)
+        yield ending
+    finally:
+        for number, before in taken.items():
+            signal.signal(number, before)
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Refuses a path in no directory, one that is there already (with `force`: one that is no
+    regular file). Raises UsageError."""
+    parent = path.absolute().parent
+    if not parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {parent}")
+    if os.path.lexists(path) and not force:
+        raise UsageError(f"{path}: exists already (--force replaces it)")
+    if os.path.lexists(path) and not path.is_file():
+        raise UsageError(f"{path}: is no regular file, and is not replaced")
+
+
+@contextmanager
+def whole_file(path: Path, force: bool) -> Iterator[BinaryIO]:
+    """Yields a file to write to; it gets its name, and its content is durable, when the block ends.
+    Nothing is left behind otherwise. Raises UsageError as check_free does, OSError with the name of
+    `path`, and Interrupted after a signal."""
+    with ending_on_signals() as ending:
+        try:
+            check_free(path, force)
+            # The target of a symbolic link is replaced, not the link.
+            final = path.resolve()
+            part = final.with_name(f".{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+            try:
+                with part.open("xb") as stream:
+                    yield stream
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                _give_name(part, final, path, force, ending)
+            finally:
+                with suppress(FileNotFoundError):
+                    part.unlink()
+        except Ended as ended:
+            state = "is as it was" if os.path.lexists(path) else "was not made"
+            raise Interrupted(ended, f"{path} {state}, and nothing is left behind") from None
+        except OSError as error:
+            error.filename = os.fspath(path)
+            raise
+
+
+def _give_name(part: Path, final: Path, path: Path, force: bool, ending: Ending) -> None:
+    ending.ignore()
+    if force:
+        part.replace(final)
+        return
+    rc = lib.fan_rename(os.fsencode(part), os.fsencode(final), 0)
+    if rc < 0 and os.path.lexists(final):
+        raise UsageError(f"{path}: exists already (--force replaces it)")
+    check(rc, path)
+
+
+Result = TypeVar("Result")
+
+_PREFIX = ".fanstore-prepare-"
+_LOCK_NAME = "lock"
+_MADE_NAME = "made"
+# Holds the name that the directory is to get.
+_FOR_NAME = "for"
+# `NAME.done` in the scratch directory vouches for NAME among what is made.
+DONE_SUFFIX = ".done"
+# A directory this old without a lock file was left behind between two system calls.
+_UNLOCKED_AGE_S = 600
+# What can be taken up is kept so long for a run with the same destination.
+_KEPT_AGE_S = 7 * 86400
+# File systems commit several waiting syncs as one.
+_SYNCS_AT_ONCE = 8
+
+
+def _hold_lock(directory: Path, flags: int) -> int | None:
+    """Locks a directory's lock file. A descriptor; None when another holds it."""
+    fd = os.open(directory / _LOCK_NAME, flags | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(fd).st_nlink > 0:
+            return fd
+    except BlockingIOError:
+        pass
+    except BaseException:
+        os.close(fd)
+        raise
+    os.close(fd)
+    return None
+
+
+def _is_leftover(directory: Path) -> bool:
+    try:
+        fd = _hold_lock(directory, 0)
+    except FileNotFoundError:
+        with suppress(OSError):
+            return time.time() - directory.stat().st_mtime > _UNLOCKED_AGE_S
+        return False
+    except OSError:
+        return False
+    if fd is None:
+        return False
+    os.close(fd)
+    return True
+
+
+def remove_leftovers(parent: Path) -> None:
+    """Removes what killed runs left in a directory, where we may."""
+    for found in parent.glob(_PREFIX + "*"):
+        if not _is_waiting(found) and _is_leftover(found):
+            remove_tree(found)
+
+
+def _is_waiting(directory: Path) -> bool:
+    """Whether a run may still take up what is in the directory of a killed one."""
+    with suppress(OSError):
+        (directory / _FOR_NAME).stat()
+        ages_s = [time.time() - p.stat().st_mtime for p in directory.glob("*" + DONE_SUFFIX)]
+        return min(ages_s, default=_KEPT_AGE_S) < _KEPT_AGE_S
+    return False
+
+
+def is_within(path: Path, directory: Path) -> bool:
+    """Whether a path is a directory, or lies in it, both resolved."""
+    return path == directory or directory in path.parents
+
+
+def check_destination(
+    path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME,
+    may_be_inside: bool = False,
+) -> None:  # fmt: skip
+    """Refuses a destination that exists (with `force`: only one without a file `marker`, which we
+    did not make), one that holds a source, and one inside a source unless `may_be_inside`. Raises
+    UsageError."""
+    where = path.resolve()
+    if not where.parent.is_dir():
+        raise UsageError(f"{path}: there is no directory {where.parent}")
+    for source in sources:
+        origin = source.resolve()
+        if is_within(where, origin) and (where == origin or not may_be_inside):
+            raise UsageError(f"{path}: lies inside the source {source}")
+        if is_within(origin, where):
+            raise UsageError(f"{path}: the source {source} lies inside it")
+    if not os.path.lexists(path):
+        return
+    if not force:
+        raise UsageError(f"{path}: exists already (--force replaces it)")
+    empty = path.is_dir() and not any(path.iterdir())
+    if not (empty or (path / marker).is_file()) or path.is_symlink():
+        raise UsageError(f"{path}: has no {marker} in it, and is not replaced")
+
+
+def _sync(path: Path) -> None:
+    """Makes a file or a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+class Destination:
+    """A directory being made: `directory` gets its final name by `commit`; `scratch` is room
+    beside it for what is needed meanwhile. `remove` takes away all but the final one."""
+
+    def __init__(self, path: Path, force: bool, ending: Ending, takes_up: bool = False) -> None:
+        self.final = path
+        self._takes_up = takes_up
+        self._force = force
+        self._ending = ending
+        self._lock: int | None = None
+        self.scratch: Path | None = None
+
+    @property
+    def directory(self) -> Path:
+        """Path of the temporary directory to fill; it gets its final name at the end."""
+        assert self.scratch is not None
+        return self.scratch / _MADE_NAME
+
+    def make(self) -> None:
+        """Makes the directories, and removes what killed runs left beside them."""
+        parent = self.final.resolve().parent
+        if self._takes_up:
+            self._take_up(parent)
+        remove_leftovers(parent)
+        while self._lock is None:
+            self.scratch = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
+            self.scratch.mkdir()
+            with suppress(FileNotFoundError):  # taken for a leftover in this very moment
+                self._lock = _hold_lock(self.scratch, os.O_CREAT)
+        assert self.scratch is not None
+        (self.scratch / _FOR_NAME).write_bytes(os.fsencode(self.final.name))
+        self.directory.mkdir(exist_ok=True)
+
+    def _take_up(self, parent: Path) -> None:
+        """Takes over the directories of a killed run with the same destination, if there are any;
+        all further ones are removed."""
+        for found in sorted(parent.glob(_PREFIX + "*")):
+            with suppress(OSError):
+                name = os.fsdecode((found / _FOR_NAME).read_bytes())
+                if name != self.final.name or not _is_waiting(found):
+                    continue
+                if self._lock is not None:
+                    if _is_leftover(found):
+                        remove_tree(found)
+                    continue
+                self._lock = _hold_lock(found, 0)
+                if self._lock is not None:
+                    self.scratch = found
+
+    def remove(self) -> None:
+        """Removes what was not committed, and what was replaced. Does no harm a second time."""
+        if self.scratch is not None:
+            remove_tree(self.scratch)
+            if self.scratch.exists():
+                print(f"fanstore: could not remove {self.scratch}", file=sys.stderr)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def write(self, name: str, data: bytes | bytearray) -> None:
+        """Writes `data` to a new file of that name in the directory."""
+        with (self.directory / name).open("xb") as file:
+            file.write(data)
+
+    def sync(self) -> None:
+        """Makes the files in the directory durable."""
+        with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
+            list(pool.map(_sync, self.directory.iterdir()))
+        _sync(self.directory)
+
+    def commit(self) -> None:
+        """Gives the directory its name. Raises UsageError when that was taken meanwhile. Signals
+        change nothing from here on."""
+        final = self.final.resolve()
+        exchange = self._force and os.path.lexists(final)
+        if self.scratch is not None:  # from here on nothing is left to be taken up
+            (self.scratch / _FOR_NAME).unlink()
+        self._ending.ignore()
+        if exchange:
+            with suppress(OSError):  # only who may write in a directory may move it
+                os.chmod(final, stat.S_IMODE(final.stat().st_mode) | stat.S_IWUSR)
+        rc = lib.fan_rename(os.fsencode(self.directory), os.fsencode(final), int(exchange))
+        if rc < 0 and os.path.lexists(final) and not self._force:
+            raise UsageError(f"{self.final}: exists already")
+        check(rc, self.final)
+        _sync(final.parent)
+
+
+def make_whole(
+    path: Path, force: bool, work: Callable[[Destination], Result], takes_up: bool = False
+) -> Result:
+    """Has `work` fill and commit a new directory `path`. Nothing else is left behind, whatever
+    happens and however many signals come. Raises Interrupted after a signal. `takes_up`: the
+    directory may hold what a killed run with the same `path` left."""
+    with ending_on_signals() as ending:
+        destination = Destination(path, force, ending, takes_up)
+        try:
+            try:
+                destination.make()
+                return work(destination)
+            finally:
+                # Ended is raised but once: when that is in the first call, the second one is whole.
+                try:
+                    destination.remove()
+                except Ended:
+                    destination.remove()
+                    raise
+        except Ended as ended:
+            state = "is as it was" if os.path.lexists(path) else "was not made"
+            raise Interrupted(ended, f"{path} {state}, and nothing is left behind") from None
+        except OSError as error:
+            if error.filename is None:  # a write: the disk is full, for instance
+                error.filename = os.fspath(path)
+            raise

@@ -1,0 +1,47 @@
+"""fanstore extract: unpack a dataset."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import click
+
+from fanstore.reading.tree import normal
+
+
+@click.command(short_help="Unpack a dataset.")
+@click.argument("dataset", type=click.Path())
+@click.argument("destination", metavar="DST", type=click.Path())
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option("--force", is_flag=True, help="Replace DST if it exists.")
+@click.option("--quiet", is_flag=True, help="No progress.")
+def command(
+    dataset: str, destination: str, paths: tuple[str, ...], force: bool, quiet: bool
+) -> int:
+    """Unpack DATASET, or only some PATHs of it, to the new directory DST.
+
+    Content, modes, times and links are those of the tree that was packed; owners too, for root.
+    Every checksum is compared: damaged files are named and left out, and the exit code is 3.
+    """
+    from tqdm import tqdm
+
+    from fanstore.dataset import open_dataset
+    from fanstore.extract import extract, total_bytes, with_parents
+    from fanstore.wording import counted
+
+    with open_dataset(dataset, verify=True) as opened:
+        starts = [opened.lookup(normal(os.fsencode(path))) for path in paths] or [0]
+        records = with_parents(opened, starts)
+        with tqdm(
+            total=total_bytes(opened, records),
+            unit="B",
+            unit_scale=True,
+            desc="extracting",
+            disable=quiet or not sys.stderr.isatty(),
+        ) as bar:
+            count = extract(opened, Path(destination), records, force, bar.update)
+    if not quiet:
+        click.echo(f"{destination}: {counted(count, 'entry')}", err=True)
+    return 0

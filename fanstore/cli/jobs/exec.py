@@ -1,0 +1,74 @@
+"""fanstore exec: a command under a node daemon that is already there."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import click
+
+from fanstore.cli.jobs.container_option import chosen_container, container_option
+from fanstore.cli.jobs.job_options import chosen_job, job_options
+
+_POLL_S = 0.2
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a command under a node daemon that is already there.",
+)
+@job_options
+@click.option(
+    "--wait",
+    "wait_s",
+    type=click.FloatRange(min=0),
+    default=0.0,
+    metavar="SECONDS",
+    help="Wait so long for the job to serve [default: 0].",
+)
+@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
+@container_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+def command(
+    job: str | None,
+    local_dir: str | None,
+    wait_s: float,
+    trap: bool,
+    container: str | None,
+    command: tuple[str, ...],
+) -> int:
+    """Replace this process by CMD, which sees the mounts of the job.
+
+    The exit code is CMD's; 125, 126 and 127 are as for `fanstore run`.
+    """
+    from fanstore.launch.attach import exec_under
+
+    entered = chosen_container(container, trap)
+    return exec_under(_awaited_job(job, local_dir, wait_s), command, trap, entered)
+
+
+def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[str, Any]:
+    """Returns what the job says of itself, once it serves; waits at most `wait_s` for it."""
+    from fanstore.errors import FanstoreError
+
+    deadline_s = time.monotonic() + wait_s
+    while True:
+        try:
+            return serving_job(job, local_dir)
+        except FanstoreError:
+            if time.monotonic() > deadline_s:
+                raise
+        time.sleep(_POLL_S)
+
+
+def serving_job(job: str | None, local_dir: str | None) -> dict[str, Any]:
+    """Returns what the job says of itself. Raises FanstoreError while it does not serve."""
+    from fanstore.errors import FanstoreError
+    from fanstore.job.jobs import describe_job
+
+    found = describe_job(chosen_job(job, local_dir))
+    if found["state"] != "serving":
+        raise FanstoreError(
+            f"job {found['job_id']} is {found['state']}: `fanstore start` starts another"
+        )
+    return found

@@ -1,0 +1,41 @@
+"""The options by which a command names a job that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import click
+
+from fanstore import config
+from fanstore.cli.local import local_of
+from fanstore.job.jobs import FoundJob, pick_job
+from fanstore.staging.local_dir import MEMORY_DIR
+
+
+def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds the options --job and --local-dir to a command."""
+    job = click.option("--job", metavar="ID", help="The job; not needed when there is one only.")
+    local = click.option("--local-dir", metavar="DIR", help="Where the job's local directory is.")
+    return job(local(function))
+
+
+def local_directory(local_dir: str | None) -> str:
+    """Returns the local directory that is meant."""
+    return local_of(config.resolve({"local_dir": local_dir})).path
+
+
+def local_directories(local_dir: str | None) -> list[str]:
+    """Returns the local directories below which jobs are looked for: where none is named, also
+    that of --stage memory."""
+    settings = config.resolve({"local_dir": local_dir})
+    found = [local_of(settings).path]
+    if settings.local_dir is None and found != [MEMORY_DIR]:
+        found.append(MEMORY_DIR)
+    return found
+
+
+def chosen_job(job: str | None, local_dir: str | None, any_rank: bool = False) -> FoundJob:
+    """Returns the job that the options mean; any_rank: as pick_job has it."""
+    return pick_job(local_directories(local_dir), job, os.environ, any_rank)

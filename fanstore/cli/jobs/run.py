@@ -1,0 +1,51 @@
+"""fanstore run: a command that sees datasets as ordinary files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from fanstore import exit_codes
+from fanstore.cli.dataset_options import (
+    ServingCommand,
+    make_plan,
+    remove_empty_report,
+    serving_options,
+    usage_as_failure,
+)
+from fanstore.cli.jobs.container_option import chosen_container, container_option
+
+
+@click.command(
+    cls=ServingCommand,
+    context_settings={"allow_interspersed_args": False},
+    short_help="Run a command that sees datasets as ordinary files.",
+    epilog=exit_codes.help_text(),
+)
+@serving_options
+@click.option(
+    "--trap",
+    is_flag=True,
+    default=None,
+    help="Serve programs that no library can enter, too: static ones, Go, system calls of their "
+    "own.",
+)
+@container_option
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@click.pass_context
+def command(
+    ctx: click.Context, /, command: tuple[str, ...], container: str | None, **options: Any
+) -> int:
+    """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards."""
+    from fanstore.launch.nesting import refuse_nesting
+    from fanstore.launch.wrapper import run
+
+    refuse_nesting(os.environ)
+    with usage_as_failure():
+        try:
+            plan = make_plan(ctx, "run", **options)
+            return run(plan, command, chosen_container(container, bool(plan.settings.trap)))
+        finally:
+            remove_empty_report(ctx)

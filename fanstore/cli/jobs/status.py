@@ -1,0 +1,174 @@
+"""fanstore status: what node daemons do."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fanstore.cli.jobs.job_options import chosen_job, job_options, local_directories
+from fanstore.launch.foreseen import order_lines
+from fanstore.wording import counted, show_bytes
+
+if TYPE_CHECKING:
+    from fanstore.job.jobs import FoundJob
+
+
+@click.command(short_help="Show the node daemons of this machine.")
+@job_options
+@click.option("--all", "show_all", is_flag=True, help="Show every job of this user, dead or alive.")
+@click.option("--all-ranks", is_flag=True, help="Show every rank of the job, on all its nodes.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON; a list with --all.")
+def command(
+    job: str | None, local_dir: str | None, show_all: bool, all_ranks: bool, as_json: bool
+) -> int:
+    """Show a job: its datasets, packs and bytes staged, what was read, damaged files. Where several
+    serve and none is named, all of them are shown; --json asks for --job or --all then.
+
+    With --all-ranks this node's daemon asks those of the other nodes; --json then gives an object
+    whose `ranks` has an entry for each, with its `state`: serving, "not answering" or lost.
+
+    The exit code is 1 when a job's daemon is dead, or a rank lost or silent; with --all it is 0.
+    """
+    from fanstore.errors import UsageError
+    from fanstore.job.jobs import describe_job, find_jobs
+
+    if all_ranks and show_all:
+        raise UsageError("--all-ranks shows one job: name it with --job in place of --all")
+    if all_ranks:
+        return command_all_ranks(job, local_dir, as_json)
+    jobs = find_jobs(*local_directories(local_dir)) if show_all else meant(job, local_dir, as_json)
+    found = [describe_job(each) for each in jobs]
+    if not found and not as_json:
+        click.echo("no job here, alive or dead")
+    if as_json:
+        click.echo(json.dumps(found if show_all else found[0], indent=2))
+    else:
+        for each in found:
+            show(each)
+    dead = any(each["state"] != "serving" for each in found)
+    return 1 if dead and not show_all else 0
+
+
+def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> int:
+    """Shows all ranks of one job."""
+    from fanstore.job.jobs import describe_job, describe_ranks
+
+    found = chosen_job(job, local_dir, any_rank=True)
+    own = describe_job(found)
+    serves = own["state"] == "serving"  # else nobody here knows of the others
+    ranks = describe_ranks(found) if serves else [own]
+    if as_json:
+        click.echo(json.dumps({"job_id": found.job_id, "ranks": ranks}, indent=2))
+    else:
+        for rank in ranks:
+            show_rank(rank, len(ranks))
+    return 1 if any(rank["state"] != "serving" for rank in ranks) else 0
+
+
+def show_rank(rank: dict[str, Any], world_size: int) -> None:
+    """Prints one rank for people, also one of which nothing is known."""
+    if "datasets" in rank:
+        show(rank)
+        return
+    silent = f" for {rank['silent_s']:,.0f} s" if "silent_s" in rank else ""
+    click.echo(f"rank {rank['rank']} of {world_size} on {rank['host']}: {rank['state']}{silent}")
+
+
+def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJob]:
+    """The job that the options mean, or all that they may mean."""
+    from fanstore.errors import FanstoreError
+    from fanstore.job.jobs import SeveralJobs
+
+    try:
+        return [chosen_job(job, local_dir)]
+    except SeveralJobs as several:
+        if only_one:
+            raise FanstoreError(f"{several}, or list them with --all") from several
+        return several.jobs
+
+
+def show(job: dict[str, Any]) -> None:
+    """Prints one job for people."""
+    click.echo(f"job {job['job_id']}: {job['state']}{_rank(job)}{_since(job)}")
+    if job.get("metrics"):
+        click.echo(f"  metrics at {job['metrics']}")
+    if job["state"] == "dead":
+        click.echo("  its daemon was killed; the next start removes what it left")
+    for dataset in job["datasets"]:
+        click.echo(f"  {dataset['name']} at {dataset['mount_prefix']}")
+        click.echo(f"    {_placed(dataset)}")
+        for name in dataset["damaged_files"]:
+            click.echo(f"    damaged: {_printable(name)}")
+        rest = dataset["damaged_count"] - len(dataset["damaged_files"])
+        if rest > 0:
+            click.echo(f"    damaged: {rest:,} more")
+    if memory := job.get("memory"):
+        click.echo(f"  {_memory_line(memory)}")
+    for line in [*order_lines([job]), *outputs_lines(job.get("outputs", {}))]:
+        click.echo(f"  {_printable(line)}")
+    for rank in job.get("lost_ranks", []):
+        click.echo(f"  lost: rank {rank} does not answer any more")
+    numbers = {n: v for n, v in job.get("node", {}).items() if isinstance(v, int)}
+    for name, value in {**job.get("counters", {}), **numbers}.items():
+        click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
+
+
+def _memory_line(memory: dict[str, int]) -> str:
+    words = {"cache_bytes": "block cache", "staged_bytes": "staged", "tables_bytes": "tables"}
+    taken = [f"{words[name]} {show_bytes(memory[name])}" for name in words if memory[name]]
+    return f"memory: {', '.join(taken)}; {show_bytes(memory['limit_bytes'])} may be taken"
+
+
+def outputs_lines(outputs: dict[str, Any]) -> list[str]:
+    """What was written, and what of it is on its way; nothing where nothing was."""
+    waiting = outputs.get("waiting", 0)
+    if not outputs.get("published") and not outputs.get("drafts") and not waiting:
+        return []
+    lines = [f"outputs to {_printable(outputs['output_dir'])}"]
+    if "published" in outputs:
+        lines.append(
+            f"  {outputs['published']:,} published, {outputs['staged']:,} staged out "
+            f"({outputs['staged_bytes']:,} bytes), {outputs['drafts']:,} being written"
+            + (f", {outputs['gone']:,} replaced or removed since" if outputs["gone"] else "")
+        )
+    if waiting:
+        lines.append(f"  {waiting:,} waiting ({outputs['waiting_bytes']:,} bytes)")
+    if outputs.get("blocked"):
+        lines.append(f"  cannot be written now: {outputs['blocked']}")
+    return lines
+
+
+def _rank(job: dict[str, Any]) -> str:
+    several = job.get("world_size", 1) > 1
+    if not several:
+        return ""
+    host = f" on {job['host']}" if "host" in job else ""
+    return f", rank {job['rank']} of {job['world_size']}{host}"
+
+
+def _since(job: dict[str, Any]) -> str:
+    if job["state"] != "serving":
+        return ""
+    seconds = int(time.time() - job["started_s"])
+    return f", daemon {job['daemon_pid']}, for {seconds:,} s"
+
+
+def _placed(dataset: dict[str, Any]) -> str:
+    packs = counted(dataset["packs"], "pack")
+    if dataset["in_place"]:
+        return f"{packs}, read in place from {dataset['directory']}"
+    parts = [f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"]
+    if dataset["reused_packs"]:
+        parts.append(f"{dataset['reused_packs']} there already")
+    if dataset["received_packs"]:
+        parts.append(f"{dataset['received_packs']} received from other ranks")
+    if dataset["remote_packs"]:
+        parts.append(f"{dataset['remote_packs']} on other ranks only")
+    return f"{packs}: {', '.join(parts)}"
+
+
+def _printable(name: str) -> str:
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,0 +1,110 @@
+"""The table of `fanstore top`: a line for each rank, and for each program that does something."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fanstore.watch.gather import SERVING
+
+Row = dict[str, Any]
+
+_SLOW = 0.2  # the share of waiting from which on a rank is shown in colour
+_PRINTED_WIDTH = 100
+_AWAY_SHOWN = 3
+_SOURCES = ("local", "cache", "rank", "shared")
+_COLUMNS = ("opens/s", "MB/s", *_SOURCES, "hit%", "stall%", "full%", "out")
+
+
+def print_table(job_id: str, rows: list[Row]) -> None:
+    """Prints one look, as wide as the terminal; of 100 columns where there is none."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_PRINTED_WIDTH)
+    console.print(heading(job_id, rows), table_of(lines_of(rows, programs=True)))
+
+
+def heading(job_id: str, rows: list[Row]) -> Text:
+    """Returns the first line: the job, and which ranks do not answer."""
+    up_s = max((row.get("up_s", 0.0) for row in rows), default=0.0)
+    ranks = f"{len(rows)} rank{'s' * (len(rows) != 1)}  up {_span(up_s)}" if rows else "..."
+    away = [f"rank {row['rank']} {row['state']}" for row in rows if row["state"] != SERVING]
+    parts = [f"job {job_id}", ranks, *away[:_AWAY_SHOWN]]
+    if len(away) > _AWAY_SHOWN:
+        parts.append(f"{len(away) - _AWAY_SHOWN} more")
+    return Text("  ".join(parts), style="bold", no_wrap=True, overflow="ellipsis")
+
+
+def lines_of(rows: list[Row], programs: bool) -> list[tuple[Row, Row | None]]:
+    """Returns what is on each line: a rank, or one of its programs that did something; of those the
+    ones that wait most come first."""
+    lines: list[tuple[Row, Row | None]] = []
+    for row in rows:
+        lines.append((row, None))
+        active = [each for each in row.get("programs", ()) if each["active"]] if programs else []
+        active.sort(key=lambda each: -(each["stall_share"] or 0.0))
+        lines += [(row, each) for each in active]
+    return lines
+
+
+def table_of(lines: list[tuple[Row, Row | None]]) -> Table:
+    """Returns the table of some lines; it fits 80 columns."""
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="reverse")
+    table.add_column("rank, programs", no_wrap=True, overflow="ellipsis", min_width=14)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
+    for row, program in lines:
+        if row["state"] != SERVING:
+            silent = f" {row['silent_s']:,.0f} s" if "silent_s" in row else ""
+            cells = [f"{row['rank']} {row['host']}", f"{row['state']}{silent}"]
+            table.add_row(*cells, style="bold red")
+        else:
+            table.add_row(*_cells(row, program), style=_style(row, program))
+    return table
+
+
+def _style(row: Row, program: Row | None) -> str:
+    if program is not None:
+        return "dim"
+    return "yellow" if (row["stall_share"] or 0.0) >= _SLOW else ""
+
+
+def _cells(row: Row, program: Row | None) -> list[str]:
+    of = row if program is None else program
+    name = f"{row['rank']} {row['host']}" if program is None else f"  {of['pid']} {of['name']}"
+    rates = [
+        name, _count(of["opens_per_s"]), _mega(of["read_bytes_per_s"]),
+        *(_mega(of["bytes_per_s"][source]) for source in _SOURCES),
+        _percent(of["hit_rate"]), _percent(of["stall_share"]),
+    ]  # fmt: skip
+    if program is not None:
+        return rates
+    full = f"{_percent(row['cache_fill'])}/{_percent(row['disk_fill'])}"
+    return [*rates, full, _count(row["outputs_waiting"])]
+
+
+def _count(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if value < 1e5 else f"{value / 1e3:,.0f}k"
+
+
+def _mega(bytes_per_s: float | None) -> str:
+    """Megabytes, of 10^6 bytes."""
+    if bytes_per_s is None:
+        return "-"
+    mega = bytes_per_s / 1e6
+    return f"{mega:.1f}" if 0 < mega < 100 else f"{mega:,.0f}"
+
+
+def _percent(share: float | None) -> str:
+    return "-" if share is None else f"{100 * share:.0f}"
+
+
+def _span(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}"

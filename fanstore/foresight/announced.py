@@ -1,0 +1,229 @@
+"""Hearing from the loaders of a job what they will read, and following them, and what others read
+again: a thread of the daemon. NumPy is loaded with the first announcement, or the first opens."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+import sys
+import threading
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fanstore.dataset import NO_RECORD, Dataset
+from fanstore.foresight.announcement import ORDER_SOCKET, Announcement, received
+from fanstore.foresight.sink import Sink
+from fanstore.messages import bind, peer_uid
+from fanstore.node.lanes import Lanes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fanstore.foresight.kept import KeptOrders
+    from fanstore.foresight.loaders import Loaders
+    from fanstore.foresight.recorded import Kept, Recorded
+    from fanstore.foresight.sample_files import Learnt
+    from fanstore.node.opens import Opens
+
+_PAUSE_S = 0.05  # a look takes 0.2 ms for each loader
+_HASTE_S = 0.005  # where an epoch begins, or a lane filled an eighth of its room meanwhile
+_IDLE_PAUSE_S = 0.25  # before anything is opened
+_NOTES_MIN = 64  # there is nothing to follow before
+_LOOK_S = 5.0  # for processes that have ended
+_END_WAIT_S = 5.0  # other ranks wait meanwhile
+_BACKLOG = 128
+_REASONS_MAX = 8
+_NOT_OF_TORCH = ("announce", "tf.data")  # kinds of samplers
+
+
+class Announced:
+    """Listens at the socket `order` of the job directory until `stop`.
+
+    mounts: of each mount the dataset and the spellings of its prefix. sink: hears of what will be
+    read, in the thread of this. only_torch: whether nobody is heard but torch's loaders, and nobody
+    followed who announces nothing. keeps: gives where orders of earlier jobs are, for each mount.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        mounts: Sequence[tuple[Dataset, Sequence[bytes]]],
+        sink: Sink | None = None,
+        only_torch: bool = False,
+        keeps: Callable[[], Sequence[KeptOrders]] = list,
+    ) -> None:
+        self._segment = os.path.join(directory, "segment")
+        self._lanes = None if only_torch else Lanes(self._segment)
+        self._keeps = keeps
+        self._kept: Sequence[KeptOrders] = []
+        self._recorded: Recorded | None = None
+        self._learnt: Learnt | None = None
+        self._mounts = mounts
+        self._sink = sink
+        self._loaders: Loaders | None = None
+        self._opens: Opens | None = None
+        self._refused: Counter[str] = Counter()
+        self._listener = bind(directory, ORDER_SOCKET, socket.SOCK_SEQPACKET)
+        self._listener.listen(_BACKLOG)
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread that listens for announcements."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it, when all that was opened is counted."""
+        self._stopping = True
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait for it
+        self._thread.join(_END_WAIT_S)
+        self._listener.close()
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what Loaders.figures does, and `refused`: announcements that nothing can be made
+        of, by reason. May be called from any thread."""
+        counts: Counter[str] = Counter(
+            dict.fromkeys(("epochs", "predicted", "strange", "broken"), 0)
+        )
+        samplers: dict[str, int] = {}
+        for source in (self._loaders, self._recorded):
+            found = {} if source is None else source.figures()
+            samplers |= found.pop("samplers", {})
+            counts.update(found)
+        return {**counts, "samplers": samplers, "refused": dict(self._refused)}
+
+    def _run(self) -> None:
+        try:
+            self._listen()
+        except Exception as error:  # the job goes on without
+            traceback.print_exception(error, file=sys.stderr)
+            self._refuse(f"{type(error).__name__}: {error}")
+        if self._loaders is not None:
+            self._loaders.end()
+        if self._learnt is not None:
+            self._learnt.end()
+        if self._recorded is not None:
+            orders = self._recorded.end()
+            for mount, kept in enumerate(self._kept):
+                if mount in orders:
+                    kept.add(orders[mount])
+
+    def _listen(self) -> None:
+        # poll and not accept with a timeout, which spins to its end on a socket that was shut down.
+        poll = select.poll()
+        poll.register(self._listener, select.POLLIN)
+        self._listener.setblocking(False)
+        passed_s, heard = 0.0, False
+        while not self._stopping:
+            pause_s = self._pause_s(heard)
+            asked = poll.poll(None if pause_s is None else pause_s * 1000)
+            if self._stopping:
+                break
+            heard = bool(asked) and self._accept()
+            if not asked:
+                passed_s += pause_s or 0.0
+                if self._loaders is None and self._lanes and self._lanes.noted() >= _NOTES_MIN:
+                    self._begin()
+            self._follow()
+            if passed_s >= _LOOK_S and self._loaders is not None:
+                passed_s = 0.0
+                self._loaders.forget(_is_alive)
+        self._follow()
+
+    def _accept(self) -> bool:
+        """Hears whoever connects; tells whether somebody did."""
+        try:
+            link, _ = self._listener.accept()
+        except OSError:  # it has gone again, or there are no descriptors left
+            time.sleep(_HASTE_S)
+            return False
+        with link:
+            self._hear(link)
+        return True
+
+    def _pause_s(self, heard: bool) -> float | None:
+        """Returns how long nobody looks. heard: an epoch has begun just now."""
+        if self._opens is not None:
+            hasty = heard or 8 * self._opens.most > self._opens.lane_notes
+            return _HASTE_S if hasty else _PAUSE_S
+        return None if self._lanes is None else _IDLE_PAUSE_S
+
+    def _begin(self) -> None:
+        """Begins to follow what is opened."""
+        from fanstore.foresight.loaders import Loaders
+        from fanstore.foresight.recorded import Recorded
+        from fanstore.foresight.sample_files import Learnt
+        from fanstore.node.opens import Opens
+
+        sink = self._sink or Sink()
+        self._opens = Opens(self._segment)
+        self._kept = self._keeps()
+        self._learnt = Learnt([(each.files, each.records) for each in self._kept])
+        self._loaders = Loaders(self._find, sink, self._learnt)
+        if self._lanes is not None:
+            datasets = [dataset for dataset, _ in self._mounts]
+            kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}
+            self._recorded = Recorded(datasets, kept, self._opens.group_of, sink)
+
+    def _follow(self) -> None:
+        if self._loaders is None or self._opens is None:
+            return
+        opened = self._opens.take()
+        if self._learnt is not None:
+            self._learnt.note(self._opens.tagged.reads())
+        self._loaders.note(opened)
+        if self._recorded is not None:
+            known = self._loaders.processes()
+            # What nobody knows to be of another process may be of a loader.
+            self._recorded.note(
+                [each for each in opened if not (each[0] & known or (known and not each[0]))]
+            )
+
+    def _hear(self, link: socket.socket) -> None:
+        """Takes one announcement. What is wrong with it is counted; nothing ends the thread."""
+        try:
+            if peer_uid(link) == os.getuid():
+                with received(link) as said:
+                    self._take(said)
+        except (OSError, ValueError, OverflowError, MemoryError) as error:
+            self._refuse(str(error) or type(error).__name__)
+        except Exception as error:
+            traceback.print_exception(error, file=sys.stderr)
+            self._refuse(f"{type(error).__name__}: {error}")
+
+    def _take(self, said: Announcement | None) -> None:
+        if said is not None and said.failed:
+            raise ValueError(f"the job's Python: {said.failed}")
+        if said is not None and self._lanes is None and said.sampler.get("kind") in _NOT_OF_TORCH:
+            raise ValueError("--order torch hears torch's loaders alone")
+        if self._loaders is None:
+            self._begin()
+        self._follow()  # what was opened until now is of the epoch before
+        if said is not None and self._loaders is not None:
+            self._loaders.announce(said)
+
+    def _find(self, paths: Any, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
+        """Looks paths up in all mounts that have some of them."""
+        found = []
+        for number, (dataset, prefixes) in enumerate(self._mounts):
+            for prefix in prefixes:
+                ids = dataset.lookup_all(paths, prefix, count)
+                if (ids != NO_RECORD).any():
+                    found.append((number, ids))
+                    break
+        return found
+
+    def _refuse(self, reason: str) -> None:
+        if reason in self._refused or len(self._refused) < _REASONS_MAX:
+            self._refused[reason] += 1
+
+
+def _is_alive(pid: int) -> bool:
+    return pid == 0 or os.path.exists(f"/proc/{pid}")  # 0: of another PID namespace

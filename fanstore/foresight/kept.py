@@ -1,0 +1,176 @@
+"""What a job learnt of a dataset, and in which orders each rank read it, kept for later jobs:
+beside the dataset if that may be written, else in the user's cache. Damaged files count as
+missing."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import xxhash
+
+from fanstore.arrays import np
+from fanstore.foresight.order.history import begins_as
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Order = NDArray[np.uint32]
+
+
+_MAGIC = b"FANKEPT1"
+_SUM_BYTES = 8
+_FOLDER = "learnt"
+BYTES_MAX = 1 << 26
+
+
+class KeptFiles:
+    """The files of a dataset. directory: that of the dataset; dataset_id: its id, which is in each
+    file, for a directory may come to hold another dataset. warn: is told what the user is to know,
+    as a line."""
+
+    def __init__(self, directory: str, dataset_id: str, warn: Callable[[str], None]) -> None:
+        self.warn = warn
+        self._id = bytes.fromhex(dataset_id)
+        cache = os.environ.get("XDG_CACHE_HOME", "")
+        cache = cache if os.path.isabs(cache) else os.path.expanduser("~/.cache")
+        self._folders = [os.path.join(directory, _FOLDER)]
+        if os.path.isabs(cache):  # where there is a home
+            self._folders.append(os.path.join(cache, "fanstore", _FOLDER, dataset_id))
+
+    def read(self, name: str) -> list[bytes]:
+        """Returns what is kept by that name: nothing, or the content of one file or two."""
+        paths = [os.path.join(folder, name) for folder in self._folders]
+        return [content for content in map(self._content, paths) if content is not None]
+
+    def _content(self, path: str) -> bytes | None:
+        try:
+            with open(path, "rb", opener=_open_at_once) as stream:
+                whole = stream.read(BYTES_MAX + 1) or b""
+        except OSError as error:
+            if not isinstance(error, (FileNotFoundError, NotADirectoryError, PermissionError)):
+                self.warn(f"{path}: {error.strerror}; it is not used")
+            return None
+        content = memoryview(whole)[len(_MAGIC) + _SUM_BYTES :]
+        head = _MAGIC + xxhash.xxh3_64_digest(content)
+        if len(whole) > BYTES_MAX or not whole.startswith(head):
+            self.warn(f"{path} is damaged, and is not used; it may be removed")
+            return None
+        # Another dataset was here when it was written.
+        return bytes(content[len(self._id) :]) if content[: len(self._id)] == self._id else None
+
+    def write(self, name: str, content: bytes) -> None:
+        """Keeps something by that name, at the first place that takes it; replaces what was kept
+        there. Where no place does, that is said."""
+        content = self._id + content
+        whole = _MAGIC + xxhash.xxh3_64_digest(content) + content
+        problems = []
+        for folder in self._folders:
+            try:
+                _replace(folder, name, whole)
+                return
+            except OSError as error:
+                problems.append(f"{folder}: {error.strerror}")
+        self.warn(f"nothing of this job's order is kept for later ones: {'; '.join(problems)}")
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Opens a file that others may have put there: a FIFO would wait for its writer."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _replace(folder: str, name: str, content: bytes) -> None:
+    """Writes a file that is whole whenever it can be seen. The dataset's own directory is not made,
+    that of the user's cache is."""
+    try:
+        os.mkdir(folder)
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            _open_to_the_same(fd, os.path.dirname(folder))
+        finally:
+            os.close(fd)
+    except FileExistsError:
+        pass
+    except FileNotFoundError:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+    part = os.path.join(folder, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.part")
+    try:
+        with open(part, "xb") as stream:
+            _open_to_the_same(stream.fileno(), folder)
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(part, os.path.join(folder, name))
+    finally:
+        with contextlib.suppress(OSError):
+            os.unlink(part)
+
+
+def _open_to_the_same(fd: int, folder: str) -> None:
+    """Lets those use a file or directory of ours who may use the directory that it lies in: the
+    other members of a group, whatever the umask."""
+    allowed = os.stat(folder).st_mode & 0o2777
+    if not stat.S_ISDIR(os.fstat(fd).st_mode):
+        allowed &= 0o666
+    with contextlib.suppress(PermissionError):  # some file systems have no modes
+        os.fchmod(fd, allowed)
+
+
+_ORDERS_MAX = 8
+_OPENS_MAX, _OPENS_MIN = 1 << 22, 1 << 16  # of all ranks together, and of each at least
+_HEAD = 64
+
+
+class KeptOrders:
+    """The orders of one rank and one dataset. files: where they are; records: how many the dataset
+    has."""
+
+    def __init__(self, files: KeptFiles, records: int, rank: int, world_size: int) -> None:
+        self.files = files
+        self.records = records
+        self._name = f"order-{rank}-of-{world_size}"
+        self._opens_max = _OPENS_MAX // world_size + _OPENS_MIN
+
+    def load(self) -> list[Order]:
+        """Returns what is kept, nothing of which is trusted."""
+        found: list[Order] = []
+        for content in self.files.read(self._name):
+            try:
+                found += _decoded(content, self.records)
+            except ValueError as error:
+                self.files.warn(f"{self._name}: {error}; not used")
+        return found[: 2 * _ORDERS_MAX]
+
+    def add(self, orders: Sequence[Order]) -> None:
+        """Keeps orders of this job, in place of those that begin in the same way, and of the oldest
+        where there are many."""
+        kept = [order[: self._opens_max] for order in orders]
+        kept += [
+            old for old in self.load() if not any(begins_as(old[:_HEAD], new) for new in kept)
+        ]  # fmt: skip
+        sums = np.cumsum([len(order) for order in kept])
+        some = kept[: max(1, int((sums <= self._opens_max).sum()))][:_ORDERS_MAX]
+        self.files.write(self._name, _encoded(some))
+
+
+def _encoded(orders: Sequence[Order]) -> bytes:
+    lengths = [len(orders), *map(len, orders)]
+    rows = [np.array(lengths), *orders]
+    return b"".join(row.astype("<u4").tobytes() for row in rows)
+
+
+def _decoded(content: bytes, records: int) -> list[Any]:
+    if not content or len(content) % 4:
+        raise ValueError(f"{len(content)} bytes are no orders")
+    words = np.frombuffer(content, "<u4").astype(np.uint32)
+    count = int(words[0])
+    lengths = words[1 : 1 + count].astype(np.int64)
+    ids = words[1 + len(lengths) :]
+    if len(lengths) < count or int(lengths.sum()) != len(ids):
+        raise ValueError(f"{len(ids)} opens are not those of {count} orders")
+    if len(ids) and int(ids.max()) >= records:
+        raise ValueError(f"record {ids.max()} of {records}")
+    return np.split(ids, np.cumsum(lengths)[:-1]) if count else []

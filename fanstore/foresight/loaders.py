@@ -1,0 +1,227 @@
+"""The loaders of a job's processes: what each will read, and how far it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.dataset import NO_RECORD
+from fanstore.foresight.announcement import Announcement
+from fanstore.foresight.next_epochs import Coming, Key
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.sample_files import Learnt
+from fanstore.foresight.sink import Sink
+from fanstore.foresight.stream import Stream
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_DATASETS_MAX = 256  # of one process
+_NAMES_MAX = 64  # of samplers
+_LEFT_MAX = 4096  # opens that no loader expects, of one process and mount
+_UNCLAIMED_MAX = 256  # of lanes whose processes have no loaders
+
+# What one lane opened: its process with the parents of that, record ids by mount (opens.py).
+Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
+# The record ids of paths, by mount: NUL-terminated paths and their number, to (mount, ids) pairs.
+Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
+Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples, by mount
+
+
+class Loaders:
+    """Takes announcements and opens. find: looks paths up in the mounts. learnt: knows the files of
+    samples that were read."""
+
+    def __init__(self, find: Find, sink: Sink, learnt: Learnt | None = None) -> None:
+        self._find = find
+        self._learnt = learnt or Learnt()
+        self._sink = sink
+        self._coming = Coming(sink)
+        self._files: dict[tuple[int, int], list[tuple[int, NDArray[np.uint64]]]] = {}
+        self._streams: dict[tuple[int, int], list[Stream]] = {}
+        self._left: dict[tuple[int, int], NDArray[np.uint64]] = {}
+        self._unclaimed: list[Opened] = []
+        self._matched: Counter[str] = Counter()
+        self._strange = self._broken = self._epochs = 0
+
+    def announce(self, said: Announcement) -> None:
+        """A loader begins an epoch, and what it read before is over; or it tells more of it. Raises
+        ValueError for what makes no sense, with the reason."""
+        key = (said.pid, said.loader)
+        if said.place != "more":
+            known_otherwise = said.place == "instead" and key in self._streams
+            self._broken += known_otherwise
+            self._end(key)
+        if said.sampler.get("samples") == 0:
+            return
+        if "paths" in said.parts:
+            self._take_files(said)
+        if said.place == "more" and key not in self._streams:
+            return  # what this follows was refused
+        files = self._files_of(said)
+        parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
+        order = samples(said.sampler, parts)
+        expected = _expected(said, order, files)
+        if said.place == "more":
+            for stream, each in zip(self._streams[key], expected, strict=True):
+                stream.extend(each.records, each.batch)
+        else:
+            self._begin(key, said, expected, parts, files)
+            self._epochs += not known_otherwise
+        for stream in self._streams[key]:
+            self._catch_up(stream)
+        self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
+
+    def _files_of(self, said: Announcement) -> Files:
+        files = self._files.get((said.pid, said.dataset))
+        if not files and said.name is not None:
+            files = self._learnt.files(said.name)
+            if not files:
+                raise ValueError("the files of its samples are learnt while they are read")
+        if not files:
+            raise ValueError("the files of its dataset are not known")
+        return files
+
+    def _begin(
+        self,
+        key: Key,
+        said: Announcement,
+        expected: list[Expected],
+        parts: Mapping[str, bytes],
+        files: Files,
+    ) -> None:
+        tokens = self._coming.take(key, expected)
+        known = str(said.sampler.get("name", said.sampler["kind"]))[:100]
+        self._streams[key] = [
+            Stream(self._sink, said.pid, each, known, token)
+            for each, token in zip(expected, tokens, strict=True)
+        ]
+        self._coming.foresee(
+            key, said.sampler, parts, lambda order: _expected(said, order, files), tokens
+        )
+
+    def _take_files(self, said: Announcement) -> None:
+        mine = [key[1] for key in self._files if key[0] == said.pid]
+        if len(mine) >= _DATASETS_MAX and said.dataset not in mine:
+            raise ValueError(f"process {said.pid} has more than {_DATASETS_MAX} datasets")
+        paths = said.parts["paths"]
+        count = int(np.count_nonzero(np.frombuffer(paths, np.uint8) == 0))
+        if count == 0 or count % said.files_per_sample:
+            raise ValueError(f"{count} paths are not {said.files_per_sample} for each sample")
+        self._files[said.pid, said.dataset] = [
+            (mount, ids.reshape(-1, said.files_per_sample))
+            for mount, ids in self._find(paths, count)
+        ]
+
+    def note(self, opened: Sequence[Opened]) -> None:
+        """Takes what was opened, as Opens.take gives it."""
+        for pid in {key[0] for key in self._streams}:
+            mine = _of_process(pid, opened)
+            for mount, records in mine.items():
+                for stream in self._streams_of(pid, mount):
+                    records = stream.note(records)
+                left = np.append(self._left.get((pid, mount), records[:0]), records)
+                self._left[pid, mount] = left[-_LEFT_MAX:]
+        known = {key[0] for key in self._streams}
+        # Whose process is not known counts for all loaders, of which there may be none yet.
+        self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
+        self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
+
+    def processes(self) -> set[int]:
+        """Returns the processes that have announced something, and are there."""
+        return {pid for pid, _ in self._streams}
+
+    def _streams_of(self, pid: int, mount: int) -> list[Stream]:
+        """Returns the streams of a process, the newest first: an old one may be given up."""
+        of_process = [each for key, each in reversed(self._streams.items()) if key[0] == pid]
+        return [each for streams in of_process for each in streams if each.mount == mount]
+
+    def _catch_up(self, stream: Stream) -> None:
+        """Has a stream take what was opened since its loader began, and nobody expected."""
+        pid, mount = stream.pid, stream.mount
+        early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
+        left = self._left.get((pid, mount), early[:0])
+        self._left[pid, mount] = stream.catch_up(np.append(early, left))[-_LEFT_MAX:]
+
+    def forget(self, is_alive: Callable[[int], bool]) -> None:
+        """Drops what is known of processes that have ended."""
+        gone = {pid for pid, _ in [*self._streams, *self._files] if not is_alive(pid)}
+        for key in [key for key in self._streams if key[0] in gone]:
+            self._end(key)
+        for table in (self._files, self._left):
+            for key in [key for key in table if key[0] in gone]:
+                del table[key]
+        self._coming.forget(gone.__contains__)
+
+    def end(self) -> None:
+        """Ends what is known of all of them; the counts stay."""
+        for key in list(self._streams):
+            self._end(key)
+        self._coming.forget(lambda _: True)
+
+    def _end(self, key: tuple[int, int]) -> None:
+        for stream in self._streams.pop(key, []):
+            self._count(stream, self._matched)
+            self._strange += stream.follower.strange
+            self._broken += stream.follower.broken
+            stream.end()
+
+    def _count(self, stream: Stream, matched: Counter[str]) -> None:
+        known = stream.known if stream.known in matched or len(matched) < _NAMES_MAX else "others"
+        matched[known] += stream.follower.matched
+
+    def figures(self) -> dict[str, Any]:
+        """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler) and
+        `strange`, epochs `broken` off for another order."""
+        matched = Counter(self._matched)
+        live = [stream for streams in list(self._streams.values()) for stream in streams]
+        for stream in live:
+            self._count(stream, matched)
+        return {
+            "epochs": self._epochs,
+            "predicted": sum(matched.values()),
+            "samplers": dict(matched),
+            "strange": self._strange + sum(each.follower.strange for each in live),
+            "broken": self._broken + sum(each.follower.broken for each in live),
+        }
+
+
+def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:
+    """Returns what a loader reads of each mount when it draws `order`."""
+    return [_of_mount(said, order, mount, records) for mount, records in files]
+
+
+def _of_mount(
+    said: Announcement, order: NDArray[Any], mount: int, records: NDArray[np.uint64]
+) -> Expected:
+    if len(order) and (order.min() < 0 or order.max() >= len(records)):
+        raise ValueError(f"the sampler draws {order.max()} of {len(records)} samples")
+    reads = records[order].ravel()
+    return Expected(
+        mount,
+        reads[reads != NO_RECORD],
+        said.workers,
+        said.sampler["batch"] * records.shape[1],
+        said.prefetch_factor,
+        said.in_order,
+    )
+
+
+def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint64]]:
+    """Returns what a process and its children opened, by mount; what nobody knows to be of another
+    process, too."""
+    mine: dict[int, list[NDArray[np.uint64]]] = {}
+    for family, by_mount in opened:
+        if pid in family or not family:
+            for mount, records in by_mount.items():
+                mine.setdefault(mount, []).append(records)
+    return {mount: side_by_side(parts) for mount, parts in mine.items()}
+
+
+def side_by_side(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Returns what several lanes opened in about the order in which that was: at equal speed."""
+    when = np.concatenate([np.arange(len(part)) / len(part) for part in parts])
+    return np.concatenate(parts)[np.argsort(when, kind="stable")]

@@ -1,0 +1,162 @@
+"""Comparing what is opened with what was expected, and how far the loader is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.foresight.order.places import Places
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+    from fanstore.foresight.order.expected import Expected
+
+_STRANGE_MAX = 16  # so many opens in a row that an order does not explain break it
+_STRANGE_RATIO = 4  # and so many for each that it does: others may open the same files, too
+
+
+class Follower:
+    """Follows one `Expected` through its epoch.
+
+    position: so many samples at its head are surely passed. matched: opens that were due. strange:
+    opens of the expected files that were not. broken: the loader does not read in this order; it
+    stays so. An open of a file again, shortly after it was due, says nothing, and nor do opens of
+    other files. left: of the opens noted last those that may be of the next epoch.
+    """
+
+    def __init__(self, expected: Expected) -> None:
+        self.position = 0
+        self.matched = 0
+        self.strange = 0
+        self.broken = False
+        self.left = np.empty(0, np.uint64)
+        self._expected = expected
+        self._places = Places(expected.records)
+        self._opened = np.zeros(len(expected.records), dtype=bool)
+        self._room = 2 * expected.reordered
+        self._furthest = 0  # behind the last place that was opened
+        self._doubt = 0
+        self._astray: list[int] = []  # the last places that were not due
+        self._began = False
+
+    @property
+    def read(self) -> int:
+        """How many samples were opened or passed, those before the position among them."""
+        beyond = self._opened[self.position : self._furthest]
+        return self.position + int(np.count_nonzero(beyond))
+
+    def note(self, opened: ArrayLike) -> int:
+        """Takes the record ids that were opened since the last call, by all processes of the loader
+        and in about that order. Returns the position. It takes time for what is noted, none for
+        the length of the order but its logarithm."""
+        self.left = np.asarray(opened, dtype=np.uint64)
+        if self.broken or self.position == len(self._opened):
+            return self.position
+        which, numbers, places, last = self._places.of(self.left, self.position)
+        # Notes of several processes are not read at one moment: some may come this much late.
+        self._room = max(self._room, self._expected.reordered + len(places))
+        due = self._match(numbers, places)
+        # A place far ahead of a file that was just read: it is read again.
+        again = ~due & (last >= max(0, self.position - 2 * self._room))
+        astray = np.where(places < len(self._opened), places, last)[~due & ~again]
+        self._advance()
+        if self.position == len(self._opened):
+            self.left = np.delete(self.left, which[due])
+        else:
+            self.left = np.delete(self.left, which[due | again])
+            self._doubt_it(astray.tolist(), int(due.sum()))
+        return self.position
+
+    def catch_up(self, opened: ArrayLike) -> int:
+        """Takes record ids that were opened before it was known that the epoch has begun, the last
+        of them perhaps in later epochs. What is not due says nothing; it is left. Returns the
+        position."""
+        rest, left = np.asarray(opened, np.uint64), []
+        while len(rest) and self.position < len(self._opened):
+            piece, rest = np.split(rest, [self._expected.reordered])
+            which, numbers, places, _ = self._places.of(piece, self.position)
+            left.append(np.delete(piece, which[self._match(numbers, places)]))
+            self._advance()
+        self.left = np.concatenate([*left, rest])
+        return self.position
+
+    @property
+    def reordered(self) -> int:
+        """How far opens are from the order at most, in samples."""
+        return self._expected.reordered
+
+    def extend(self, records: NDArray[np.uint64], batch: int) -> int:
+        """More is read behind all that was expected, in batches of `batch` files: as the loader has
+        drawn that, it is through with what was long before. Places count from the position on from
+        now on, and so does the position; returns how many are dropped."""
+        batch = max(batch, self._expected.batch)
+        before = replace(self._expected, batch=batch)
+        dropped = max(self.position, len(self._opened) - 2 * before.reordered)
+        opened = self._opened[dropped:]
+        self._expected = replace(before, records=np.append(before.records[dropped:], records))
+        self._places = Places(self._expected.records)
+        self._places.take_records(self._expected.records[: len(opened)][opened])
+        self._opened = np.append(opened, np.zeros(len(records), dtype=bool))
+        self._room = max(self._room, 2 * before.reordered)
+        self._furthest = max(0, self._furthest - dropped)
+        self._astray, self._began, self.position = [], True, 0
+        return dropped
+
+    def _doubt_it(self, astray: list[int], matched: int) -> None:
+        """Notes opens that were not due, at these places, and how many were."""
+        self.strange += len(astray)
+        self._doubt = max(0, self._doubt + len(astray) - _STRANGE_RATIO * matched)
+        self._astray = [*self._astray, *astray][-_STRANGE_MAX:]
+        if self._doubt > _STRANGE_MAX:
+            self.broken = not self._begin_later()
+
+    def _match(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Takes the opens that are due, and returns which those are."""
+        due = self._mark(places)
+        self._places.take(numbers[due])
+        self.matched += int(due.sum())
+        return due
+
+    def _mark(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Marks the places that may be opened by now: few before them are not. Returns which those
+        are."""
+        size = len(self._opened)
+        due = places < size
+        fresh = places[due & ~self._opened[np.minimum(places, size - 1)]] if size else places[:0]
+        self._opened[fresh] = True
+        end = max(self._furthest, self.position) + self._room + len(places) + 1
+        free = np.flatnonzero(~self._opened[self.position : end])
+        limit = self.position + int(free[self._room]) if len(free) > self._room else end
+        self._opened[fresh[fresh > limit]] = False
+        due &= places <= limit
+        self._furthest = max(self._furthest, int(places[due].max(initial=-1)) + 1)
+        return due
+
+    def _advance(self) -> None:
+        """Moves the position over what is opened, and over what will not be any more: samples that
+        the loader has no need to read."""
+        ahead = self._opened[self.position : self._furthest]
+        opened, left = np.flatnonzero(ahead), np.flatnonzero(~ahead)
+        step = int(left[0]) if len(left) else len(ahead)
+        if self._expected.in_order and len(opened) > self._room:
+            step = max(step, int(opened[-self._room]))
+        elif len(left) > self._room:
+            step = int(left[-self._room])
+        self.position += step
+
+    def _begin_later(self) -> bool:
+        """A job that was resumed begins somewhere further on in the order. Tells whether it seems
+        so, and takes that place for the position."""
+        places = np.array(self._astray, dtype=np.int64)
+        near = places.min() >= self.position and np.ptp(places) <= self._room
+        if self._began or not near or len(np.unique(places)) < len(places):
+            return False
+        self._began = True
+        self.position = int(places.min())
+        self._opened[places] = True
+        self._furthest = int(places.max()) + 1
+        self.matched, self.strange, self._doubt, self._astray = len(places), 0, 0, []
+        self._advance()
+        return True

@@ -1,0 +1,128 @@
+"""From what a job's loader says of its sampler to the samples that it will read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.foresight.order.tf_pipelines import pipeline_samples
+from fanstore.policy import checks
+from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
+from fanstore.policy.orders.generators import Mt19937, generator_at
+from fanstore.policy.orders.reads import strided
+from fanstore.policy.orders.torch_samplers import (
+    RandomSamples,
+    drawn_randperm,
+    randperm,
+    weighted_samples,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+DRAWN_MAX = 1 << 27  # in an epoch of one process
+
+
+def samples(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[np.integer[Any]]:
+    """Returns the sample numbers of one epoch of one loader, in order, whole batches only where it
+    drops the last one. said: the parameters of fanstore/in_job/samplers.py; parts: the arrays that
+    belong to them. Nothing of it is trusted: raises ValueError for what makes no sense."""
+    kind = _field(said, "kind", str)
+    if kind not in _KINDS:
+        raise ValueError(f"the sampler is {kind!r}; known are {', '.join(_KINDS)}")
+    order = _KINDS[kind](said, parts)
+    batch, drop_last = _whole(said, "batch", 1), _field(said, "drop_last", bool)
+    if "shard" in said:
+        shard = _field(said, "shard", dict)
+        world_size = _whole(shard, "world_size", 1, 1 << 24)
+        return batch_sampler_shard(
+            order, _whole(shard, "rank", 0, world_size - 1), world_size,
+            batch_size=batch, drop_last=drop_last, even_batches=_field(shard, "even", bool),
+        )  # fmt: skip
+    return order[: len(order) // batch * batch] if drop_last else order
+
+
+def _field(said: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = said.get(name)
+    if type(value) is not kind:
+        raise ValueError(f"{name} is {value!r}; allowed is one {kind.__name__}")
+    return value
+
+
+def _whole(said: Mapping[str, Any], name: str, lowest: int, highest: int = DRAWN_MAX) -> int:
+    return checks.integer(name, said.get(name), lowest, highest)
+
+
+def _row(parts: Mapping[str, bytes], name: str, dtype: str) -> NDArray[Any]:
+    content = parts.get(name, b"")
+    if len(content) % 8 or not 0 < len(content) <= 8 * DRAWN_MAX:
+        raise ValueError(f"{name} are {len(content)} bytes; allowed are 8 for each")
+    return np.frombuffer(content, dtype)
+
+
+def _generator(said: Mapping[str, Any]) -> Mt19937:
+    """The generator of a seed; or one of a state, which has drawn `skip` words since."""
+    if "seeded" in said:
+        return Mt19937(checks.seed(said["seeded"]))
+    generator = generator_at(bytes.fromhex(_field(said, "state", str)))
+    generator.skip(_whole({"skip": said.get("skip", 0)}, "skip", 0))
+    return generator
+
+
+def _sequential(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
+    return np.arange(_whole(said, "samples", 0), dtype=np.uint32)
+
+
+def _announced(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
+    """The order that a program gave itself (announcing.py): all its files, or some by number."""
+    return _row(parts, "indices", "<i8") if "indices" in parts else _sequential(said, parts)
+
+
+def _random(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
+    drawn, replacement = _whole(said, "drawn", 1), _field(said, "replacement", bool)
+    draws = RandomSamples(_whole(said, "samples", 1), drawn, replacement)
+    generator = _generator(said)
+    if not _field(said, "own_generator", bool):
+        generator = Mt19937(int(generator.take(2)[1]))  # torch draws a seed of 64 bits
+    return draws.indices(generator)
+
+
+def _distributed(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
+    count, world_size = _whole(said, "samples", 1), _whole(said, "world_size", 1, 1 << 24)
+    if _field(said, "shuffle", bool):
+        order = randperm(count, checks.seed(said.get("seed")))
+    else:
+        order = np.arange(count, dtype=np.uint32)
+    each = -(-count // world_size) if _field(said, "pads", bool) else count // world_size
+    rank = _whole(said, "rank", 0, world_size - 1)
+    return strided(np.resize(order, each * world_size), rank, world_size)
+
+
+def _subset(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
+    chosen = _row(parts, "indices", "<i8")
+    order: NDArray[Any] = chosen[drawn_randperm(len(chosen), _generator(said))]
+    return order
+
+
+def _listed(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
+    return _row(parts, "indices", "<i8")
+
+
+def _weighted(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
+    weights = _row(parts, "weights", "<f8")
+    drawn, replacement = _whole(said, "drawn", 1), _field(said, "replacement", bool)
+    draw, _ = weighted_samples(len(weights), weights, drawn, replacement)
+    return draw(_generator(said))
+
+
+_KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any]]] = {
+    "DistributedSampler": _distributed,
+    "Listed": _listed,
+    "RandomSampler": _random,
+    "SequentialSampler": _sequential,
+    "SubsetRandomSampler": _subset,
+    "WeightedRandomSampler": _weighted,
+    "announce": _announced,
+    "tf.data": lambda said, _: pipeline_samples(said),
+}

@@ -1,0 +1,115 @@
+"""The order in which a command will read, from a file that a user names (docs/prefetch.md)."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import stat
+from array import array
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.dataset import Dataset
+from fanstore.errors import UsageError, show_path
+from fanstore.foresight.order.expected import Expected
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_REORDERED = 1024  # samples: nothing is known of the reader's workers
+_LINE_MOST = 1 << 14  # bytes: more than any path takes; files of other kinds have longer ones
+_SHOWN_MOST = 300  # bytes
+
+# A mount: its prefix, and the dataset that is served there.
+Mount = tuple[str, Dataset]
+# The record ids that are named in an epoch, by the number of the mount.
+_Epoch = dict[int, "array[int]"]
+
+
+def read_order(path: str, mounts: Sequence[Mount]) -> dict[int, Iterator[Expected]]:
+    """Returns the epochs of each mount that a file names files of, by the number of the mount; the
+    last epoch comes again and again. Raises UsageError, which names file and line."""
+    prefixes = [(os.fsencode(prefix) + b"/", dataset) for prefix, dataset in mounts]
+    epochs: list[_Epoch] = [{}]
+    try:
+        with open(path, "rb") as stream:
+            for number, line in enumerate(iter(partial(stream.readline, _LINE_MOST), b""), 1):
+                if line == b"\n":
+                    epochs += [{}] if epochs[-1] else []
+                    continue
+                try:
+                    _add(epochs[-1], line.removesuffix(b"\n"), prefixes)
+                except UsageError as error:
+                    raise UsageError(f"--order {path}, line {number}: {error}") from None
+    except OSError as error:
+        raise UsageError(f"--order {path}: {error.strerror}") from None
+    named = sorted({mount for epoch in epochs for mount in epoch})
+    if not named:
+        raise UsageError(f"--order {path}: names no file; it has a path a line")
+    return {mount: _epochs_of(mount, epochs) for mount in named}
+
+
+def _epochs_of(mount: int, epochs: Sequence[_Epoch]) -> Iterator[Expected]:
+    known = [
+        expected(mount, np.array(epoch[mount], np.uint64)) for epoch in epochs if mount in epoch
+    ]
+    return itertools.chain(known[:-1], itertools.repeat(known[-1]))
+
+
+def expected(mount: int, records: NDArray[np.uint64]) -> Expected:
+    """Returns an epoch of a reader of whose workers nothing is known."""
+    # Twice as much is let pass (follow.py): of more, a wrong order would be due by chance.
+    batch = min(_REORDERED, max(1, len(records) // 16))
+    return Expected(mount, records, batch=batch)
+
+
+def _add(epoch: _Epoch, line: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> None:
+    """Adds the file of a line to the records of its mount."""
+    path = _unescaped(line) if b"\\" in line else line
+    mount, relpath = _below(path, prefixes)
+    dataset = prefixes[mount][1]
+    try:
+        record = _record_of(dataset, relpath)
+    except FileNotFoundError:
+        raise UsageError(f"{_shown(path)} is not in the dataset") from None
+    if not stat.S_ISREG(int(dataset.record(record).mode)):
+        raise UsageError(f"{_shown(path)} is no regular file")
+    epoch.setdefault(mount, array("Q")).append(record)
+
+
+def _record_of(dataset: Dataset, relpath: bytes) -> int:
+    """Returns the record of a path, which is in normal form most of the time."""
+    try:
+        return dataset.lookup(relpath)
+    except FileNotFoundError:
+        return dataset.lookup(os.path.normpath(relpath))
+
+
+def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int, bytes]:
+    """Returns the mount of a path, and the path there: it is relative to the only mount, or below
+    the prefix of one."""
+    if not path.startswith(b"/") and len(prefixes) == 1:
+        return 0, path
+    for number, (prefix, _) in enumerate(prefixes):
+        if path.startswith(prefix):
+            return number, path[len(prefix) :]
+    shown = _shown(path)
+    if path.startswith(b"/"):
+        named = ", ".join(os.fsdecode(prefix[:-1]) for prefix, _ in prefixes)
+        raise UsageError(f"{shown} is in none of {named}")
+    raise UsageError(f"{shown}: of several datasets, paths begin with a mount prefix")
+
+
+def _shown(path: bytes) -> str:
+    """Returns what a line holds for people, cut off where it is too long to be read."""
+    return show_path(path[:_SHOWN_MOST]) + ("..." if len(path) > _SHOWN_MOST else "")
+
+
+def _unescaped(line: bytes) -> bytes:
+    r"""Returns a path, in which \n stands for a new line and \\ for a backslash."""
+    parts = line.split(b"\\\\")
+    if any(part.replace(b"\\n", b"").count(b"\\") for part in parts):
+        raise UsageError(r"\ stands before n or \ alone")
+    return b"\\".join(part.replace(b"\\n", b"\n") for part in parts)

@@ -1,0 +1,83 @@
+"""Follows a command through the order that its user named: a thread of the daemon."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import traceback
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fanstore.foresight.epoch_follower import Course
+from fanstore.foresight.loaders import side_by_side
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.sink import Sink
+from fanstore.node.opens import Opens
+
+_LOOK_S = 0.05  # a look takes 1 ms
+_IDLE_LOOK_S = 0.2  # where nothing was opened for a while
+_IDLE_LOOKS = 50
+_END_WAIT_S = 20.0
+
+
+class Planned:
+    """Follows all that is opened on this node. epochs: by the number of the mount. source: what
+    figures say of where they come from, "" for the file of --order."""
+
+    def __init__(
+        self,
+        segment: str,
+        epochs: Mapping[int, Iterator[Expected]],
+        sink: Sink,
+        source: str = "",
+    ) -> None:
+        """Raises OSError where the sink cannot take it."""
+        self._source = source
+        self._opens = Opens(segment)
+        self._courses = {
+            mount: Course(sink, each, is_taken_up=True) for mount, each in epochs.items()
+        }
+        self._problem = ""
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
+
+    def start(self) -> None:
+        """Starts the thread that follows what is opened."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ends it, when all that was opened is counted."""
+        self._stopping.set()
+        self._thread.join(_END_WAIT_S)
+
+    def figures(self) -> dict[str, Any]:
+        """Returns counts as Announced does."""
+        counts = [each.counts() for each in self._courses.values()]
+        epochs, predicted, strange, broken = (sum(each) for each in zip(*counts, strict=True))
+        refused = {self._problem: 1} if self._problem else {}
+        samplers = {self._source: predicted} if self._source else {}
+        return {
+            "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
+            "broken": broken, "refused": refused,
+        }  # fmt: skip
+
+    def _run(self) -> None:
+        quiet = 0
+        try:
+            while not self._stopping.wait(_LOOK_S if quiet < _IDLE_LOOKS else _IDLE_LOOK_S):
+                quiet = 0 if self._look() else quiet + 1
+            self._look()
+        except Exception as error:  # the job goes on without
+            traceback.print_exception(error, file=sys.stderr)
+            self._problem = f"{type(error).__name__}: {error}"
+        for course in self._courses.values():
+            course.end()
+
+    def _look(self) -> bool:
+        """Takes what was opened since the last look. Returns whether anything was."""
+        found = self._opens.take()
+        for mount, course in self._courses.items():
+            parts = [by_mount[mount] for _, by_mount in found if mount in by_mount]
+            if parts:
+                course.note(side_by_side(parts))
+        return bool(found)

@@ -1,0 +1,154 @@
+"""One reader of one mount that says nothing of what it will read: it may read as before."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.foresight.epoch_follower import Course
+from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.history import History, begins_as
+from fanstore.foresight.order.rules import Rules
+from fanstore.foresight.sink import Sink
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_REORDERED, _REORDERED_PART = 1024, 32  # samples, or a part of the order that chance cannot meet
+_PIECE = 32  # opens that are taken at once, at least: the order in them does not count
+_HEAD = 64  # opens that tell which of several orders it is
+KEPT_MIN = 64  # opens
+
+
+class Reader:
+    """Notes what is opened, and once that comes again follows it.
+
+    mount: its number; records: how many the dataset has. most: so many opens are remembered. kept:
+    orders that may come, as record ids, such as those of earlier jobs; rules: others that may.
+    """
+
+    def __init__(
+        self,
+        mount: int,
+        records: int,
+        most: int,
+        kept: Sequence[NDArray[np.uint32]],
+        rules: Rules,
+        sink: Sink,
+    ) -> None:
+        self._mount = mount
+        self._sink = sink
+        self._history = History(records, most)
+        self._kept = list(kept)
+        self._course: Course | None = None
+        self._step = _PIECE
+        self._from_kept = False
+        self._rules = rules
+        self._ruled = -1  # since when the last opens were that rules were tried at
+        self._sure = 0  # up to there opens were due
+        self._since = 0  # opens before do not show what comes now
+        self._first_round: int | None = None  # its opens, where all that followed was the same
+        self._counts = np.zeros(4, np.int64)
+        self._late = 0  # opens that were there before it was known that they would come
+
+    def note(self, opened: Any) -> None:
+        """Takes the record ids of what was opened, in about that order."""
+        at = 0
+        while at < len(opened):
+            piece = opened[at : at + self._step]
+            at += len(piece)
+            due = self._follow(piece) if self._course is not None else 0
+            self._history.note(piece)
+            if 2 * due >= len(piece):
+                self._sure = self._history.count
+            if self._course is None:
+                self._look()
+
+    def _follow(self, piece: Any) -> int:
+        """Follows opens in the order that is expected. Returns how many were due."""
+        assert self._course is not None
+        matched = self._course.counts()[1]
+        self._course.note(piece)
+        due = self._course.counts()[1] - matched
+        if self._course.current is None:
+            self._give_up()
+        return due
+
+    def _look(self) -> None:
+        """Begins to follow an order that the newest opens show."""
+        if self._kept:
+            head = self._history.opens(0, _HEAD)
+            fits = {place: begins_as(head, order) for place, order in enumerate(self._kept)}
+            for place, order in enumerate(self._kept):
+                if fits[place]:
+                    self._from_kept = True
+                    self._begin(order, 0)
+                    break
+            self._kept = [each for place, each in enumerate(self._kept) if fits[place] is None]
+            if self._course is not None:
+                self._kept = []
+                return
+        found = self._history.repeats(self._since)
+        if found is None:
+            self._look_at_rules()
+        else:
+            start, end, again = found
+            if self._first_round is None:
+                self._first_round = again
+            self._begin(self._history.opens(start, end), again)
+
+    def _look_at_rules(self) -> None:
+        """Begins to follow a rule that explains the first opens since others were given up."""
+        head = self._history.opens(self._since, self._since + _HEAD)
+        if self._ruled < self._since and len(head) == _HEAD:
+            self._ruled = self._since
+            order = self._rules.order_of(head)
+            if order is not None:
+                self._begin(order, self._since)
+
+    def _begin(self, order: NDArray[np.uint32], since: int) -> None:
+        batch = min(_REORDERED, max(1, len(order) // _REORDERED_PART))
+        self._step = max(_PIECE, batch)
+        expected = Expected(self._mount, order.astype(np.uint64), batch=batch)
+        self._course = Course(self._sink, itertools.repeat(expected))
+        before = self._course.counts()[1]
+        self._course.note(self._history.opens(since, self._history.count))
+        self._late += self._course.counts()[1] - before
+        self._sure = self._history.count
+        if self._course.current is None:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """The reader goes another way."""
+        self._close()
+        self._first_round, self._from_kept = -1, False
+        self._history.went_away(self._sure)
+        self._since = self._history.count
+
+    def _close(self) -> None:
+        if self._course is not None:
+            self._course.end()
+            self._counts += self._course.counts()
+            self._course = None
+
+    def end(self) -> NDArray[np.uint32] | None:
+        """Ends it. Returns the order that a later job may follow; None where there is none, or it
+        is kept already."""
+        was_kept = self._from_kept
+        self._close()
+        if was_kept:
+            return None
+        history, begun = self._history, self._history.begun
+        whole = history.opens(0, history.count) if begun is None else begun
+        if self._first_round is not None and self._first_round >= KEPT_MIN:
+            whole = whole[: self._first_round]
+        return whole if len(whole) >= KEPT_MIN else None
+
+    def counts(self) -> tuple[int, int, int, int]:
+        """Returns epochs that were known, opens that were foreseen, strange ones, and epochs that
+        went another way."""
+        now = np.zeros(4, np.int64) if self._course is None else self._course.counts()
+        epochs, matched, strange, broken = (int(each) for each in self._counts + now)
+        return epochs, matched - self._late, strange, broken

@@ -1,0 +1,171 @@
+"""Which files the samples of a dataset are: learnt while they are read, and kept for later jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import xxhash
+
+from fanstore.arrays import np
+from fanstore.dataset import NO_RECORD
+from fanstore.foresight.announcement import Name
+from fanstore.node.opens import READ
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Ids = NDArray[np.int64]
+    Rows = NDArray[np.uint64]
+
+    from fanstore.foresight.kept import KeptFiles
+    from fanstore.node.opens import Reads
+
+
+SAMPLES_MAX = 1 << 27  # of a dataset
+_FILES_MAX = 64  # of a sample, in one mount
+_MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
+
+
+class SampleFiles:
+    """The files of the samples that were read: those that were opened each time that any was. (A
+    sample that the job keeps in its own memory is read again without.)"""
+
+    def __init__(self) -> None:
+        # Pairs of a sample and a file, sorted; a file is its mount << 32 | its record id.
+        self._pairs: NDArray[np.int64] = np.empty((0, 2), np.int64)
+
+    def __len__(self) -> int:
+        """Returns how many pairs of a sample and a file are known."""
+        return len(self._pairs)
+
+    def add(self, samples: Ids, visits: Ids, files: Ids) -> None:
+        """Adds files that were opened for samples. visits: which reading of a sample each was for;
+        files: mount << 32 | record id. All are int64."""
+        opens = np.column_stack([samples, files, visits])[samples < SAMPLES_MAX]
+        before = np.column_stack([self._pairs, np.full(len(self._pairs), -1)])  # one more reading
+        opens = np.unique(np.concatenate([before, opens]), axis=0)
+        read, readings = np.unique(np.unique(opens[:, ::2], axis=0)[:, 0], return_counts=True)
+        pairs, times = np.unique(opens[:, :2], axis=0, return_counts=True)
+        self._pairs = pairs[times == readings[np.searchsorted(read, pairs[:, 0])]]
+
+    def by_mount(self, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
+        """Returns by mount the record ids of `count` samples, one row each, with NO_RECORD where a
+        sample has fewer than others, or is not known."""
+        pairs = self._pairs[self._pairs[:, 0] < count]
+        mounts = pairs[:, 1] >> _MOUNT_SHIFT
+        return [
+            (int(mount), _rows(pairs[mounts == mount], count)) for mount in np.unique(mounts)
+        ]  # fmt: skip
+
+    def take(self, mount: int, rows: NDArray[np.uint64]) -> None:
+        """Adds what an earlier job knew, as `by_mount` returned it."""
+        samples, places = np.nonzero(rows != NO_RECORD)
+        files = rows[samples, places].astype(np.int64) | mount << _MOUNT_SHIFT
+        self.add(samples, np.full(len(samples), -2), files)
+
+
+def _rows(pairs: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
+    """Returns the record ids of pairs that are sorted by their samples."""
+    _, first, lengths = np.unique(pairs[:, 0], return_index=True, return_counts=True)
+    place = np.arange(len(pairs)) - np.repeat(first, lengths)
+    pairs, place = pairs[place < _FILES_MAX], place[place < _FILES_MAX]
+    rows = np.full((count, int(place.max(initial=0)) + 1), NO_RECORD, np.uint64)
+    rows[pairs[:, 0], place] = (pairs[:, 1] & _RECORD_MASK).astype(np.uint64)
+    return rows
+
+
+_DATASETS_MAX = 64  # of a job
+_READS_MIN = 1 << 16  # are sorted at once
+_NO_RECORD_WORD = 0xFFFFFFFF
+_WORDS_MAX = (1 << 24) - 64  # in a file: of 4 bytes
+
+
+class Learnt:
+    """The datasets of a job. kept: where files are kept of each mount, none: nothing is."""
+
+    def __init__(self, kept: Sequence[tuple[KeptFiles, int]] = ()) -> None:
+        """kept: with each the number of records that the dataset of the mount has."""
+        self._kept = kept
+        self._found: dict[int, SampleFiles] = {}
+        self._names: dict[int, Name] = {}
+        self._loaded: dict[tuple[int, int], Rows] = {}
+        self._reads: list[Reads] = []  # not sorted yet
+
+    def note(self, reads: Reads) -> None:
+        """Takes what was opened while samples were read."""
+        self._reads += [reads] if len(reads) else []
+        # Sorting all again and again must cost little for each.
+        if sum(map(len, self._reads)) > max(_READS_MIN, *map(len, self._found.values()), 0):
+            self._sort()
+
+    def _sort(self) -> None:
+        reads = np.concatenate([np.empty(0, READ), *self._reads])
+        self._reads = []
+        for dataset, found in self._found.items():
+            some = reads[reads["dataset"] == dataset]
+            found.add(some["sample"].astype(np.int64), some["visit"], some["file"])
+
+    def files(self, name: Name) -> list[tuple[int, Rows]]:
+        """Returns what is known of a dataset, by mount: nothing before some of it is read."""
+        if not 0 < name.samples <= SAMPLES_MAX:
+            return []
+        if name.number not in self._found:
+            if len(self._found) >= _DATASETS_MAX:
+                return []
+            self._found[name.number], self._names[name.number] = SampleFiles(), name
+            for mount in range(len(self._kept)):
+                self._load(mount, name)
+        if self._names[name.number] != name:  # two datasets have one number
+            return []
+        self._sort()
+        return self._found[name.number].by_mount(name.samples)
+
+    def _load(self, mount: int, name: Name) -> None:
+        """Takes what is kept of a dataset: other ranks may have learnt more."""
+        files, records = self._kept[mount]
+        for content in files.read(_file_name(name)):
+            rows = _decoded(content, name.samples, records)
+            if rows is not None:
+                self._loaded[name.number, mount] = rows
+                self._found[name.number].take(mount, rows)
+
+    def end(self) -> None:
+        """Keeps what was learnt."""
+        self._sort()
+        for number, name in self._names.items():
+            for mount in range(len(self._kept)):
+                self._load(mount, name)
+            for mount, rows in self._found[number].by_mount(name.samples):
+                known = self._loaded.get((number, mount))
+                fits = mount < len(self._kept) and rows.size <= _WORDS_MAX
+                if fits and not _is_same(rows, known):
+                    self._kept[mount][0].write(_file_name(name), _encoded(rows))
+
+
+def _is_same(rows: Rows, known: Rows | None) -> bool:
+    return known is not None and rows.shape == known.shape and bool((rows == known).all())
+
+
+def _file_name(name: Name) -> str:
+    text = name.text.encode("utf-8", "surrogatepass")
+    return f"samples-{xxhash.xxh3_64_hexdigest(text)}"
+
+
+def _encoded(rows: Rows) -> bytes:
+    """Returns the number of samples and of columns, and the rows: words of 4 bytes."""
+    words = np.where(rows == NO_RECORD, np.uint64(_NO_RECORD_WORD), rows)
+    return np.append(np.array(rows.shape, np.uint64), words.ravel()).astype("<u4").tobytes()
+
+
+def _decoded(content: bytes, samples: int, records: int) -> Rows | None:
+    """Returns rows of which nothing is trusted; None where they are not those of a dataset."""
+    if len(content) % 4 or len(content) < 8:
+        return None
+    words = np.frombuffer(content, "<u4").astype(np.uint64)
+    shape = (int(words[0]), int(words[1]))
+    rows = words[2:]
+    if shape[0] != samples or shape[0] * shape[1] != len(rows):
+        return None
+    rows[rows == _NO_RECORD_WORD] = NO_RECORD
+    return None if (rows[rows != NO_RECORD] >= records).any() else rows.reshape(shape)

@@ -1,0 +1,372 @@
+"""The node daemon's life: stage, serve until told to end, remove everything.
+
+It runs in a process of its own, forked by the wrapper or by `fanstore start`, with a channel to
+its parent. On that channel it sends "ready" or "error", later "stall" (what to say of a rank that
+reads wait for), and at the end "flushing" (outputs are on their way), "waiting" (other ranks still
+read from this one) and "summary"; the wrapper sends "command" (the command's pid), "end" and
+"give_up" (outputs are not waited for). The channel's end means that the wrapper died. `fanstore
+stop` hears the last three, too.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+import traceback
+from concurrent.futures import Future
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.job import near
+from fanstore.job.job import Job
+from fanstore.job.outputs import FLUSH_TELL_S, Flush
+from fanstore.job.plan import JobPlan
+from fanstore.messages import Channel, has_looked, peer_uid
+from fanstore.node.process import Process, log_to
+from fanstore.node.sessions import Sessions
+from fanstore.node.stalls import LOOK_EVERY_S
+from fanstore.node.trace_file import begun, join_traces, place_alone
+from fanstore.outputs.files.unstaged import unstaged_of
+from fanstore.outputs.service import OutputService
+from fanstore.staging.stopping import Stop, Stopped
+from fanstore.startup import MpiWorld, RankLost, World
+
+_REQUEST_TIMEOUT_S = 2.0
+_FINISH_POLL_S = 0.01
+_TELL_AFTER_S = 2.0
+_DESCRIPTORS = 1 << 16
+_OWN_DESCRIPTORS = 64
+
+
+def describe(error: BaseException) -> dict[str, Any]:
+    """An error as a message; one that nobody foresaw carries its traceback."""
+    if isinstance(error, FanstoreError):
+        told = isinstance(error, RankLost) and error.told
+        return {
+            "type": "error", "message": str(error), "exit_code": error.exit_code, "told": told
+        }  # fmt: skip
+    text = "".join(traceback.format_exception(error)).rstrip()
+    if isinstance(error, OSError):
+        name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        text = f"{name}{error.strerror or error}"
+    return {"type": "error", "message": text, "exit_code": FanstoreError.exit_code}
+
+
+def _raise_descriptor_limit() -> None:
+    """Allows as many descriptors as may be had: clients' connections, and processes that write,
+    take one each."""
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= limit < _DESCRIPTORS:
+        wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def descriptor_warning(world_size: int) -> str:
+    """Returns what to say where MPI may run out of descriptors, which ends the daemon; else "".
+    Over TCP and over shared memory it takes one for each other rank."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = _OWN_DESCRIPTORS + world_size
+    if limit == resource.RLIM_INFINITY or limit >= needed:
+        return ""
+    return (
+        f"the daemon may have {limit} files open; MPI may need {needed} for {world_size} ranks: "
+        "raise the hard limit (ulimit -Hn), or the daemon may end without a word"
+    )
+
+
+class Daemon:
+    """Runs one job for a parent at the other end of `parent`."""
+
+    def __init__(self, plan: JobPlan, parent: Channel) -> None:
+        self.stop = Stop()
+        self.world = World()
+        self.job = Job(plan, self.stop)
+        self._plan = plan
+        self._parent = parent
+        self._wrapped = plan.kind == "run"
+        self._command: Process | None = None
+        self._ended = False
+        self._with_all = True
+        self._no_flush = False
+        self._looked_s = 0.0
+        self._stoppers: list[Channel] = []
+        self._selector = selectors.DefaultSelector()
+        self._wakeup, self._waker = socket.socketpair()
+
+    def run(self) -> int:
+        """Serves until the job's end; returns the exit code. Everything that it made is gone
+        then."""
+        _raise_descriptor_limit()
+        try:
+            self._join()
+            self.job.open(self.world)
+            listener = self.job.listener()
+            self.job.serve()
+            ready = self._ready()
+            self._parent.send(ready)
+        except BaseException as error:
+            return self._give_up(error)
+        self._detach_stderr()
+        with listener:
+            self._serve(listener)
+            if self._wrapped and not self._ended:
+                self._outwait_command()
+            self._flush()
+            self._outwait_ranks()
+        outputs = self._account()
+        summary = {"type": "summary", **self._summary(outputs)}
+        summary["left"] = self._close()
+        summary["warnings"] = self.job.warnings[len(ready["warnings"]) :]
+        self._tell(summary)
+        self.world.finish(self._with_all)
+        return 0
+
+    def _join(self) -> None:
+        """Meets the other ranks, where a launcher started several."""
+        launcher = self._plan.launcher
+        if launcher.world_size > 1:
+            if (warning := descriptor_warning(launcher.world_size)) and launcher.rank == 0:
+                print(f"fanstore: {warning}", file=sys.stderr, flush=True)
+            patience_s = self._plan.settings.peer_wait_s
+            self.world = MpiWorld(launcher.world_size, patience_s, self.stop.check)
+
+    def _give_up(self, error: BaseException) -> int:
+        failure = describe(error)
+        whole = self.job.stop_serving()
+        if whole:
+            self.world.fail(failure["message"])
+        self._close()
+        if isinstance(error, Stopped):
+            failure["message"] = f"told to end before the command started; {self.job.kept()}"
+        self._parent.try_send(failure)
+        self.world.finish(whole)
+        return int(failure["exit_code"])
+
+    def _flush(self) -> None:
+        """Waits until outputs are in the output directory, or cannot be placed; answers all the
+        while."""
+        outputs = self.job.outputs
+        if outputs is None:
+            return
+        self._outwait(outputs, outputs.submit(outputs.flush()))
+
+    def _account(self) -> dict[str, Any]:
+        """Returns what became of the outputs, which are all either placed or kept by then."""
+        outputs = self.job.outputs
+        if outputs is None:
+            return {}
+        work = outputs.submit(outputs.account(unstaged_of(self.job.directory.path)))
+        problem = self._outwait(outputs, work)
+        return {**outputs.figures(), "failed": problem} if problem else work.result()
+
+    def _outwait(self, outputs: OutputService, work: Future[Any]) -> str:
+        """Waits for work of the outputs until that is given up. Returns why it failed, or ""."""
+        told_to_end = self.stop.is_set()
+        self.stop.clear()
+        flush = Flush(outputs, work, self._tell, self._wake)
+        while flush.goes_on():
+            if self._no_flush or (self.stop.is_set() and not self._wrapped):
+                flush.give_up()
+            self._handle_events(FLUSH_TELL_S)
+        if self._wrapped:
+            self.stop.clear()  # Slurm's signal at the time limit is for the command
+        elif told_to_end:
+            self.stop.set()
+        return flush.problem()
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        """Sends a message to the parent, and to whoever stopped the daemon."""
+        for channel in (self._parent, *self._stoppers):
+            channel.try_send(message)
+
+    def _wake(self) -> None:
+        """Ends a wait for events. May be called from any thread."""
+        with contextlib.suppress(BlockingIOError):
+            self._waker.send(b"\0")
+
+    def _summary(self, outputs: dict[str, Any]) -> dict[str, Any]:
+        """Returns this rank's status; where all ranks are still there, on rank 0 that of each, and
+        on the others whether the command of any looked at a mount."""
+        whole = self.job.stop_serving()
+        if whole and not self._with_all:
+            self.world.fail("told to end before the other ranks")
+        self._with_all = self._with_all and whole
+        status = {**self.job.status(), "outputs": outputs}
+        if self._with_all and self.world.world_size > 1:
+            self.world.hurry()
+            try:
+                ranks = self.world.gather(dict(status))
+                looked = any(has_looked(rank) for rank in ranks or [])
+                status["any_looked"] = self.world.broadcast(looked)
+                if ranks is not None:
+                    status["ranks"] = ranks
+            except FanstoreError:
+                self._with_all = False
+        status["trace_lines"], is_placed = self._place_trace(status)
+        asked = {"page": self._plan.report_page, "trace": self._plan.trace_file}
+        status["report"] = asked if self._plan.report_page and is_placed else {}
+        if self._plan.report_page and not is_placed and self.world.rank == 0:
+            status["trace_lines"].append("report: not made, for there is no trace")
+        return status
+
+    def _place_trace(self, status: dict[str, Any]) -> tuple[list[str], bool]:
+        """Puts the trace that was kept where it belongs; returns what is to be said of it, and
+        whether there is any."""
+        file = self._plan.trace_file
+        if not file or not status["trace"]:
+            return [], False
+        if self._with_all and self.world.rank > 0:
+            return [], True  # rank 0 sees to it
+        ranks = status.get("ranks", [status])
+        parts = [{**rank["trace"], "rank": rank["rank"], "host": rank["host"]} for rank in ranks]
+        said = [f"trace: {part['problem']}" for part in parts if part["problem"]]
+        if len(ranks) < self.world.world_size or self.world.world_size == 1:
+            if not begun(parts[:1]):
+                return said, False
+            return said + place_alone(file, parts[0], self.world.world_size), True
+        parts = begun(parts)
+        return said + (join_traces(file, parts) if parts else []), bool(parts)
+
+    def catch_signals(self) -> None:
+        """Has signals set the stop flag and wake the loop. To be called before `run`, in the main
+        thread."""
+        self._waker.setblocking(False)
+        signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self.stop.set())
+        for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _ready(self) -> dict[str, Any]:
+        return {
+            "type": "ready",
+            **self.job.about(),
+            "trace": {} if self.job.lanes is None else self.job.lanes.figures(),
+            "locks": self.job.lock_paths(),
+            "warnings": list(self.job.warnings),
+        }
+
+    def _detach_stderr(self) -> None:
+        """Sends what this daemon says to its log from now on: the parent's stderr is the
+        command's."""
+        log_to(self.job.directory.file("log"))
+
+    def _serve(self, listener: socket.socket) -> None:
+        selector = self._selector
+        server = self.job.server
+        self._sessions = Sessions(selector, None if server is None else server.node, self.job.warn)
+        selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
+        selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
+        if self._wrapped:
+            selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
+        elif self.world.world_size == 1:
+            self._parent.close()
+        pause_s = None if server is None else LOOK_EVERY_S
+        while not self._ended and self._handle_events(pause_s):
+            self._tell_stalls()
+
+    def _tell_stalls(self) -> None:
+        """Says which ranks readers wait for, to the log and to the parent."""
+        server = self.job.server
+        if server is None or (now_s := time.monotonic()) - self._looked_s < LOOK_EVERY_S:
+            return
+        self._looked_s = now_s
+        for line in server.stall_lines():
+            print(line, file=sys.stderr, flush=True)
+            self._tell({"type": "stall", "line": line})
+
+    def _handle_events(self, timeout_s: float | None) -> bool:
+        """Waits for events and answers them; returns False when the daemon is to end."""
+        return all([key.data() is not False for key, _ in self._selector.select(timeout_s)])
+
+    def _outwait_ranks(self) -> None:
+        """Goes on answering other ranks until their commands have ended; a signal ends that."""
+        since_s = time.monotonic()
+        told = False
+        while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
+            if not told and time.monotonic() - since_s > _TELL_AFTER_S:
+                self._tell({"type": "waiting", "ranks": left})
+                told = True
+            self._handle_events(_FINISH_POLL_S)
+        self._with_all = left == 0
+
+    def _woken(self) -> bool:
+        """Handles a signal: a daemon by itself ends, a wrapped one goes on until its wrapper says
+        so."""
+        self._wakeup.recv(4096)
+        return self._wrapped or not self.stop.is_set()
+
+    def _hear_parent(self) -> bool:
+        messages = self._parent.read()
+        for message in messages or []:
+            if message.get("type") == "command":
+                self._command = Process(int(message["pid"]))
+            elif message.get("type") == "end":
+                self._ended = True
+                self.stop.clear()  # Slurm signals daemons, too, long before their commands end
+            elif message.get("type") == "give_up":
+                self._no_flush = True
+        if messages is None:
+            self._selector.unregister(self._parent)
+        return messages is not None
+
+    def _outwait_command(self) -> None:
+        """Keeps serving a command whose wrapper was killed (the kernel has told the command so) for
+        a while, then kills it."""
+        if self._command is not None:
+            self._command.wait(self.job.plan.settings.orphan_wait_s)
+            self._command.kill()
+            self._command.wait(5.0)
+
+    def _answer(self, listener: socket.socket) -> bool:
+        """Answers one request of a client, `fanstore status` or `stop`; returns False when the
+        daemon is to end."""
+        try:
+            stream, _ = listener.accept()
+        except OSError:  # it has gone again, or there are no descriptors left
+            time.sleep(_FINISH_POLL_S)
+            return True
+        channel = Channel(stream)
+        stream.settimeout(_REQUEST_TIMEOUT_S)
+        try:
+            with contextlib.suppress(OSError):
+                if peer_uid(stream) != os.getuid():
+                    return True
+                request = channel.receive() or {}
+                return self._reply(channel, request)
+        finally:
+            if not self._sessions.owns(channel) and channel not in self._stoppers:
+                channel.close()
+        return True
+
+    def _reply(self, channel: Channel, request: dict[str, Any]) -> bool:
+        operation = request.get("op")
+        if operation == "session":
+            self._sessions.begin(channel)
+        elif operation == "status":
+            channel.send(self.job.status())
+        elif isinstance(operation, str) and operation in near.OPERATIONS:
+            channel.send(near.answer(self.job, request))
+        elif operation == "stop" and self._wrapped:
+            channel.send({"error": "this job ends with its command"})
+        elif operation == "stop":
+            channel.send({"stopping": True})
+            self._stoppers.append(channel)
+            self._no_flush = self._no_flush or request.get("flush") is False
+            return False
+        else:
+            channel.send({"error": "unknown request"})
+        return True
+
+    def _close(self) -> list[str]:
+        try:
+            return self.job.close()
+        except (OSError, FanstoreError) as error:
+            print(f"fanstore: clean-up: {error}", file=sys.stderr)
+            return []

@@ -1,0 +1,455 @@
+"""One job's resources on one node: opened in order, closed in reverse, whatever was reached."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from fanstore import _native
+from fanstore.coordinate.service import Service as CoordinateService
+from fanstore.coordinate.wire import COORDINATE_SOCKET
+from fanstore.dataset import device_number, open_dataset
+from fanstore.errors import UsageError
+from fanstore.job.agreement import agreed, check_agreement
+from fanstore.job.drift import drifted_files
+from fanstore.job.orders import Orders, begin_orders, foreseen
+from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
+from fanstore.job.plan import JobPlan
+from fanstore.job.served import ServedDataset, about_dataset, traced_dataset
+from fanstore.messages import bind, listen
+from fanstore.node.core import Node
+from fanstore.node.job_directory import JobDirectory, clean_up, rescue_dead, sweep
+from fanstore.node.lanes import LaneKeeper
+from fanstore.node.prefix import PrefixHold, check_prefixes, default_prefix, spell
+from fanstore.node.segment import (
+    MountEntry,
+    default_lanes,
+    read_counters,
+    read_damaged,
+    read_processes,
+    write_segment,
+)
+from fanstore.node.server import NodeServer
+from fanstore.node.trace_file import part_path
+from fanstore.outputs.service import Mount, OutputService
+from fanstore.outputs.tree.dead_job import rescue_lines
+from fanstore.progress import Meter, progress_of
+from fanstore.staging.base import Base
+from fanstore.staging.codecs import check_codecs
+from fanstore.staging.crew import Crew
+from fanstore.staging.index import DatasetInfo, announce
+from fanstore.staging.memory import left_bytes
+from fanstore.staging.run import Outcome, check_in_place, stage_datasets
+from fanstore.staging.staged import StagedDirectory, kept_words, whole_files
+from fanstore.staging.stopping import Stop
+from fanstore.startup import World
+from fanstore.watch.watching import Watching
+from fanstore.wording import counted
+
+if TYPE_CHECKING:
+    from fanstore.foresight.node_plan import NodePlan
+
+
+class Job:
+    """Opens and closes what one job needs. `close` accepts a half-opened job."""
+
+    def __init__(self, plan: JobPlan, stop: Stop) -> None:
+        self.plan = plan
+        self.base = Base(plan.local.path)
+        self.directory = JobDirectory(self.base)
+        self.served: list[ServedDataset] = []
+        self.warnings: list[str] = []
+        self.started_s = time.time()
+        self.world = World()
+        self.server: NodeServer | None = None
+        self._outputs: JobOutputs | None = None
+        self._lanes = default_lanes(notes=plan.settings.trace != "off")
+        self.lanes: LaneKeeper | None = None
+        self.orders: Orders | None = None
+        self.watching: Watching | None = None
+        self.coordinations: CoordinateService | None = None
+        self._stop = stop
+        self._preload = ""
+        self._segment_fd = -1  # a cleaner of the local disk may take the name while the job runs
+        self._entered = False
+        self._staged: dict[str, StagedDirectory] = {}
+        self._node_plan: NodePlan | None = None
+
+    def open(self, world: World) -> None:
+        """Stages the datasets and publishes the segment, with the other ranks of `world`. Raises
+        FanstoreError or OSError; `close` must follow."""
+        self.world = world
+        check_agreement(world.gather_all(agreed(self.plan)), world.rank)
+        self.watching = Watching(world, self.plan.settings, self.directory)
+        infos = announce(world, [path for path, _ in self.plan.datasets])
+        self._check(infos)
+        self._node_plan = _node_plan(self.plan.plan_file, infos, world)
+        with self.base.locked(self._stop.check):
+            self._entered = True
+            self._hold()
+        for rescued in rescue_dead(self.base, None, self._stop.is_set):
+            self.warnings += rescue_lines(rescued)
+        self._stage()
+        self._publish()
+
+    def _check(self, infos: list[DatasetInfo]) -> None:
+        limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
+        if len(infos) > limit:
+            raise UsageError(f"at most {limit} datasets in one job: pack several into one")
+        for info, (_, mount) in zip(infos, self.plan.datasets, strict=True):
+            check_codecs(info.name, info.codec_mask)
+            prefix = spell(default_prefix(info.name) if mount is None else mount)
+            hold = PrefixHold(self.base, prefix.path)
+            self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
+        check_prefixes([item.prefix for item in self.served], self.base)
+        check_output_dir(self.plan, [item.prefix.path for item in self.served])
+
+    def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
+        if self.plan.settings.in_place:
+            return None
+        made = StagedDirectory(self.base, info.dataset_id)
+        return self._staged.setdefault(info.dataset_id, made)
+
+    def _hold(self) -> None:
+        """Takes the locks of all that the job uses; removes the leftovers of others."""
+        self.directory.make()
+        for staged in self._staged.values():
+            staged.hold(self.plan.settings.keep_staged)
+        self.warnings += [f"left in an old mount prefix: {name}" for name in sweep(self.base)]
+        for item in self.served:
+            item.hold.hold()
+
+    def _stage(self) -> None:
+        settings = self.plan.settings
+        self.base.empty_trash()
+        quiet = settings.quiet or self.world.rank > 0
+        with progress_of("staging", quiet=quiet) as progress:
+            self.world.show = Meter(progress).show
+            with Crew(self.world, self._stop, settings.stage_threads) as crew:
+                outcomes = self._outcomes(crew)
+        for item, outcome in zip(self.served, outcomes, strict=True):
+            item.outcome = outcome
+        if self.world.rank == 0:
+            self.warnings += dict.fromkeys(each.note for each in outcomes if each.note)
+
+    def _outcomes(self, crew: Crew) -> list[Outcome]:
+        settings = self.plan.settings
+        if settings.in_place:
+            verify = self.world.rank == 0  # all of them map the same files
+            for item in self.served:  # in threads: a large index takes its time, others wait
+                crew.submit(open_dataset, item.info.directory, verify)
+            return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
+        pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
+        budget = replace(self.plan.budget, tables_bytes=self._lanes.size_bytes())
+        choose = None if self._node_plan is None else self._node_plan.choose
+        return stage_datasets(crew, pairs, self.plan.local, settings, budget, choose)
+
+    def _publish(self) -> None:
+        self._preload = self._preload_library()
+        damaged = self._damaged_for_all()
+        entries = [self._mount_entry(n, item, damaged[n]) for n, item in enumerate(self.served)]
+        rank, world_size = self.world.rank, self.world.world_size
+        segment = self.directory.file("segment")
+        write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
+        self._segment_fd = os.open(segment, os.O_RDONLY)
+        self._open_outputs()
+        for item in self.served if rank == 0 else ():  # one warning a job
+            self.warnings += drifted_files(item.dataset, item.prefix.path)
+        self.directory.describe(self.about())
+
+    def _damaged_for_all(self) -> list[dict[int, list[int]]]:
+        """Returns, by dataset and pack, the records that this rank can read nowhere: those damaged
+        in its own copy, or in every copy of a remote pack. Who finds no owner any more would read
+        the shared copy, and nobody checks that again."""
+        own = [item.staging.report.damaged for item in self.served]
+        of_ranks = self.world.gather_all(own)
+        found = [dict(damaged) for damaged in own]
+        for number, item in enumerate(self.served):
+            for pack, place in enumerate(item.staging.places):
+                copies = [set(of_ranks[rank][number].get(pack, ())) for rank in place.replicas]
+                if place.state == _native.lib.FAN_PLACE_REMOTE and copies:
+                    found[number][pack] = sorted(set.intersection(*copies))
+        return found
+
+    def _mount_entry(
+        self, number: int, item: ServedDataset, damaged: dict[int, list[int]]
+    ) -> MountEntry:
+        skeleton = item.prefix.path
+        if not item.hold.made:
+            skeleton = self.directory.file("tree", str(number))
+            os.makedirs(skeleton, 0o700)
+        return MountEntry(
+            prefix=item.prefix.path,
+            alias=item.prefix.alias,
+            skeleton=skeleton,
+            index_path=os.path.abspath(item.dataset.index_path),
+            staged_dir=item.staged.path if item.staged else "",
+            dataset_dir=os.path.realpath(item.dataset.directory),
+            outputs=make_tree(self.directory, number),
+            device=device_number(item.info.dataset_id),
+            record_count=item.dataset.header.record_count,
+            prefix_made=item.hold.made,
+            places=[place.state for place in item.staging.places],
+            damaged=damaged,
+            unchecked=item.staging.report.unchecked,
+        )
+
+    def serve(self) -> None:
+        """Begins to answer the other ranks, where there are any, and to fetch what is not on the
+        local disk, or what is read next."""
+        elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
+        states = {place.state for item in self.served for place in item.staging.places}
+        unchecked = any(item.staging.report.unchecked for item in self.served)
+        if self.world.world_size > 1 or states & elsewhere or unchecked or self.plan.order_file:
+            segment = self.directory.file("segment")
+            server = NodeServer(
+                self.world, segment, self.plan.budget.cache_bytes, self.plan.settings
+            )
+            self.server = server
+            for mount, item in enumerate(self.served):
+                self._tell_places(server.node, mount, item.staging)
+            server.start()
+        self._keep_trace()
+        node = None if self.server is None else self.server.node
+        self.orders = begin_orders(
+            self.plan, self.directory, self.served, node, self.world, self._node_plan, self.warn
+        )
+        self._serve_outputs()
+
+    def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:
+        """Tells the core which ranks have what of a dataset, and what is to come here."""
+        for pack, place in enumerate(outcome.places):
+            node.set_replicas(mount, pack, place.replicas)
+        shares = outcome.shares
+        if shares is not None:
+            memory_bounds = shares.memory_bounds
+            if shares.keepers is not None:
+                node.set_keepers(mount, shares.keepers, memory_bounds)
+            else:
+                node.set_share(mount, shares.bounds, shares.largest_bytes, memory_bounds)
+            if self.plan.settings.stage != "lazy":
+                node.fill_ahead(mount, shares.own)
+
+    def _keep_trace(self) -> None:
+        """Begins to look after the lanes, and to keep the trace where that is asked for."""
+        segment, file = self.directory.file("segment"), self.plan.trace_file
+        kept = None
+        if file:
+            from fanstore.node.trace_file import KeptTrace  # with NumPy, which others do not need
+
+            datasets = [traced_dataset(item) for item in self.served]
+            about = {
+                "job_id": self.directory.job_id, "host": os.uname().nodename,
+                "world_size": self.world.world_size, "datasets": datasets,
+            }  # fmt: skip
+            part = part_path(file, self.directory.job_id)
+            kept = KeptTrace(
+                segment, part, self.world.rank, about, self._sampled,
+                lambda: foreseen(self.orders, self.server),
+            )  # fmt: skip
+        self.lanes = LaneKeeper(segment, kept)
+        self.lanes.start()
+
+    def _sampled(self) -> dict[str, int]:
+        """Returns figures of this moment for the trace. Called by the thread that keeps it."""
+        node = {} if self.server is None else self.server.figures()["node"]
+        outputs = {} if self.outputs is None else self.outputs.figures()
+        placed = outputs.get("staged", 0) + outputs.get("gone", 0)
+        return {
+            "cache_bytes": node.get("cache_bytes", 0),
+            "cache_used_bytes": node.get("resident_bytes", 0),
+            "published": outputs.get("published", 0),
+            "placed": placed,
+            "waiting_bytes": outputs.get("waiting_bytes", 0),
+        }
+
+    def _mounts(self) -> list[Mount]:
+        return [Mount(item.dataset, item.prefix.spellings()) for item in self.served]
+
+    @property
+    def outputs(self) -> OutputService | None:
+        """The service of the outputs, once there is one."""
+        return None if self._outputs is None else self._outputs.service
+
+    def _open_outputs(self) -> None:
+        self._outputs = JobOutputs(self.plan, self.directory, self._mounts())
+        found = self._outputs.take_up(self.world, self._stop.check)
+        if found and self.world.rank == 0:
+            self.warn(f"goes on with {self.plan.output_dir}: {found}")
+
+    def _serve_outputs(self) -> None:
+        assert self._outputs is not None
+        peers = None if self.server is None else self.server.peers()
+        if self.watching is not None:
+            self.watching.open(self.status, self.figures, peers)
+        self._outputs.start(peers)
+        if self.watching is not None:
+            self.watching.start(self._outputs.service.submit)
+        self.coordinations = CoordinateService(
+            bind(self.directory.path, COORDINATE_SOCKET), left_bytes
+        )
+        self.coordinations.start()
+
+    def warn(self, line: str) -> None:
+        """Has a line said once, at the start or the end of the job. May be called from any
+        thread."""
+        if line not in self.warnings:
+            self.warnings.append(line)
+
+    def stop_serving(self) -> bool:
+        """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
+        again."""
+        if self.coordinations is not None:
+            self.coordinations.close()
+            self.coordinations = None
+        if self.watching is not None:
+            self.watching.close()
+        if self._outputs is not None:
+            self._outputs.close()
+        if self.orders is not None:
+            self.orders.stop()
+        if self.lanes is not None:
+            self.lanes.stop()
+        whole = self.server is None or self.server.stop()
+        found = {} if self.server is None else self.server.figures()["node"]
+        if found.get("full_disks"):
+            self.warnings.append(
+                f"{self.plan.local.path}: the disk is full: not all that was to be kept here is; "
+                "the rest was read from the shared file system"
+            )
+        if found.get("mended_records"):
+            self.warnings.append(
+                f"{self.plan.local.path}: {counted(found['mended_records'], 'file')} that an "
+                "earlier job had left there had changed, and came anew from the shared file system"
+            )
+        return whole
+
+    def ranks_to_serve(self) -> int:
+        """Returns how many other ranks may still read from this one, now that its command has
+        ended."""
+        return 0 if self.server is None else self.server.finish()
+
+    def status(self) -> dict[str, Any]:
+        """Returns the job and its counters. May be called from any thread."""
+        figures = self.figures()  # first: with them comes what was found damaged
+        removed = self.directory.removed()
+        return {**self.about(), "state": "serving", "removed": removed, **figures}
+
+    @property
+    def _segment(self) -> str:
+        """A path of the segment that leads there also when its name is gone."""
+        return f"/proc/self/fd/{self._segment_fd}"
+
+    def figures(self) -> dict[str, Any]:
+        """What clients and the block cache have counted so far."""
+        node = {"lost_ranks": [], "node": {}} if self.server is None else self.server.figures()
+        outputs = {} if self.outputs is None else self.outputs.figures()
+        segment = self._segment
+        counters, processes = read_counters(segment), read_processes(segment)
+        if node["node"].get("damaged_records"):
+            self._note_damage(segment)
+        return {
+            "counters": counters, "processes": processes, **node, "outputs": outputs,
+            "trace": {} if self.lanes is None else self.lanes.figures(),
+            "order": {} if self.orders is None else self.orders.figures(),
+            "raw_calls": self.directory.raw_calls(), "memory": self._memory(node["node"]),
+        }  # fmt: skip
+
+    def _memory(self, node: dict[str, Any]) -> dict[str, int]:
+        """What of this rank's memory is taken, and by what; `limit_bytes`: the most that may be.
+        Indexes and packs count where the local directory is in memory."""
+        in_memory = self.plan.local.in_memory
+        staged = [each.path for each in self._staged.values()] if in_memory else []
+        return {
+            "limit_bytes": self.plan.budget.limit_bytes,
+            "cache_bytes": int(node.get("cache_bytes", 0)),
+            "staged_bytes": sum(whole_files(path)[1] for path in staged),
+            "tables_bytes": os.stat(self._segment).st_size,
+        }
+
+    def _note_damage(self, segment: str) -> None:
+        """Takes over what the core found to be damaged on its way here."""
+        for mount, item in enumerate(self.served):
+            found: dict[int, list[int]] = {}
+            for record in read_damaged(segment, mount):
+                found.setdefault(int(item.dataset.record(record).pack), []).append(record)
+            report = item.staging.report
+            report.damaged = {**report.damaged, **found}
+
+    def listener(self) -> Any:
+        """The socket for clients of the daemon."""
+        return listen(self.directory.path)
+
+    def _preload_library(self) -> str:
+        """Returns a path of the preload library that LD_PRELOAD can hold. (Through a link: the
+        local disk may be one from which no library is loaded.)"""
+        path = os.fspath(_native.preload_path())
+        if _separates(path):
+            link = self.directory.file("libfanstore_preload.so")
+            if _separates(link):
+                raise UsageError(
+                    f"{link}: a path with a space, colon or dollar sign cannot be preloaded"
+                )
+            os.symlink(path, link)
+            path = link
+        return path
+
+    def lock_paths(self) -> list[str]:
+        """The lock files whose holders keep all that the job uses."""
+        paths = [self.directory.lock_path]
+        paths += [staged.lock_path for staged in self._staged.values()]
+        return paths + [item.hold.lock_path for item in self.served if item.hold.made]
+
+    def about(self) -> dict[str, Any]:
+        """Describes the job for `status` and job.json, without its counters."""
+        return {
+            "job_id": self.directory.job_id,
+            "job_directory": self.directory.path,
+            "kind": self.plan.kind,
+            "rank": self.world.rank,
+            "host": os.uname().nodename,
+            "first_id": "" if self.watching is None else self.watching.first_id,
+            "metrics": "" if self.watching is None else self.watching.metrics_url,
+            "world_size": self.world.world_size,
+            "daemon_pid": os.getpid(),
+            "preload": self._preload,
+            "started_s": self.started_s,
+            "datasets": [about_dataset(item, self.world.rank) for item in self.served],
+        }
+
+    def kept(self) -> str:
+        """Returns, after `close`, what is still staged of this job's datasets, for people."""
+        return kept_words(staged.path for staged in self._staged.values())
+
+    def close(self) -> list[str]:
+        """Gives all locks back and removes what nobody uses. Returns the names of what had to
+        stay."""
+        if self._segment_fd >= 0:
+            os.close(self._segment_fd)
+            self._segment_fd = -1
+        for item in self.served:
+            item.hold.release()
+        for staged in self._staged.values():
+            staged.release(self.plan.settings.keep_staged)
+        self.directory.release()
+        if self.watching is not None:
+            self.watching.close()
+        if self._node_plan is not None:
+            self._node_plan.close()
+        return clean_up(self.base) if self._entered else []
+
+
+def _node_plan(path: str, infos: list[DatasetInfo], world: World) -> NodePlan | None:
+    """Opens the plan of the job, if it has one."""
+    if not path:
+        return None
+    from fanstore.foresight.node_plan import open_node_plan  # with NumPy, which others do not need
+
+    return open_node_plan(path, infos, world)
+
+
+def _separates(path: str) -> bool:
+    """Tells whether the dynamic linker takes a path apart, or puts something else into it."""
+    return any(separator in path for separator in " :\t\n$")

@@ -1,0 +1,137 @@
+"""What is known beforehand of the order in which a job reads, for its node to prefetch."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from fanstore import in_job as peek
+from fanstore.foresight.announced import Announced
+from fanstore.foresight.sink import NodeSink, Sink
+from fanstore.job.plan import JobPlan
+from fanstore.job.served import ServedDataset
+from fanstore.node.core import Node
+from fanstore.node.job_directory import JobDirectory
+from fanstore.node.server import NodeServer
+from fanstore.startup import World
+
+if TYPE_CHECKING:
+    from fanstore.foresight.kept import KeptOrders
+    from fanstore.foresight.node_plan import NodePlan
+
+
+class Source(Protocol):
+    """Where orders come from: a thread."""
+
+    def start(self) -> None:
+        """Starts the thread, which tells the sink what will be read."""
+
+    def stop(self) -> None:
+        """Ends it, when all that was opened is counted."""
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what was foreseen (docs/orders.md). May be called in any thread."""
+
+
+class Orders:
+    """A source of orders at work, and the node that it tells."""
+
+    def __init__(self, source: Source, sink: Sink, directory: JobDirectory) -> None:
+        self._source = source
+        self._sink = sink
+        self._directory = directory
+        source.start()
+
+    def stop(self) -> None:
+        """Ends it. To be called before the node is closed."""
+        self._source.stop()
+        self._sink.close()
+
+    def figures(self) -> dict[str, Any]:
+        """Returns what was foreseen, and why programs did not tell more."""
+        return {**self._source.figures(), "notes": self._directory.order_notes()}
+
+
+def foreseen(orders: Orders | None, server: NodeServer | None) -> dict[str, Any]:
+    """Returns what orders were known of, and what the node did with them, for the trace's end."""
+    node = {} if server is None else server.figures()["node"]
+    return {
+        "order": {} if orders is None else orders.figures(),
+        "node": {name: node[name] for name in node if name.startswith("ahead")},
+    }
+
+
+def begin_orders(
+    plan: JobPlan,
+    directory: JobDirectory,
+    served: Sequence[ServedDataset],
+    node: Node | None,
+    world: World,
+    node_plan: NodePlan | None,
+    warn: Callable[[str], None],
+) -> Orders | None:
+    """Begins to hear what will be read, as `--order` says, or the plan where that says nothing;
+    None where that is not wanted. node: None where all is on the local disk. warn: is told, in any
+    thread, what is to be said of orders that are kept. Raises UsageError for an order file with
+    errors."""
+    if "FANSTORE_ANALYZE" in os.environ:
+        _link_peek(directory)  # `fanstore analyze` sees loaders also where orders are of no account
+    if plan.settings.order == "off":
+        return None
+    # Without notes nobody could tell how far a loader is, and what was brought would stay.
+    sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
+    by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
+    if node_plan is not None and by_plan and plan.settings.trace != "off":
+        return Orders(_planned(directory, served, node_plan, sink), sink, directory)
+    if not plan.order_file:
+        mounts = [(item.dataset, item.prefix.spellings()) for item in served]
+        keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list
+        announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
+        _link_peek(directory)
+        return Orders(announced, sink, directory)
+    from fanstore.foresight.order_file import read_order  # with NumPy, which others do not need
+    from fanstore.foresight.planned import Planned
+
+    epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
+    return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)
+
+
+def _link_peek(directory: JobDirectory) -> None:
+    """Has the preload library find what runs in the Python of programs."""
+    with contextlib.suppress(FileExistsError):
+        os.symlink(Path(peek.__file__).parent, directory.file("peek"))
+
+
+def _kept_orders(
+    served: Sequence[ServedDataset], world: World, warn: Callable[[str], None]
+) -> list[KeptOrders]:
+    """Returns where orders are kept of each dataset."""
+    from fanstore.foresight.kept import (
+        KeptFiles,
+        KeptOrders,  # with NumPy
+    )
+
+    return [
+        KeptOrders(
+            KeptFiles(os.path.realpath(item.dataset.directory), item.dataset.dataset_id, warn),
+            item.dataset.header.record_count,
+            world.rank,
+            world.world_size,
+        )
+        for item in served
+    ]
+
+
+def _planned(
+    directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
+) -> Source:
+    """Follows the order of a plan in the first mount of its dataset."""
+    from fanstore.foresight.planned import Planned
+
+    ids = [item.info.dataset_id for item in served]
+    mount = ids.index(node_plan.dataset_id)
+    return Planned(directory.file("segment"), {mount: node_plan.epochs(mount)}, sink, "plan")

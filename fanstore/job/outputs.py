@@ -1,0 +1,198 @@
+"""Sets up the outputs of a job, and waits for them at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from io import FileIO
+from typing import Any
+
+from fanstore.config import spoken
+from fanstore.errors import FanstoreError, UsageError
+from fanstore.job.plan import JobPlan
+from fanstore.messages import bind
+from fanstore.node.job_directory import JobDirectory
+from fanstore.outputs.files.location import folders_of, refusal_of
+from fanstore.outputs.model.entries import keeper_of
+from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
+from fanstore.outputs.ranks.ranks import SOCKET, Ranks
+from fanstore.outputs.service import LOCK, Mount, OutputService
+from fanstore.outputs.tree.dead_job import TREES, roots_of
+from fanstore.outputs.tree.placed import Header
+from fanstore.outputs.tree.shared import set_up
+from fanstore.outputs.tree.walk import COUNTERPART_MODE
+from fanstore.rank_calls.connected import ConnectedPeers
+from fanstore.staging import locks
+from fanstore.staging.base import is_within_any
+from fanstore.staging.room import size
+from fanstore.startup import World
+from fanstore.wording import counted
+
+_PREDECESSOR_S = 30.0
+
+
+def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
+    """Raises UsageError for an output directory under a mount or in a directory of FanStore's own,
+    the default included: a job must not learn of that when it has written everything."""
+    source = plan.settings.sources["output_dir"]
+    refusal = refusal_of(plan.output_dir, prefixes)
+    if is_within_any(os.path.realpath(plan.output_dir)):
+        refusal = "lies in FanStore's own directory, which is cleared"
+    if refusal:
+        where = spoken(source, "output_dir")
+        raise UsageError(
+            f"output directory {plan.output_dir} ({where}): {refusal}; "
+            "name one elsewhere with --output-dir"
+        )
+
+
+def make_tree(directory: JobDirectory, number: int) -> str:
+    """Makes the output tree of a mount; returns its path."""
+    path = directory.file(TREES, str(number))
+    os.makedirs(path, 0o700)
+    os.chmod(path, COUNTERPART_MODE)
+    return path
+
+
+class JobOutputs:
+    """The outputs of a job: their service, and what it needs of the job."""
+
+    def __init__(self, plan: JobPlan, directory: JobDirectory, mounts: Sequence[Mount]) -> None:
+        """Takes what the outputs need on the local disk, before packs take all of that."""
+        self._plan = plan
+        self._directory = directory
+        segment = directory.file("segment")
+        set_up(segment)
+        prefixes = [os.fsdecode(mount.prefixes[0]) for mount in mounts]
+        folders = tuple(os.fsdecode(each) for each in folders_of(prefixes))
+        keep_partial = plan.settings.partial_outputs == "keep"
+        header = Header(directory.job_id, plan.output_dir, folders, plan.umask, keep_partial)
+        self._roots = roots_of(directory.path, folders)
+        self._segment = FileIO(segment, "r+")
+        self._inputs = [
+            DatasetInputs(mount.dataset, mount.prefixes, self._segment, touched_at)
+            for mount, touched_at in zip(mounts, touched_bitmaps(self._segment), strict=True)
+        ]
+        self.service = OutputService(
+            directory.path, header, self._roots, prefixes, plan.settings.output_wait_s
+        )
+
+    def take_up(self, world: World, check: Callable[[], None]) -> str:
+        """Goes on with what the output directory holds, if that was asked for: each rank with what
+        it would keep the names of. Says for people what that is. check: raises where that is to
+        end."""
+        if not self._plan.settings.continue_outputs:
+            return ""
+        lock, problem = None, ""
+        if world.rank == 0:
+            try:
+                lock = _alone(self._plan.output_dir, check)
+            except FanstoreError as error:
+                problem = str(error)
+        problem = world.broadcast(problem)
+        if problem:
+            raise FanstoreError(problem)
+
+        def keeps(mount: int, path: bytes) -> bool:
+            return keeper_of(mount, path, world.world_size) == world.rank
+
+        taken = world.gather_all(self.service.take_up(self._inputs, keeps, lock, check))
+        for mount, record in {each for of_rank in taken for each in of_rank.touched}:
+            self._inputs[mount].touch(record)
+        files, total_bytes = (
+            sum(of) for of in zip(*((t.files, t.bytes) for t in taken), strict=True)
+        )
+        return f"{counted(files, 'file')}, {size(total_bytes)}"
+
+    def start(self, peers: ConnectedPeers | None) -> None:
+        """Begins to place outputs, and to answer programs where there are other ranks."""
+        if peers is None:
+            self.service.start(None)
+            return
+        root = os.fsencode(self._plan.output_dir)
+        self.service.start(
+            Ranks(
+                self._directory.path, bind(self._directory.path, SOCKET), self._inputs,
+                [tree for _, tree in self._roots],
+                [os.path.join(root, folder) for folder, _ in self._roots],
+                peers,
+            )
+        )  # fmt: skip
+
+    def close(self) -> None:
+        """Ends the service."""
+        self.service.close()
+        self._segment.close()
+
+
+def _alone(output_dir: str, check: Callable[[], None]) -> int:
+    """Takes the lock of an output directory that a job goes on with; waits a while for the job
+    before this one, which may be bringing its last outputs there."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(output_dir)
+    until_s = time.monotonic() + _PREDECESSOR_S
+
+    def still() -> None:
+        check()
+        if time.monotonic() > until_s:
+            raise FanstoreError(
+                f"another job goes on with {output_dir}: wait for its end, or name another "
+                "--output-dir"
+            )
+
+    return locks.wait(os.path.join(output_dir, LOCK), exclusive=True, check=still)
+
+
+FLUSH_TELL_S = 1.0
+_GIVE_UP_WAIT_S = 2.0
+
+
+class Flush:
+    """Waits for `work` of the outputs. `tell` is given a message about it now and then."""
+
+    def __init__(
+        self,
+        outputs: OutputService,
+        work: Future[Any],
+        tell: Callable[[dict[str, Any]], None],
+        wake: Callable[[], None],
+    ) -> None:
+        self._outputs = outputs
+        self._work = work
+        self._tell = tell
+        self._told_s = 0.0
+        self._given_up_s: float | None = None
+        work.add_done_callback(lambda _: wake())
+
+    def goes_on(self) -> bool:
+        """Tells whether to wait on, and tells the parent how far it is. Once it was given up that
+        is not for long, whatever hangs."""
+        now_s = time.monotonic()
+        if self._work.done():
+            return False
+        if self._given_up_s is not None and now_s > self._given_up_s + _GIVE_UP_WAIT_S:
+            return False
+        if now_s >= self._told_s + FLUSH_TELL_S:
+            self._told_s = now_s
+            self._tell({"type": "flushing", **self._outputs.figures()})
+        return True
+
+    def give_up(self) -> None:
+        """Has the work end soon; what is not placed by then is not."""
+        if self._given_up_s is None:
+            self._given_up_s = time.monotonic()
+            self._outputs.give_up()
+
+    def problem(self) -> str:
+        """Returns why the work failed, or ""."""
+        if not self._work.done():
+            return "not waited for"
+        error = self._work.exception()
+        if error is None:
+            return ""
+        print(f"fanstore: outputs: {type(error).__name__}: {error}", file=sys.stderr)
+        return str(error)

@@ -1,0 +1,81 @@
+"""A dataset that a job serves, with what was made for it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from fanstore import _native
+from fanstore.dataset import Dataset
+from fanstore.errors import SHOWN_MAX
+from fanstore.node.prefix import Prefix, PrefixHold
+from fanstore.staging.index import DatasetInfo
+from fanstore.staging.run import Outcome
+from fanstore.staging.staged import StagedDirectory
+
+
+@dataclass
+class ServedDataset:
+    """A dataset of the job with what has been made for it so far. outcome: once it is staged."""
+
+    info: DatasetInfo
+    prefix: Prefix
+    hold: PrefixHold
+    staged: StagedDirectory | None
+    outcome: Outcome | None = None
+
+    @property
+    def dataset(self) -> Dataset:
+        """The dataset as opened by its staged index."""
+        return self.staging.dataset
+
+    @property
+    def staging(self) -> Outcome:
+        """How the dataset was staged."""
+        assert self.outcome is not None
+        return self.outcome
+
+    def damaged_names(self) -> list[str]:
+        """The damaged files, by name under the prefix; at most SHOWN_MAX."""
+        damaged = self.staging.report.damaged
+        ids = sorted(record for ids in damaged.values() for record in ids)[:SHOWN_MAX]
+        return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
+
+
+def about_dataset(item: ServedDataset, rank: int) -> dict[str, Any]:
+    """Describes a dataset for `status`. rank: this one."""
+    report, shares, lib = item.staging.report, item.staging.shares, _native.lib
+    remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
+    return {
+        "name": item.info.name,
+        "directory": item.info.directory,
+        "dataset_id": item.info.dataset_id,
+        "mount_prefix": item.prefix.path,
+        "packs": item.dataset.pack_count,
+        "in_place": item.staged is None,
+        "replicas": item.staging.replicas,
+        "remote_packs": sum(1 for place in remote if place.replicas),
+        "copied_packs": report.copied_packs,
+        "copied_bytes": report.copied_bytes,
+        "received_packs": report.received_packs,
+        "received_bytes": report.received_bytes,
+        "reused_packs": report.reused_packs,
+        "shared_bytes": report.shared_bytes,
+        "share_bytes": 0 if shares is None else shares.kept_bytes[rank],
+        "damaged_count": sum(len(ids) for ids in report.damaged.values()),
+        "damaged_files": item.damaged_names(),
+    }
+
+
+def traced_dataset(item: ServedDataset) -> dict[str, Any]:
+    """What a kept trace says of a dataset: who has what of it, too."""
+    shares = item.staging.shares
+    return {
+        "name": item.info.name,
+        "directory": item.info.directory,
+        "dataset_id": item.info.dataset_id,
+        "mount_prefix": item.prefix.path,
+        "pack_ranks": item.staging.staged_ranks,
+        "bounds": () if shares is None else shares.bounds,
+    }

@@ -1,0 +1,1 @@
+"""The daemon beside its C core: the segment, the lanes of the access trace, the mount prefix."""

@@ -1,0 +1,203 @@
+"""The node daemon's C core (csrc/node): the block cache and the answers to other ranks."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from fanstore._native import check, ffi, lib
+from fanstore.config import CACHE_LEAST_BYTES
+from fanstore.errors import FanstoreError, UsageError
+
+_IDLE_SLEEP_US = 4000  # a request of another rank waits so long at most, after a long silence
+_MESSAGE_ROOM_BYTES = 1 << 16
+
+
+class Node:
+    """The node daemon's C core. Opened after staging, started once every rank is ready, stopped
+    when none needs it."""
+
+    def __init__(
+        self,
+        job_segment: str,
+        rank: int,
+        world_size: int,
+        cache_bytes: int,
+        policy: str,
+        deadline_s: float,
+        shared_deadline_s: float,
+    ) -> None:
+        """Raises FanstoreError where the cache cannot be made."""
+        self._path = ffi.new("char[]", os.fsencode(job_segment))
+        options = ffi.new(
+            "struct fan_node_options *",
+            {
+                "job_segment": self._path,
+                "cache_bytes": cache_bytes,
+                "deadline_ns": int(deadline_s * 1e9),
+                "shared_deadline_ns": int(shared_deadline_s * 1e9),
+                "policy": getattr(lib, f"FAN_POLICY_{policy.upper()}"),
+                "rank": rank,
+                "world_size": world_size,
+                "idle_sleep_us": _IDLE_SLEEP_US,
+            },
+        )
+        out = ffi.new("struct fan_node **")
+        rc = lib.fan_node_open(options, out)
+        if rc == -errno.EINVAL and cache_bytes < CACHE_LEAST_BYTES:
+            raise UsageError(f"a block cache of {cache_bytes:,} bytes is too small: 10 MiB will do")
+        if rc < 0:
+            raise FanstoreError(f"a block cache of {cache_bytes:,} bytes: {os.strerror(-rc)}")
+        self._node = out[0]
+        self._room = bytearray(_MESSAGE_ROOM_BYTES)
+        self._sender = ffi.new("uint32_t *")
+        self._needed = ffi.new("uint64_t *")
+        self._slow_rank = ffi.new("uint32_t *")
+
+    def set_replicas(self, mount: int, pack: int, ranks: Sequence[int]) -> None:
+        """Tells the core which other ranks have a pack."""
+        check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
+
+    def set_share(
+        self, mount: int, bounds: Sequence[int], largest_bytes: int, memory_bounds: Sequence[int]
+    ) -> None:
+        """Tells the core what each rank keeps of the packs that are on the local disks in part (see
+        fanstore.staging.shares). To be called before `start`. Raises OSError."""
+        memory = list(memory_bounds)
+        check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes, memory))
+
+    def set_keepers(self, mount: int, rows: Any, memory_bounds: Sequence[int]) -> None:
+        """Tells the core the same record by record: rows (records, bytes) of bits, one for each
+        rank, as Shares.keepers has them. To be called before `start`. Raises OSError."""
+        bits, memory = ffi.from_buffer("uint8_t[]", rows), list(memory_bounds)
+        check(lib.fan_node_set_keepers(self._node, mount, bits, len(bits), memory))
+
+    def fill_ahead(self, mount: int, records: Any) -> None:
+        """Has records of this rank's share, an array of ids, be brought to the local disk in that
+        order while programs read. Raises OSError."""
+        ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
+        check(lib.fan_node_fill_ahead(self._node, mount, ids, len(ids)))
+
+    def fill_first(self, mount: int, records: Sequence[int]) -> int:
+        """Has records be brought before all that `fill_ahead` was given; returns a number for
+        `is_filling`. Raises OSError."""
+        return check(lib.fan_node_fill_first(self._node, mount, list(records), len(records)))
+
+    def is_filling(self, number: int) -> bool:
+        """Tells whether what `fill_first` was given is still being brought."""
+        return bool(lib.fan_node_is_filling(self._node, number))
+
+    def reach(self, mount: int, records: Sequence[int], blocks: Sequence[int]) -> list[int]:
+        """Has blocks of records, as many of both, be brought near as for a hint; returns where each
+        is by now, an enum fan_reach."""
+        reached = ffi.new("uint32_t[]", len(records))
+        lib.fan_node_reach(self._node, mount, list(records), list(blocks), len(records), reached)
+        return list(reached)
+
+    def begin_order(self, mount: int, records: Any, behind: int = 0) -> int:
+        """Has records, an array of ids, be brought before they are read, in that order, those of
+        the order `behind` first. Returns its number. Raises OSError."""
+        ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
+        return check(lib.fan_node_order_begin(self._node, mount, ids, len(ids), behind))
+
+    def pass_order(self, order: int, position: int, read: int) -> None:
+        """Says that the first `position` records of an order were read, and `read` in all."""
+        check(lib.fan_node_order_read(self._node, order, read))
+        check(lib.fan_node_order_pass(self._node, order, position))
+
+    def end_order(self, order: int) -> None:
+        """Says that no more of an order is read."""
+        check(lib.fan_node_order_end(self._node, order))
+
+    def start(self, transport: Any) -> None:
+        """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""
+        check(lib.fan_node_start(self._node, transport))
+
+    @property
+    def cache_fd(self) -> int:
+        """The descriptor of the memory file that clients map."""
+        return int(lib.fan_node_cache_fd(self._node))
+
+    def begin_session(self, pid: int) -> int | None:
+        """Returns a number for a client that connected; None when all are taken."""
+        session = int(lib.fan_node_session_begin(self._node, pid))
+        return session if session >= 0 else None
+
+    def end_session(self, session: int) -> None:
+        """Gives a client's number back and frees whatever it held."""
+        lib.fan_node_session_end(self._node, session)
+
+    def finish(self) -> int:
+        """Tells the others that this rank reads nothing more; returns how many ranks still may."""
+        return int(lib.fan_node_finish(self._node))
+
+    def post(self, rank: int, data: bytes) -> None:
+        """Sends a message to another rank, after all that was sent to it before. May be called from
+        any thread. Raises OSError: EREMOTEIO where that rank is lost, ESHUTDOWN where this one has
+        stopped."""
+        check(lib.fan_node_post(self._node, rank, data, len(data)))
+
+    def take(self) -> tuple[int, bytes] | None:
+        """Returns the sender and the next message that came, or None. For one thread, while the
+        node is open."""
+        count = self._take()
+        if count == -errno.ENOBUFS:
+            self._room = bytearray(self._needed[0])
+            count = self._take()
+        if count == -errno.EAGAIN:
+            return None
+        return self._sender[0], bytes(memoryview(self._room)[: check(count)])
+
+    def _take(self) -> int:
+        room = ffi.from_buffer(self._room)
+        return int(lib.fan_node_take(self._node, room, len(self._room), self._sender, self._needed))
+
+    @property
+    def message_fd(self) -> int:
+        """A descriptor that is readable while there is a message to be taken."""
+        return int(lib.fan_node_message_fd(self._node))
+
+    def is_lost(self, rank: int) -> bool:
+        """Tells whether a rank has died or does not answer any more."""
+        return bool(lib.fan_node_is_lost(self._node, rank))
+
+    def lose(self, rank: int) -> None:
+        """Has a rank count as lost from now on."""
+        lib.fan_node_lose(self._node, rank)
+
+    def lost_ranks(self, world_size: int) -> list[int]:
+        """The ranks that do not answer any more."""
+        return [rank for rank in range(world_size) if self.is_lost(rank)]
+
+    def slow_ranks(self, world_size: int) -> tuple[set[int], tuple[int, float]]:
+        """Returns the ranks whose last deadline passed, and (rank, seconds) of the oldest fetch
+        under way."""
+        late = {rank for rank in range(world_size) if lib.fan_node_is_late(self._node, rank)}
+        waited_ns = int(lib.fan_node_waited_ns(self._node, self._slow_rank))
+        return late, (int(self._slow_rank[0]), waited_ns / 1e9)
+
+    def shared_waited_s(self) -> float:
+        """Returns for how long the oldest read of the shared file system has waited; 0: none is
+        under way."""
+        return float(lib.fan_node_shared_waited_ns(self._node)) / 1e9
+
+    def stats(self) -> dict[str, Any]:
+        """Returns counts since the start; latency_bins: by powers of two of microseconds."""
+        stats = ffi.new("struct fan_node_stats *")
+        lib.fan_node_stats(self._node, stats)
+        return {
+            name: list(value) if name == "latency_bins" else int(value)
+            for name, _ in ffi.typeof("struct fan_node_stats").fields
+            for value in (getattr(stats, name),)
+        }
+
+    def stop(self) -> bool:
+        """Ends the thread. Returns whether nothing is outstanding, so that MPI can be finalised."""
+        return int(lib.fan_node_stop(self._node)) == 0
+
+    def close(self) -> None:
+        """Frees everything, the transport too."""
+        lib.fan_node_close(self._node)
+        self._node = ffi.NULL

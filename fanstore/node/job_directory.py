@@ -1,0 +1,163 @@
+"""The directory of one job, and the removal of everything that no job uses any more.
+
+jobs/<job id>/lock         held shared by the node daemon and the wrapper
+              job.json     for people and `fanstore status`
+              segment      what clients map (csrc/format/shm_format.h)
+              placeholder  the dangling link behind every virtual descriptor
+              sock         the daemon's socket
+              live         the socket for whoever watches (HTTP, see serve/live.py)
+              coordinate   the socket of jobs that share batches (fanstore/coordinate)
+              outputs      the socket for what is written (csrc/format/output_format.h)
+              order        the socket for what loaders read (fanstore/foresight/announcement.py)
+              peek         a link to the code that tells it, for Python programs (fanstore/in_job)
+              order-notes  why programs tell nothing
+              objects/     what programs of this node wrote, in many small folders
+              outputs.journal   which of that is in the output directory
+              copies/      what programs of other nodes wrote, fetched
+              code/<n>     programs and libraries of the n-th mount that were loaded
+              tree/<n>     directories made real for the n-th mount, where not in its prefix
+              log          the daemon's own stderr once it serves
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from fanstore.node.prefix import sweep_prefixes
+from fanstore.node.segment import mark_ended
+from fanstore.outputs.tree.dead_job import TREES, Rescued, needs_rescue, rescue
+from fanstore.staging import locks
+from fanstore.staging.base import Base
+from fanstore.staging.staged import sweep_datasets
+
+PLACEHOLDER_TARGET = "fanstore-virtual-file"
+_NEEDED = ("segment", "placeholder", "sock", TREES)
+
+
+class JobDirectory:
+    """A job's directory while this process holds it."""
+
+    def __init__(self, base: Base) -> None:
+        self.job_id = os.urandom(4).hex()
+        self._base_path = base.path
+        self.path = os.path.join(base.folder("jobs"), self.job_id)
+        self.lock_path = os.path.join(self.path, "lock")
+        self._fd: int | None = None
+        self._kept: int | None = None
+
+    def make(self) -> None:
+        """Makes the directory and takes its lock. To be called under the base's lock."""
+        os.mkdir(self.path, 0o700)
+        self._fd = locks.take(self.lock_path, exclusive=False)
+        # systemd-tmpfiles leaves a locked directory alone, and all below it, however old it is.
+        self._kept = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY)
+        locks.try_lock(self._kept, exclusive=False)
+        os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
+        self.describe({})
+
+    def file(self, *names: str) -> str:
+        """Returns a path inside the directory."""
+        return os.path.join(self.path, *names)
+
+    def removed(self) -> list[str]:
+        """Returns the names of what clients need and somebody else has removed, as cleaners of /tmp
+        do."""
+        return [name for name in _NEEDED if not os.path.lexists(self.file(name))]
+
+    def raw_calls(self) -> list[str]:
+        """The programs and libraries whose own system calls a client could not redirect
+        (csrc/preload/syscall/raw.c)."""
+        return self._notes("raw-calls")
+
+    def order_notes(self) -> list[str]:
+        """Why Python programs do not tell what they will read
+        (csrc/preload/loading/python_hook.c)."""
+        return self._notes("order-notes")
+
+    def _notes(self, name: str) -> list[str]:
+        try:
+            text = Path(self.file(name)).read_text("utf-8", "surrogateescape")
+        except FileNotFoundError:
+            return []
+        return sorted(set(text.splitlines()))
+
+    def describe(self, about: dict[str, Any]) -> None:
+        """Writes job.json."""
+        own: dict[str, Any] = {"job_id": self.job_id, "daemon_pid": os.getpid()}
+        own["slurm_job"] = os.environ.get("SLURM_JOB_ID", "")
+        temporary = self.file("job.json.part")
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump({**own, **about}, stream)
+        os.rename(temporary, self.file("job.json"))
+
+    def release(self) -> None:
+        """Gives the lock back; the next sweep removes the directory."""
+        for fd in (self._fd, self._kept):
+            if fd is not None:
+                os.close(fd)
+        self._fd = self._kept = None
+
+
+def sweep(base: Base) -> list[str]:
+    """Removes all jobs, prefixes and staged datasets that nobody holds. To be called under the
+    base's lock. A job with outputs that are nowhere else stays, see `rescue_dead`. Returns the
+    names of files in FanStore's prefixes that are somebody else's, which stay."""
+    for path in base.entries("jobs"):
+        with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
+            if unused and not needs_rescue(path):
+                mark_ended(os.path.join(path, "segment"))
+                base.discard(path)
+    left = sweep_prefixes(base)
+    sweep_datasets(base)
+    return left
+
+
+def rescue_dead(
+    base: Base,
+    only: str | None = None,
+    given_up: Callable[[], bool] = lambda: False,
+) -> list[Rescued]:
+    """Brings outputs of dead jobs, or of one job directory, to their output directories or into
+    `unstaged`; `given_up` ends copying. Not under the base's lock: it may take long."""
+    done = []
+    for path in base.entries("jobs") if only is None else [only]:
+        with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
+            if unused and needs_rescue(path):
+                found = rescue(path, given_up)
+                done += [found] if found is not None else []
+    return done
+
+
+def clean_up(base: Base) -> list[str]:
+    """Does what `sweep` does, from outside, when a job has given back what it held."""
+    with base.locked():
+        left = sweep(base)
+    base.empty_trash()
+    with base.locked():
+        base.remove_if_empty()
+    return left
+
+
+def clean_up_directory(local_dir: str) -> list[str]:
+    """Does what `clean_up` does for whatever jobs left under a local directory."""
+    base = Base(local_dir)
+    return clean_up(base) if os.path.lexists(base.path) else []
+
+
+def rescue_job(
+    job_directory: str, given_up: Callable[[], bool] = lambda: False, hangs: bool = False
+) -> list[Rescued]:
+    """Does what `rescue_dead` does for one job, which may be gone altogether. hangs: its daemon was
+    killed, and the kernel is not done with it: it holds the job's lock, and does nothing more."""
+    if not os.path.lexists(job_directory):
+        return []
+    if hangs:
+        found = rescue(job_directory, given_up) if needs_rescue(job_directory) else None
+        return [] if found is None else [found]
+    local_base = os.path.dirname(os.path.dirname(job_directory))
+    return rescue_dead(Base(os.path.dirname(local_base)), job_directory, given_up)

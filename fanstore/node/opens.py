@@ -1,0 +1,156 @@
+"""Which files programs opened, and for which sample, as the notes of their lanes say while they
+run."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from fanstore._native import lib
+from fanstore.arrays import np
+from fanstore.trace.lanes import LaneFile
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Notes = NDArray[np.uint64]
+    Reads = NDArray[np.void]
+
+
+# A file that was opened for a sample. dataset: its number in the notes; sample: which; visit: which
+# reading of a sample, from 0; file: its mount << 32 | its record id.
+READ = np.dtype([("dataset", "<u4"), ("sample", "<u4"), ("visit", "<i8"), ("file", "<i8")])
+_NONE = 0xFFFFFFFF
+_KIND_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(24)
+_FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (np.uint64((1 << bits) - 1) for bits in (32, 36, 24))
+_SAMPLE, _OPEN = np.uint64(lib.FAN_NOTE_SAMPLE), np.uint64(lib.FAN_NOTE_OPEN)
+_UNDER_WAY_MAX = 4096  # opens of one sample
+
+
+class Tagged:
+    """Takes the notes of lanes, in pieces."""
+
+    def __init__(self) -> None:
+        self._under_way: dict[int, tuple[int, Notes]] = {}  # by lane: owner, last sample
+        self._reads: list[Reads] = []
+        self._visits = 0
+
+    def take(self, lane: int, owner: int, notes: Notes, lost: bool) -> None:
+        """Takes the next notes of a lane. owner: differs where another thread has the lane. lost:
+        whether some before them were."""
+        is_sample = notes >> _KIND_SHIFT == _SAMPLE
+        if lane not in self._under_way and not is_sample.any():
+            return
+        before, begun = self._under_way.pop(lane, (owner, notes[:0]))
+        if lost or before != owner:  # nobody knows what else was opened for it
+            begun = notes[:0]
+        notes = np.append(begun, notes[is_sample | (notes >> _KIND_SHIFT == _OPEN)])
+        begins = np.flatnonzero(notes >> _KIND_SHIFT == _SAMPLE)
+        if not len(begins):
+            return
+        last = notes[begins[-1] :]
+        if last[0] >> _FILE_SHIFT & _FILE_MASK != _FILE_MASK and len(last) <= _UNDER_WAY_MAX:
+            self._under_way[lane] = (owner, last)
+        self._add(notes[begins[0] : begins[-1]])
+
+    def _add(self, notes: Notes) -> None:
+        """Adds samples that were read to their end."""
+        is_sample = notes >> _KIND_SHIFT == _SAMPLE
+        visit = (np.cumsum(is_sample) - 1)[~is_sample]
+        sample, opened = notes[is_sample][visit], notes[~is_sample]
+        reads = np.empty(len(opened), READ)
+        reads["dataset"] = sample & _PAYLOAD_MASK
+        reads["sample"] = sample >> _FILE_SHIFT & _FILE_MASK
+        reads["visit"] = self._visits + visit
+        reads["file"] = opened >> _FILE_SHIFT & _PLACE_MASK
+        self._visits += int(is_sample.sum())
+        self._reads.append(reads[reads["sample"] != _NONE])
+
+    def reads(self) -> Reads:
+        """Returns what was read since the last call, an array of READ."""
+        reads, self._reads = self._reads, []
+        return np.concatenate(reads) if reads else np.empty(0, READ)
+
+
+_KIND_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(56), np.uint64(24)
+_MOUNT_MASK, _FILE_MASK = np.uint64(15), np.uint64(0xFFFFFFFF)
+_DEPTH_MAX = 64  # of parents
+
+
+class Opens:
+    """Takes the new notes of all lanes of a job segment, again and again.
+
+    most: how many one lane had the last time. It holds `lane_notes`; more are lost before a look.
+    tagged: takes those that say of which samples they are.
+    """
+
+    def __init__(self, segment: str) -> None:
+        """Raises FanstoreError or OSError."""
+        self._file = LaneFile(segment)
+        self._taken = self._file.lanes["first"].copy()
+        self.most, self.lane_notes = 0, int(self._file.rings.shape[1])
+        self.tagged = Tagged()
+        self._parents: dict[int, frozenset[int]] = {}
+        self._groups: dict[frozenset[int], int] = {}
+        self._space = os.stat("/proc/self/ns/pid").st_ino
+
+    def take(self) -> list[tuple[frozenset[int], dict[int, NDArray[np.uint64]]]]:
+        """Returns for each lane with new opens its process and the parents of that, and the record
+        ids by mount. No process: it is not known."""
+        if not self._file.rings.shape[1]:
+            return []
+        heads = self._file.lanes["head"].copy()
+        found = []
+        self.most = int((heads - self._taken).max(initial=0))
+        for number in np.flatnonzero(heads != self._taken):
+            opened = self._opened(int(number), int(heads[number]))
+            if opened:
+                found.append((self._family(int(number)), opened))
+        return found
+
+    def _opened(self, number: int, head: int) -> dict[int, NDArray[np.uint64]]:
+        """Takes the notes of a lane before `head`: of all lanes those up to one moment."""
+        notes, lost, end = self._file.notes_of(number, int(self._taken[number]))
+        later = max(0, end - head)
+        notes = notes[: max(0, len(notes) - later)]
+        self._taken[number] = end - later
+        lane = self._file.lanes[number]
+        if lane["state"] == lib.FAN_LANE_LIVE:  # of one thread
+            self.tagged.take(number, int(lane["first"]), notes, lost > 0)
+        notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
+        mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
+        files = notes >> _FILE_SHIFT & _FILE_MASK
+        return {int(mount): files[mounts == mount] for mount in np.unique(mounts)}
+
+    def _family(self, number: int) -> frozenset[int]:
+        """Returns the process that a lane belongs to, with its parents, where that can be seen."""
+        lane: Any = self._file.lanes[number]
+        if int(lane["pid_space"]) != self._space or not int(lane["pid"]):
+            return frozenset()
+        pid = int(lane["pid"])
+        if pid not in self._parents:
+            self._parents[pid], group = with_parents(pid)
+            self._groups[self._parents[pid]] = group
+        return self._parents[pid]
+
+    def group_of(self, family: frozenset[int]) -> int:
+        """Returns the process group of a process, given with its parents; 0: it is not known."""
+        return self._groups.get(family, 0) if family else 0
+
+
+def with_parents(pid: int) -> tuple[frozenset[int], int]:
+    """Returns a process with its parents, and its process group; of one that is gone nothing."""
+    found, own_group = {pid}, 0
+    for _ in range(_DEPTH_MAX):
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as stream:
+                _, parent, group = stream.read().rpartition(b") ")[2].split()[:3]
+            if int(group) < 0:  # it goes at this moment, and its parent is not shown any more
+                raise ProcessLookupError
+            pid, own_group = int(parent), own_group or int(group)
+        except (OSError, ValueError):
+            return frozenset() if len(found) == 1 else frozenset(found), own_group
+        if pid <= 1:
+            break
+        found.add(pid)
+    return frozenset(found), own_group

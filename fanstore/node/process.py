@@ -1,0 +1,102 @@
+"""The daemon as a process: it dies with its parent, has a name, and keeps a log."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import io
+import os
+import signal
+import sys
+import time
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NAME = 15
+
+
+def die_with_parent(parent: int, signal_number: int) -> None:
+    """Asks the kernel to send this process a signal when its parent ends; sends it at once if it
+    has."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal_number)
+
+
+def set_name(name: str) -> None:
+    """Sets the process's name in ps and top, at most 15 bytes."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+class Process:
+    """A process that is not our child, by its id and start time, so that an id reused is seen."""
+
+    def __init__(self, pid: int) -> None:
+        self.pid = pid
+        self._start = self._stat()[1]
+        self._leads_group = self.runs() and self._group() == pid
+
+    def _group(self) -> int:
+        try:
+            return os.getpgid(self.pid)
+        except ProcessLookupError:  # it has ended since
+            return 0
+
+    def _stat(self) -> tuple[str, str]:
+        """(state, start time); empty when there is no such process."""
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as stream:
+                fields = stream.read().rpartition(b") ")[2].split()
+        except OSError:
+            return "", ""
+        return fields[0].decode(), fields[19].decode()
+
+    def runs(self) -> bool:
+        """Tells whether it still runs; a zombie does not."""
+        state, start = self._stat()
+        return state not in ("", "Z", "X") and start == self._start
+
+    def wait(self, timeout_s: float) -> bool:
+        """Waits for its end for at most `timeout_s`; tells whether it came."""
+        deadline_s = time.monotonic() + timeout_s
+        while self.runs():
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(0.02)
+        return True
+
+    def kill(self) -> None:
+        """Kills it, if it still runs; and all its group, where it led one from the beginning."""
+        if self._stat()[1] not in ("", self._start):
+            return  # another process has its number by now, so its group is gone
+        with contextlib.suppress(ProcessLookupError):
+            if self._leads_group:
+                os.killpg(self.pid, signal.SIGKILL)
+            elif self.runs():
+                os.kill(self.pid, signal.SIGKILL)
+
+
+class _Dropping(io.FileIO):
+    """A file that drops what the disk does not take, so that no daemon ends for want of a log."""
+
+    def write(self, data: Any) -> int:
+        with contextlib.suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
+def log_to(path: str) -> None:
+    """Has standard error go to a file from here on."""
+    sys.stderr.flush()
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    try:
+        fd = os.open(path, flags, 0o600)
+    except OSError:
+        fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(fd, 2)
+    os.close(fd)
+    sys.stderr = io.TextIOWrapper(
+        io.BufferedWriter(_Dropping(2, "w", closefd=False)),
+        errors="backslashreplace",
+        line_buffering=True,
+    )

@@ -1,0 +1,98 @@
+"""The C core of this node with its block cache, and over MPI the other ranks, where there are
+any."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from fanstore._native import ffi
+from fanstore.config import Settings
+from fanstore.node.core import Node
+from fanstore.node.stalls import Stalls
+from fanstore.rank_calls.connected import ConnectedPeers
+from fanstore.startup import MpiWorld, World
+
+
+class NodeServer:
+    """Fetches what is not on the local disk from other ranks and the shared file system, and serves
+    packs to other ranks. Opened when this rank's segment is published, started with those of all
+    other ranks."""
+
+    def __init__(
+        self, world: World, job_segment: str, cache_bytes: int, settings: Settings
+    ) -> None:
+        """Raises FanstoreError where the block cache cannot be made."""
+        self._world = world
+        self._deadline_s = settings.deadline_s
+        self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
+        self._lock = threading.Lock()  # of the node's life: figures are asked for in any thread
+        self._whole: bool | None = None
+        self._last: dict[str, Any] = {}
+        self.node = Node(
+            job_segment,
+            world.rank,
+            world.world_size,
+            cache_bytes,
+            settings.cache_policy,
+            settings.deadline_s,
+            settings.shared_deadline_s,
+        )
+
+    def start(self) -> None:
+        """Waits for all ranks. From then on MPI belongs to the core's thread."""
+        if not isinstance(self._world, MpiWorld):
+            self.node.start(ffi.NULL)
+            return
+        from fanstore.transport import open_transport
+
+        transport = open_transport(self._world.comm, self._world.wait)
+        self._world.gather_all("ready to serve")
+        self.node.start(transport.pointer)
+
+    def peers(self) -> ConnectedPeers | None:
+        """Returns the calls between the daemons, to be started once and closed before `stop`; None
+        where there is one."""
+        if self._world.world_size == 1:
+            return None
+        return ConnectedPeers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
+
+    def finish(self) -> int:
+        """Tells the others that this rank reads nothing more; returns how many of them still
+        may."""
+        return self.node.finish()
+
+    def stall_lines(self) -> list[str]:
+        """Returns what is to be said of ranks, and of a shared file system, that reads wait for, a
+        line each."""
+        world_size = self._world.world_size
+        late, waits_for = self.node.slow_ranks(world_size)
+        lost = set(self.node.lost_ranks(world_size))
+        shared_s = self.node.shared_waited_s()
+        return self._stalls.lines(time.monotonic(), waits_for, late, lost, shared_s)
+
+    def figures(self) -> dict[str, Any]:
+        """Returns the ranks that were lost, and the counts of the C core. May be called from any
+        thread."""
+        with self._lock:
+            return self._figures()
+
+    def _figures(self) -> dict[str, Any]:
+        if self._whole is not None:
+            return self._last
+        return {
+            "lost_ranks": self.node.lost_ranks(self._world.world_size),
+            "node": self.node.stats(),
+        }
+
+    def stop(self) -> bool:
+        """Ends the core's thread. Returns whether MPI may be used again: no rank was lost on the
+        way."""
+        with self._lock:
+            if self._whole is None:
+                quiet = self.node.stop()
+                self._last = self._figures()
+                self._whole = quiet and not self._last["lost_ranks"]
+                self.node.close()
+            return self._whole

@@ -1,0 +1,84 @@
+"""The clients that share the block cache: each keeps a connection for its life."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import resource
+import selectors
+import socket
+from collections.abc import Callable
+
+from fanstore.messages import Channel, peer_pid
+from fanstore.node.core import Node
+
+# Descriptors left for MPI's connections, `fanstore status` and files: without any the daemon ends.
+_SPARE_DESCRIPTORS = 32
+
+
+class Sessions:
+    """Begins a session for each client that asks, and ends it when its connection does."""
+
+    def __init__(
+        self, selector: selectors.BaseSelector, node: Node | None, warn: Callable[[str], None]
+    ) -> None:
+        """warn: says a line once, at the end of the job."""
+        self._selector = selector
+        self._node = node
+        self._warn = warn
+        self._live: dict[Channel, int] = {}
+        self._has_refused = False
+
+    def begin(self, channel: Channel) -> None:
+        """Answers with the session's number and the cache's memory file, or with an error."""
+        if self._node is None:
+            channel.send({"error": "nothing is remote"})
+            return
+        if not _has_room(channel):
+            self._refuse(channel, "no descriptor is left for them: raise ulimit -Hn")
+            return
+        number = self._node.begin_session(peer_pid(channel.socket))
+        if number is None:
+            self._refuse(channel, "the block cache has no more sessions: allow more --cache-bytes")
+            return
+        self._live[channel] = number
+        try:
+            answer = json.dumps({"session": number}).encode() + b"\n"
+            socket.send_fds(channel.socket, [answer], [self._node.cache_fd])
+        except OSError:
+            self._end(channel)
+            return
+        self._selector.register(channel, selectors.EVENT_READ, lambda: self._hear(channel))
+
+    def _refuse(self, channel: Channel, why: str) -> None:
+        if not self._has_refused:
+            self._has_refused = True
+            self._warn(
+                f"{len(self._live)} programs read remote files at once; more of them read from the "
+                f"shared file system, as {why}"
+            )
+        channel.send({"error": "every session is taken"})
+
+    def owns(self, channel: Channel) -> bool:
+        """Whether `channel` is a client's connection, open until the client goes."""
+        return channel in self._live
+
+    def _hear(self, channel: Channel) -> None:
+        """A client says nothing after it has begun: what is there to read is its end."""
+        with contextlib.suppress(OSError):
+            if channel.socket.recv(4096):
+                return
+        self._selector.unregister(channel)
+        self._end(channel)
+        channel.close()
+
+    def _end(self, channel: Channel) -> None:
+        number = self._live.pop(channel)
+        if self._node is not None:
+            self._node.end_session(number)
+
+
+def _has_room(channel: Channel) -> bool:
+    """Whether one more connection can stay open: descriptors are given out lowest first."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return limit == resource.RLIM_INFINITY or channel.fileno() < limit - _SPARE_DESCRIPTORS

@@ -1,0 +1,263 @@
+"""The access trace that `--trace FILE` keeps: each rank moves its notes beside FILE before they are
+overwritten; at the end of the job all parts become one file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, BinaryIO
+
+from fanstore._native import dtype_of, lib
+from fanstore.arrays import np
+from fanstore.trace.lanes import LaneFile
+from fanstore.trace.notes import time_note
+from fanstore.trace.sections import MAGIC, Section, encode, file_header
+from fanstore.trace.tables import summed
+
+_PAUSE_S = 0.01
+_IDLE_PAUSE_S = 0.05
+_HURRY_S = 0.002
+_SAMPLE_S, _SAMPLE_PART = 0.25, 0.001  # a long job is sampled less often
+_FLUSH_S = 5.0
+_FLUSH_BYTES = 1 << 20
+_PROCESS = dtype_of("struct fan_traced_process")
+_RUN = dtype_of("struct fan_traced_run")
+_SAMPLE = dtype_of("struct fan_traced_sample")
+
+
+class KeptTrace:
+    """Writes the trace of one rank to `path`. about: what the job says of itself, for the file;
+    look: gives some figures of the daemon, fields of `struct fan_traced_sample`; foreseen: says at
+    the end what was, for the file. After an error the trace ends, `problem` says why, and the job
+    goes on."""
+
+    def __init__(
+        self,
+        segment: str,
+        path: str,
+        rank: int,
+        about: dict[str, Any],
+        look: Callable[[], dict[str, int]] = dict,
+        foreseen: Callable[[], dict[str, Any]] = dict,
+    ) -> None:
+        """Raises OSError where the file cannot be made."""
+        self._file = LaneFile(segment)
+        self._rank = rank
+        self._look = look
+        self._foreseen = foreseen
+        self.path = path
+        self.problem = ""
+        self._taken = self._file.lanes["head"].copy()
+        self._counted = self._file.lanes["counters"].copy()
+        self._dropped = np.zeros(len(self._taken), np.uint64)
+        self._runs: list[bytes] = []
+        self._runs_bytes = 0
+        self._rows: list[Any] = []
+        self._samples: list[Any] = []
+        self._sample_due_s = 0.0
+        self._flushed_s = self._begun_s = time.monotonic()
+        self._stream: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115 - for the job's time
+        about = {**about, "base_realtime_ns": int(self._file.trace["base_realtime_ns"])}
+        self._write(file_header())
+        self._put(int(lib.FAN_TRACE_JOB), json.dumps(about).encode())
+
+    def take(self) -> float:
+        """Takes all new notes; returns how long to wait before the next time, in seconds."""
+        heads = self._file.lanes["head"].copy()
+        waiting = heads - self._taken
+        for number in np.flatnonzero(waiting):
+            self._take_lane(int(number))
+        if time.monotonic() >= self._sample_due_s:
+            self._sample()
+        late = self._runs_bytes >= _FLUSH_BYTES or time.monotonic() > self._flushed_s + _FLUSH_S
+        if late:
+            self._flush()
+        if waiting.max() > lib.FAN_RING_NOTES // 4:
+            return _HURRY_S
+        return _PAUSE_S if waiting.any() else _IDLE_PAUSE_S
+
+    def take_last(self, number: int) -> None:
+        """Takes what is left in a lane whose owner has ended."""
+        self._take_lane(number)
+        lost = int(self._file.lanes["head"][number]) - int(self._taken[number])
+        self._dropped[number] += np.uint64(lost)  # taken, and never written
+        self._taken[number] += np.uint64(lost)
+        self._note_counts(number, self._now_ns())
+        self._counted[number] = 0  # for the next owner
+
+    def finish(self) -> None:
+        """Takes what is left and ends the file."""
+        self._sample_due_s = 0.0
+        self.take()
+        self._flush()
+        self._put(int(lib.FAN_TRACE_END), json.dumps(self._foreseen()).encode())
+        self._guarded(lambda: os.fsync(self._stream.fileno()))
+        with contextlib.suppress(OSError):
+            self._stream.close()
+
+    def _now_ns(self) -> int:
+        return time.monotonic_ns() - int(self._file.trace["base_ns"])
+
+    def _take_lane(self, number: int) -> None:
+        lane = self._file.lanes[number]
+        first = max(int(self._taken[number]), int(lane["first"]))
+        notes, lost, end = self._file.notes_of(number, first)
+        self._dropped[number] += np.uint64(lost)
+        self._taken[number] = end
+        if len(notes) == 0:
+            return
+        notes = np.append(notes, np.uint64(time_note(self._now_ns())))
+        run = np.zeros((), _RUN)
+        run["lane"], run["process"], run["count"] = number, lane["process"], len(notes)
+        self._runs += [run.tobytes(), notes.tobytes()]
+        self._runs_bytes += run.nbytes + notes.nbytes
+
+    def _note_counts(self, number: int, end_ns: int = 0) -> None:
+        """Makes an entry of what a lane has counted since the last one."""
+        lane = self._file.lanes[number].copy()
+        now = lane["counters"].reshape(1).view("<u8")
+        before = self._counted[number : number + 1].view("<u8")
+        dropped = int(self._dropped[number])
+        if end_ns == 0 and not dropped and (now == before).all():
+            return
+        row = np.zeros((), _PROCESS)
+        row["process"], row["lane"], row["end_ns"] = lane["process"], number, end_ns
+        for name in ("pid", "pid_space", "start_ns", "comm"):
+            row[name] = lane[name]
+        row["dropped"] = dropped
+        row["counters"] = (now - before).view(_PROCESS["counters"])[0]
+        self._counted[number] = lane["counters"]
+        self._dropped[number] = 0
+        self._rows.append(row)
+
+    def _sample(self) -> None:
+        """Makes a sample of what was counted by now, and of the daemon."""
+        now_s = time.monotonic()
+        self._sample_due_s = now_s + max(_SAMPLE_S, _SAMPLE_PART * (now_s - self._begun_s))
+        lanes, ended = self._file.lanes_with_ended()
+        counted = summed([*lanes["counters"], ended])
+        row = np.zeros((), _SAMPLE)
+        row["time_ns"] = self._now_ns()
+        for name in ("opens", "remote_opens", "read_bytes"):
+            row[name] = counted[name]
+        row["stall_ns"], row["stall_bytes"] = counted["stalls"]["ns"], counted["stalls"]["bytes"]
+        for name, value in self._look().items():
+            row[name] = value
+        self._samples.append(row)
+
+    def _flush(self) -> None:
+        """Writes what is gathered, and what was counted meanwhile."""
+        for number in np.flatnonzero(self._file.lanes["state"] != lib.FAN_LANE_FREE):
+            self._note_counts(int(number))
+        if self._runs:
+            self._put(int(lib.FAN_TRACE_NOTES), b"".join(self._runs))
+        if self._rows:
+            self._put(int(lib.FAN_TRACE_PROCESSES), np.array(self._rows, _PROCESS).tobytes())
+        if self._samples:
+            self._put(int(lib.FAN_TRACE_SAMPLES), np.array(self._samples, _SAMPLE).tobytes())
+        self._runs, self._rows, self._samples, self._runs_bytes = [], [], [], 0
+        self._flushed_s = time.monotonic()
+
+    def _put(self, kind: int, content: bytes) -> None:
+        self._write(encode(Section(kind, self._rank, content)))
+
+    def _write(self, data: bytes) -> None:
+        self._guarded(lambda: self._write_all(data))
+
+    def _write_all(self, data: bytes) -> None:
+        whole_bytes = self._stream.tell()
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._stream.write(rest) :]
+        except OSError:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._stream.fileno(), whole_bytes)
+            raise
+
+    def _guarded(self, work: Any) -> None:
+        """Does something with the file, unless that failed before."""
+        if self.problem:
+            return
+        try:
+            work()
+        except OSError as error:
+            self.problem = f"{self.path}: {error.strerror}: the trace ends here"
+            print(f"fanstore: trace: {self.problem}", file=sys.stderr, flush=True)
+
+
+_PIECE_BYTES = 1 << 20
+
+
+def part_path(file: str, job_id: str) -> str:
+    """Returns where one rank's trace grows until the job ends: beside `file`, under a name that no
+    other job or rank has."""
+    return f"{file}.{job_id}.part"
+
+
+def begun(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Returns the parts without those that are empty, for the disk was full from the first: they
+    go, and replace nothing."""
+    return [part for part in parts if not _is_removed(part["path"])]
+
+
+def _is_removed(path: str) -> bool:
+    with contextlib.suppress(OSError):  # another rank's may not be to be seen from here
+        if os.path.getsize(path) == 0:
+            os.unlink(path)
+            return True
+    return False
+
+
+def join_traces(file: str, parts: Sequence[dict[str, Any]]) -> list[str]:
+    """Replaces `file` by the traces of all ranks, for rank 0. parts: of each rank `path`, `rank`
+    and `host`. Returns what is to be said: a part that is not to be seen from here stays."""
+    temporary = f"{parts[0]['path']}.all"
+    said = []
+    taken = []
+    try:
+        with open(temporary, "xb") as joined:
+            joined.write(file_header())
+            for part in parts:
+                try:
+                    _append(joined, part["path"])
+                    taken.append(part["path"])
+                except FileNotFoundError:
+                    said.append(
+                        f"trace: that of rank {part['rank']} is not to be seen from rank 0: it "
+                        f"stays {part['path']} on {part['host']}"
+                    )
+        os.rename(temporary, file)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return [*said, f"trace: {file}: {error.strerror}; it stays {parts[0]['path']} and others"]
+    for path in taken:
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+    return said
+
+
+def _append(joined: BinaryIO, path: str) -> None:
+    """Copies the sections of a trace, without its header."""
+    with open(path, "rb") as part:
+        if part.read(len(file_header()))[: len(MAGIC)] == MAGIC:
+            shutil.copyfileobj(part, joined, _PIECE_BYTES)
+
+
+def place_alone(file: str, part: dict[str, Any], world_size: int) -> list[str]:
+    """Puts a rank's own trace in its place where the ranks cannot put theirs together: as `file`,
+    or on other ranks than 0 as `file`.rankN. Returns what is to be said."""
+    path = file if part["rank"] == 0 else f"{file}.rank{part['rank']}"
+    try:
+        os.rename(part["path"], path)
+    except OSError as error:
+        return [f"trace: {path}: {error.strerror}; it stays {part['path']}"]
+    if world_size == 1:
+        return []
+    return [f"trace: ranks ended without one another: {path} is that of rank {part['rank']} alone"]

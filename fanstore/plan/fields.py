@@ -1,0 +1,137 @@
+"""Reads the values of a TOML table. A wrong one raises UsageError, which names the file, the key
+and what is allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from difflib import get_close_matches
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from fanstore.errors import UsageError
+from fanstore.plan.units import RATES, SIZES, rate_bytes_per_s, size_bytes
+from fanstore.policy import checks
+from fanstore.policy.curve import Curve
+
+_Value = TypeVar("_Value")
+_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
+_COUNT_MAX = 2**31  # of readers and threads
+
+
+class Fields:
+    """One table of a TOML file, known by its full key such as `system.shared`, or by an empty name
+    where it is the whole file. Methods raise UsageError where a value is missing or wrong."""
+
+    def __init__(
+        self,
+        file: str,
+        name: str,
+        values: Any,
+        keys: Collection[str],
+        options: Mapping[str, str] = _NO_OPTIONS,
+    ) -> None:
+        """options: by full key the option of the command line that gave its value instead of the
+        file. Raises UsageError where `values` is no table, or has a key that is not one of
+        `keys`."""
+        self._file, self._name, self._values = file, name, values
+        self._options = options
+        if not isinstance(values, dict):
+            raise UsageError(f"{file}: {name} is {values!r}; allowed is a table [{name}]")
+        for key in values:
+            if key not in keys:
+                close = get_close_matches(key, keys, 1)
+                guess = f" (is {close[0]} meant?)" if close else ""
+                raise self.wrong(key, f"is unknown{guess}", ", ".join(keys))
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._values
+
+    def key(self, key: str) -> str:
+        """Returns the full name of a key of this table, such as `system.nodes`."""
+        return f"{self._name}.{key}" if self._name else key
+
+    def wrong(self, key: str, what: str, allowed: str) -> UsageError:
+        """Returns, and does not raise, the error that says what is wrong with the value of a
+        key."""
+        where = self._options.get(self.key(key)) or f"{self._file}: {self.key(key)}"
+        return UsageError(f"{where} {what}; allowed: {allowed}")
+
+    def value(self, key: str, allowed: str) -> Any:
+        """Returns a value as TOML has it. allowed: for the error where there is no such key."""
+        if key not in self._values:
+            raise self.wrong(key, "is missing", allowed)
+        return self._values[key]
+
+    def table(self, key: str, keys: Collection[str]) -> Fields:
+        """Returns a table within this one, which may have no other keys than `keys`."""
+        values = self.value(key, f"a table [{key}]")
+        return Fields(self._file, self.key(key), values, keys, self._options)
+
+    def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
+        """Returns the tables of an array of tables within this one; none where there is no such
+        key."""
+        values = self._values.get(key, [])
+        if not isinstance(values, list):
+            raise self.wrong(key, f"is {values!r}", f"tables [[{self.key(key)}]]")
+        named = [(f"{self.key(key)}[{number}]", each) for number, each in enumerate(values)]
+        return [Fields(self._file, name, each, keys, self._options) for name, each in named]
+
+    def integer(self, key: str, least: int, most: int | None = None) -> int:
+        """Returns an integer from `least` to `most` (None: no limit)."""
+        allowed = f"an integer, {least} or more" + (f", {most} at most" if most else "")
+        return self._read(key, allowed, lambda value: checks.integer(key, value, least, most))
+
+    def text(self, key: str, choices: Collection[str] = ()) -> str:
+        """Returns a text that is not empty, and is one of `choices` where there are any."""
+
+        def read(value: object) -> str:
+            if not isinstance(value, str) or not value or (choices and value not in choices):
+                raise ValueError
+            return value
+
+        return self._read(key, ", ".join(choices) or "a text", read)
+
+    def size_bytes(self, key: str) -> int:
+        """Returns the bytes of a size such as `120 GB`."""
+        return self._read(key, SIZES, size_bytes)
+
+    def rate_bytes_per_s(self, key: str) -> float:
+        """Returns the bytes per second of a rate such as `64 MB/s`."""
+        return self._read(key, RATES, rate_bytes_per_s)
+
+    def curve(self, key: str, by: str) -> Curve:
+        """Returns a curve in bytes per second that is given as a table within this one, such as
+        { threads = [1, 4], rate = ["1 GB/s", "3 GB/s"] } with `by` as "threads"."""
+        return self.table(key, (by, "rate")).points(by)
+
+    def points(self, by: str) -> Curve:
+        """Returns a curve in bytes per second whose points are two lists of this table, `by` and
+        `rate`."""
+        counts = self._read(by, "integers from 1 on that rise, such as [1, 2, 4]", _rising)
+        rates = self._read("rate", f"for each of {by} {RATES}", _rates)
+        if len(counts) != len(rates):
+            what = f"has {len(rates)} values for {len(counts)} {by}"
+            raise self.wrong("rate", what, "one for each")
+        return Curve(counts, rates)
+
+    def _read(self, key: str, allowed: str, read: Callable[[Any], _Value]) -> _Value:
+        value = self.value(key, allowed)
+        try:
+            return read(value)
+        except ValueError:
+            raise self.wrong(key, f"is {value!r}", allowed) from None
+
+
+def _rising(value: object) -> list[int]:
+    if not isinstance(value, list) or not value:
+        raise ValueError
+    counts = [checks.integer("count", count, 1, _COUNT_MAX) for count in value]
+    if counts != sorted(set(counts)):
+        raise ValueError
+    return counts
+
+
+def _rates(value: object) -> list[float]:
+    if not isinstance(value, list):
+        raise ValueError
+    return [rate_bytes_per_s(rate) for rate in value]

@@ -1,0 +1,181 @@
+"""A source that is an archive. It is passed over twice, front to back: for what it holds, and for
+the content."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from fanstore.errors import FanstoreError, UsageError, show_path
+from fanstore.prepare.archives.member import Member
+from fanstore.prepare.listed import normal_form
+from fanstore.prepare.opening import BROKEN, open_reader
+from fanstore.prepare.source import CHANGED, STDIN, SequentialSource, Unreadable
+from fanstore.prepare.tree import Item, add_parents, tree_of
+
+_COPY_NAME = "source"
+
+
+class Contents:
+    """What the members of an archive make up, path by path.
+
+    A later member of the same name replaces an earlier one; leading slashes are dropped;
+    directories without a member get mode 0755 and the owner and time of what first needs them.
+    """
+
+    def __init__(self) -> None:
+        self.items: dict[bytes, Item] = {}
+        self.left_out: list[tuple[bytes, str]] = []
+
+    def add(self, member: Member, ordinal: int) -> None:
+        """Notes one member, or why it cannot be packed."""
+        reason = member.refusal() or self._place(member, ordinal)
+        if reason is not None:
+            self.left_out.append((member.name, reason))
+
+    def _place(self, member: Member, ordinal: int) -> str | None:
+        path = normal_form(member.name.lstrip(b"/"))
+        if path is None:
+            return "leads out of the archive"
+        if not path and (member.is_link or not stat.S_ISDIR(member.mode)):
+            return "has no name"
+        item = self._linked(member, ordinal) if member.is_link else _item(member, ordinal)
+        if item is None:
+            return f"is a link to {show_path(member.target)}, which is not a file before it"
+        return add_parents(self.items, path, item) or self._put(path, item)
+
+    def _put(self, path: bytes, item: Item) -> str | None:
+        old = self.items.get(path)
+        if old is not None and stat.S_ISDIR(old.mode) and not stat.S_ISDIR(item.mode):
+            return "would replace a directory"
+        self.items[path] = item
+        return None
+
+    def _linked(self, member: Member, ordinal: int) -> Item | None:
+        path = normal_form(member.target.lstrip(b"/"))
+        found = self.items.get(path) if path else None
+        if found is None or stat.S_ISDIR(found.mode):
+            return None
+        if member.size > 0 and stat.S_ISREG(found.mode):  # cpio stores it with the last name
+            found.size, found.ordinal = member.size, ordinal
+        return found
+
+
+def _item(member: Member, ordinal: int) -> Item:
+    link, regular = stat.S_ISLNK(member.mode), stat.S_ISREG(member.mode)
+    return Item(
+        member.mode,
+        len(member.target) if link else member.size if regular else 0,
+        member.mtime_ns,
+        member.uid,
+        member.gid,
+        member.target if link else b"",
+        ordinal,
+    )
+
+
+def _open(path: Path, place: Path) -> BinaryIO:
+    """The archive as a file to seek in: a pipe's content is copied to `place` first."""
+    if path == STDIN:
+        if sys.stdin is None or sys.stdin.isatty():
+            raise UsageError("-: standard input is a terminal, or closed; an archive is wanted")
+        return _copied(sys.stdin.buffer, place)
+    raw = path.open("rb")
+    kind = stat.S_IFMT(os.fstat(raw.fileno()).st_mode)
+    if kind == stat.S_IFREG:
+        return raw
+    with raw:
+        if kind != stat.S_IFIFO:
+            raise UsageError(f"{path}: neither a directory nor an archive")
+        return _copied(raw, place)
+
+
+def _copied(raw: BinaryIO, place: Path) -> BinaryIO:
+    copy = (place / _COPY_NAME).open("w+b")
+    try:
+        (place / _COPY_NAME).unlink()
+        shutil.copyfileobj(raw, copy, 1 << 20)
+        copy.flush()
+    except OSError as error:
+        copy.close()
+        what = f"copying the archive from a pipe to {place.parent}: {error.strerror}"
+        raise FanstoreError(what) from error
+    except BaseException:
+        copy.close()
+        raise
+    return cast(BinaryIO, copy)
+
+
+class ArchiveSource(SequentialSource):
+    """An archive of any format that a Reader knows. Content is read in the order of its members."""
+
+    def __init__(self, path: Path, place: Path) -> None:
+        self._path = path
+        self._raw = _open(path, place)
+        try:
+            self._before = self._identity()
+            contents = self._scan()
+            self.left_out = contents.left_out
+            self.tree = tree_of(contents.items)
+            self._reader = open_reader(self._raw)
+        except BaseException:
+            self._raw.close()
+            raise
+        self._ordinals = self._walk()
+        self._ordinal = -1
+
+    def _identity(self) -> tuple[int, int]:
+        found = os.fstat(self._raw.fileno())
+        return found.st_size, found.st_mtime_ns
+
+    def _scan(self) -> Contents:
+        contents = Contents()
+        try:
+            reader = open_reader(self._raw)
+            for ordinal, member in enumerate(reader.members()):
+                contents.add(member, ordinal)
+            contents.left_out += reader.remarks
+        except BROKEN as error:
+            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+                raise
+            raise UsageError(f"{self._path}: {_sentence(error)}") from error
+        contents.items.setdefault(b"", Item(stat.S_IFDIR | 0o755))
+        return contents
+
+    def _walk(self) -> Iterator[int]:
+        for ordinal, _ in enumerate(self._reader.members()):
+            yield ordinal
+
+    def _go_to(self, number: int) -> None:
+        """To the content of an entry; never of one before the last asked for."""
+        wanted = self.tree.ordinal(number)
+        while self._ordinal < wanted:
+            found = next(self._ordinals, None)
+            if found is None:
+                raise Unreadable(CHANGED)
+            self._ordinal = found
+
+    def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
+        """Pieces of one file must follow each other, `start` is where the last one ended."""
+        try:
+            self._go_to(number)
+            done = self._reader.read_into(buffer)
+        except BROKEN as error:
+            raise Unreadable(_sentence(error)) from error
+        if self._identity() != self._before:
+            raise Unreadable(CHANGED)
+        if done < len(buffer):
+            size = int(self.tree.entries["size"][number])
+            raise Unreadable(f"holds {start + done:,} bytes; the archive says {size:,}")
+
+    def close(self) -> None:
+        self._raw.close()
+
+
+def _sentence(error: BaseException) -> str:
+    return str(error) or "ends too early"

@@ -1,0 +1,154 @@
+"""The directory of one user on one node's local disk, under which every job keeps its things.
+
+    <local_dir>/.fanstore-<user>/lock             held for moments, while names come and go
+                                 jobs/<job id>/   see fanstore.node.job_directory
+                                 datasets/<id>/   see fanstore.staging.staged
+                                 prefixes/<hash>  see fanstore.node.prefix
+                                 trash-*          being removed
+
+No mount prefix lies in it (`is_within_any`), so that whatever a dataset is called, a sweep takes it
+for nothing of FanStore's own.
+
+Each job, dataset and prefix has a lock file that its users hold shared. What nobody holds is a
+leftover, and `sweep` removes it; a job's own end and the clean-up of a killed one are the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import stat
+import time
+from collections.abc import Callable, Iterator
+
+from fanstore.errors import FanstoreError
+from fanstore.staging import locks
+from fanstore.trees import remove_tree
+
+FOLDERS = ("jobs", "datasets", "prefixes")
+_NAME = ".fanstore-"
+_LOCK_WAIT_S = 60.0
+_REMOVERS = 8  # a file system waits for its disk at each file that lies there already
+
+
+def user_name() -> str:
+    """Returns the user's login name; the one of the uid where the environment does not say it."""
+    name = os.environ.get("USER", "")
+    if name and "/" not in name:
+        return name
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
+def make_private(path: str) -> None:
+    """Makes directory `path` (0700), or checks that it is ours and no symbolic link."""
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass
+    except OSError as error:  # ENOENT, too: where there is a directory that takes none (/proc)
+        raise FanstoreError(f"{path}: cannot be made: {error.strerror}") from error
+    found = os.lstat(path)
+    if not stat.S_ISDIR(found.st_mode):
+        raise FanstoreError(f"{path}: is not a directory; remove it, or use another --local-dir")
+    if found.st_uid != os.getuid():
+        raise FanstoreError(
+            f"{path}: belongs to another user (uid {found.st_uid}); use another --local-dir"
+        )
+    if found.st_mode & 0o077:
+        os.chmod(path, 0o700)
+
+
+def is_within_any(path: str) -> bool:
+    """Tells whether a path is, or lies in, the FanStore directory of any user, below any local
+    directory."""
+    return any(part.startswith(_NAME) for part in path.split("/"))
+
+
+def _remove_tree(top: str) -> None:
+    """Removes a directory, the folders two levels below it at once; what cannot be removed stays
+    there."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    folders = [below for folder in _folders_in(top) for below in _folders_in(folder)]
+    with ThreadPoolExecutor(_REMOVERS, "fanstore-remove") as pool:
+        list(pool.map(remove_tree, folders))
+    remove_tree(top)
+
+
+def _folders_in(path: str) -> list[str]:
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        return [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return []
+
+
+class Base:
+    """The paths below one local directory. Nothing is made before `locked` is entered."""
+
+    def __init__(self, local_dir: str) -> None:
+        self.path = os.path.join(os.path.realpath(local_dir), _NAME + user_name())
+
+    def folder(self, name: str) -> str:
+        """The path of one of FOLDERS."""
+        return os.path.join(self.path, name)
+
+    def _take(self) -> int | None:
+        try:
+            make_private(self.path)
+            return locks.take(os.path.join(self.path, "lock"), exclusive=True)
+        except FileNotFoundError:  # removed by its last user between the two steps
+            return None
+
+    @contextlib.contextmanager
+    def locked(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
+        """Makes the directory and holds its lock; `check` may raise to give up waiting."""
+        deadline = time.monotonic() + _LOCK_WAIT_S
+        while (fd := self._take()) is None:
+            check()
+            if time.monotonic() > deadline:
+                raise FanstoreError(
+                    f"{self.path}/lock: held by another process for a minute; try again, or use "
+                    "another --local-dir"
+                )
+            time.sleep(0.01)
+        try:
+            for name in FOLDERS:
+                make_private(self.folder(name))
+            yield
+        finally:
+            os.close(fd)
+
+    def entries(self, folder: str) -> list[str]:
+        """The paths in one of FOLDERS."""
+        try:
+            names = os.listdir(self.folder(folder))
+        except FileNotFoundError:
+            return []
+        return [os.path.join(self.folder(folder), name) for name in sorted(names)]
+
+    def discard(self, path: str) -> None:
+        """Moves directory `path` out of the way at once; `empty_trash` removes its content."""
+        os.rename(path, os.path.join(self.path, f"trash-{os.urandom(8).hex()}"))
+
+    def empty_trash(self) -> None:
+        """Removes what was discarded. Needs no lock; what cannot be removed is left for the next
+        time."""
+        names: list[str] = []
+        with contextlib.suppress(FileNotFoundError):
+            names = os.listdir(self.path)
+        for name in names:
+            if name.startswith("trash-"):
+                _remove_tree(os.path.join(self.path, name))
+
+    def remove_if_empty(self) -> None:
+        """Removes the directory once nothing but empty folders is in it. Under the lock."""
+        for name in FOLDERS:
+            with contextlib.suppress(OSError):
+                os.rmdir(self.folder(name))
+        if os.listdir(self.path) == ["lock"]:
+            os.unlink(os.path.join(self.path, "lock"))
+            with contextlib.suppress(OSError):
+                os.rmdir(self.path)

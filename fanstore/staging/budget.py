@@ -1,0 +1,97 @@
+"""The memory that FanStore takes of a node, and for what: the block cache, and all that lies in a
+local directory in memory (indexes, packs). --memory-bytes bounds them together."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import os
+from dataclasses import dataclass, replace
+
+from fanstore.config import CACHE_LEAST_BYTES, Settings
+from fanstore.errors import UsageError
+from fanstore.staging import memory
+from fanstore.staging.base import Base
+from fanstore.staging.local_dir import LocalDirectory
+from fanstore.wording import show_bytes
+
+# What FanStore takes of the memory that is left where nobody says how much: programs need the rest.
+_SHARE = 0.5
+_CACHE_SHARE = 0.2
+_CACHE_MAX_BYTES = 1 << 30
+_PASSING_BYTES = 64 << 20
+# What a block cache keeps for blocks in passing (csrc/node/cache/blockcache.c), and how much of the
+# rest is for what a rank keeps for all of them: between blocks of different lengths there are gaps.
+_CACHE_PASSING_SHARE = 16
+_CACHE_PASSING_LEAST_BYTES = 4 << 20
+_CACHE_KEPT_SHARE = 0.9
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What one rank may take of its node's memory.
+
+    available_bytes: what is left before anything is taken; allowed_bytes: --memory-bytes, None
+    where it was not given; cache_bytes: what the block cache takes; staged_bytes: what lies in a
+    local directory in memory already; tables_bytes: what the job's segment takes but for what grows
+    with its datasets. kept_in_cache_bytes: what the block cache can keep for all ranks.
+    """
+
+    available_bytes: int
+    allowed_bytes: int | None
+    cache_bytes: int
+    staged_bytes: int = 0
+    tables_bytes: int = 0
+    kept_in_cache_bytes: int = 0
+
+    @property
+    def limit_bytes(self) -> int:
+        """The most that all takes together."""
+        if self.allowed_bytes is not None:
+            return self.allowed_bytes
+        return int((self.available_bytes + self.staged_bytes) * _SHARE)
+
+    @property
+    def rest_bytes(self) -> int:
+        """What block cache and tables leave for a local directory in memory, with what is there."""
+        return max(0, self.limit_bytes - self.cache_bytes - self.tables_bytes)
+
+
+def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
+    """Returns the budget of this rank, to be asked for before anything is staged in `local`. Raises
+    UsageError where the block cache alone is more than all that is allowed."""
+    allowed = settings.memory_bytes
+    budget = Budget(memory.left_bytes(), allowed, 0, _staged_bytes(local))
+    cache_bytes = settings.cache_bytes or _default_cache_bytes(budget.limit_bytes)
+    if settings.cache_policy == "none":
+        cache_bytes = min(cache_bytes, _PASSING_BYTES)
+    if allowed is not None and cache_bytes > allowed:
+        raise UsageError(
+            f"--memory-bytes allows {show_bytes(allowed)}, the block cache takes "
+            f"{show_bytes(cache_bytes)}: allow more, or less for --cache-bytes"
+        )
+    kept_bytes = _kept_in_cache_bytes(cache_bytes) if settings.cache_policy == "belady" else 0
+    return replace(budget, cache_bytes=cache_bytes, kept_in_cache_bytes=kept_bytes)
+
+
+def _kept_in_cache_bytes(cache_bytes: int) -> int:
+    passing_bytes = max(_CACHE_PASSING_LEAST_BYTES, cache_bytes // _CACHE_PASSING_SHARE)
+    return max(0, int((cache_bytes - passing_bytes) * _CACHE_KEPT_SHARE))
+
+
+def _staged_bytes(local: LocalDirectory) -> int:
+    """Returns what earlier jobs left, and others use, in a local directory in memory."""
+    if not local.in_memory:
+        return 0
+    pattern = os.path.join(glob.escape(Base(local.path).folder("datasets")), "*", "*")
+    total = 0
+    for path in glob.iglob(pattern):
+        with contextlib.suppress(FileNotFoundError):
+            total += os.lstat(path).st_blocks * 512
+    return total
+
+
+def _default_cache_bytes(limit_bytes: int) -> int:
+    """Returns the smaller of 1 GiB and a fifth of the memory that may be taken, but enough to
+    work."""
+    return max(CACHE_LEAST_BYTES, min(_CACHE_MAX_BYTES, int(limit_bytes * _CACHE_SHARE)))

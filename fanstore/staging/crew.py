@@ -1,0 +1,96 @@
+"""Threads that copy and check while the main thread tells the other ranks that this one lives."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from types import TracebackType
+from typing import Any
+
+from fanstore.staging.stopping import Stop, Stopped
+from fanstore.startup import World
+
+_REPORT_EVERY_S = 0.1
+
+
+class Crew:
+    """Threads of work for one rank; a context manager that only the main thread makes, gives work
+    and settles.
+
+    It ends when its work has ended: after a failure what waits is dropped, and what runs gives up
+    at its next `check`.
+    """
+
+    def __init__(self, world: World, stop: Stop, threads: int) -> None:
+        self.world = world
+        self._stop = stop
+        self._pool = ThreadPoolExecutor(max(1, threads))
+        self._futures: list[Future[Any]] = []
+        self._mutex = threading.Lock()
+        self._done_bytes = self._total_bytes = 0
+        self._failed = False
+        self._has_errors = False
+
+    def expect(self, amount_bytes: int) -> None:
+        """Adds bytes to what is to be done, for reports."""
+        with self._mutex:
+            self._total_bytes += amount_bytes
+
+    def advance(self, amount_bytes: int) -> None:
+        """Adds bytes to what is done, for reports. May be called from any thread."""
+        with self._mutex:
+            self._done_bytes += amount_bytes
+
+    def check(self) -> None:
+        """Raises Stopped when the job is to end, or when other work failed. May be called from any
+        thread."""
+        self._stop.check()
+        if self._failed:
+            raise Stopped("other work failed")
+
+    def report(self) -> None:
+        """Tells the other ranks how far this one is. Raises RankLost when one of them failed."""
+        self.world.report(self._done_bytes, self._total_bytes)
+
+    def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
+        """Has a thread call `work`; what that raises comes out of `settle`."""
+        future = self._pool.submit(work, *arguments)
+        future.add_done_callback(self._look_at)
+        self._futures.append(future)
+
+    def _look_at(self, future: Future[Any]) -> None:
+        if not future.cancelled() and future.exception() is not None:
+            self._has_errors = True
+
+    def poll(self) -> None:
+        """Raises what work has raised so far; for the main thread while it does other things."""
+        if self._has_errors:
+            self.settle()
+
+    def settle(self) -> list[Any]:
+        """Waits for all that was submitted since the last time; returns the results, in order."""
+        futures, self._futures = self._futures, []
+        pending: set[Future[Any]] = set(futures)
+        try:
+            while pending:
+                done, pending = wait(pending, _REPORT_EVERY_S, FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                self._stop.check()
+                self.report()
+        finally:
+            self._futures = list(pending)
+        return [future.result() for future in futures]
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._failed = kind is not None
+        self._pool.shutdown(wait=True, cancel_futures=self._failed)

@@ -1,0 +1,213 @@
+"""Files that travel between ranks over MPI, in chunks, two of them in flight.
+
+All ranks walk the same list of transfers and take part in their own, so two ranks never wait for
+each other. While a file travels no lock of the local directory is held: another job of the
+same user may stage the same packs, in another order. What was received lies in a file of this
+rank's own until it is whole, and only then takes the pack's name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
+from io import FileIO
+from typing import Any
+
+import xxhash
+
+from fanstore.dataset import pack_name
+from fanstore.errors import FanstoreError
+from fanstore.placement import Transfer
+from fanstore.staging.crew import Crew
+from fanstore.staging.stage import Stager, sync, write_all
+from fanstore.staging.staged import StagedDirectory
+from fanstore.startup import MpiWorld
+
+CHUNK_BYTES = 4 << 20
+_TAG = 2
+
+# Buffers of transfers that were given up: MPI may write into them until the process ends.
+_abandoned: list[Any] = []
+
+
+class Travel:
+    """The way of one file from rank `source` to others, who all make one with equal arguments."""
+
+    def __init__(
+        self, crew: Crew, source: int, destinations: Sequence[int], file_bytes: int
+    ) -> None:
+        world = crew.world
+        assert isinstance(world, MpiWorld)
+        self._crew = crew
+        self._world = world
+        self._source = source
+        self._destinations = destinations
+        self._is_broadcast = 1 + len(destinations) == world.world_size
+        self._file_bytes = file_bytes
+        room = min(CHUNK_BYTES, max(1, file_bytes))
+        self._buffers = (memoryview(bytearray(room)), memoryview(bytearray(room)))
+        self._requests: tuple[list[Any], list[Any]] = ([], [])
+
+    def send(self, path: str) -> None:
+        """Sends the file at `path`. Raises FanstoreError when it is shorter than it should be."""
+        with self._kept_while_in_use(), open(path, "rb", buffering=0) as reader:
+            for number in range(self._chunks()):
+                self._wait(number)
+                view = self._view(number)
+                _read_all(reader, view)
+                self._requests[number % 2].extend(self._begin(view))
+                self._crew.report()
+            self._wait(0)
+            self._wait(1)
+
+    def receive(self, take: Callable[[memoryview], None]) -> None:
+        """Receives the file and hands each chunk to `take`, in order."""
+        with self._kept_while_in_use():
+            self._post(0)
+            for number in range(self._chunks()):
+                self._post(number + 1)
+                self._wait(number)
+                view = self._view(number)
+                take(view)
+                self._crew.advance(len(view))
+                self._crew.report()
+
+    def _chunks(self) -> int:
+        return -(-self._file_bytes // len(self._buffers[0]))
+
+    def _view(self, number: int) -> memoryview:
+        buffer = self._buffers[number % 2]
+        return buffer[: min(len(buffer), self._file_bytes - number * len(buffer))]
+
+    def _begin(self, view: memoryview) -> list[Any]:
+        """Starts to pass a chunk on: the source's side, or for a broadcast every side."""
+        if self._is_broadcast:
+            return [self._world.ibcast(view, self._source)]
+        return [self._world.isend(view, rank, _TAG) for rank in self._destinations]
+
+    def _post(self, number: int) -> None:
+        """Starts to receive a chunk, if there is one of that number."""
+        if number >= self._chunks():
+            return
+        view, requests = self._view(number), self._requests[number % 2]
+        if self._is_broadcast:
+            requests.extend(self._begin(view))
+        else:
+            requests.append(self._world.irecv(view, self._source, _TAG))
+
+    def _wait(self, number: int) -> None:
+        """Waits until MPI has done with the buffer of a chunk."""
+        requests = self._requests[number % 2]
+        self._world.wait_all(requests)
+        requests.clear()
+
+    @contextlib.contextmanager
+    def _kept_while_in_use(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            _abandoned.append((self._buffers, self._requests))
+            raise
+
+
+def _read_all(reader: FileIO, view: memoryview) -> None:
+    while view:
+        got = reader.readinto(view)
+        if not got:
+            raise FanstoreError(f"{os.fspath(reader.name)}: became shorter while it was sent")
+        view = view[got:]
+
+
+class Received:
+    """A file of this rank's own, written as chunks come in; a context manager removes it."""
+
+    def __init__(self, target: str) -> None:
+        self.path = f"{target}.{os.getpid()}.part"
+        self._digest = xxhash.xxh3_64()
+
+    def fill(self, travel: Travel) -> int:
+        """Receives the whole file and returns its XXH3-64. Raises OSError naming the file when the
+        disk is full."""
+        try:
+            with open(self.path, "wb", buffering=0) as writer:
+                travel.receive(lambda view: self._take(writer, view))
+        except BaseException:
+            self.remove()
+            raise
+        return self._digest.intdigest()
+
+    def _take(self, writer: FileIO, view: memoryview) -> None:
+        self._digest.update(view)
+        write_all(writer, view)
+
+    def sync(self) -> None:
+        """Waits until the file is on the disk."""
+        with open(self.path, "ab", buffering=0) as writer:
+            sync(writer)
+
+    def become(self, part: str) -> None:
+        """Renames the file to `part`; it is not removed at the end any more."""
+        os.rename(self.path, part)
+
+    def remove(self) -> None:
+        """Removes the file, unless it was renamed by `become`."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(self.path)
+
+
+class Exchange:
+    """This rank's part in the transfers of one dataset's packs.
+
+    fresh: the packs that were read from the shared file system just now, by whichever rank.
+    """
+
+    def __init__(
+        self, crew: Crew, stager: Stager, staged: StagedDirectory, fresh: Sequence[int]
+    ) -> None:
+        self._crew = crew
+        self._stager = stager
+        self._staged = staged
+        self._fresh = frozenset(fresh)
+
+    def run(self, transfers: Sequence[Transfer]) -> None:
+        """Sends and receives the packs of all transfers; what is received is checked and staged."""
+        rank = self._crew.world.rank
+        for transfer in transfers:
+            if rank in transfer.members:
+                self._crew.poll()
+                file_bytes = self._stager.expected(transfer.pack).file_bytes
+                travel = Travel(self._crew, transfer.source, transfer.destinations, file_bytes)
+                self._take_part(transfer, travel, rank == transfer.source)
+        self._crew.settle()
+
+    def _take_part(self, transfer: Transfer, travel: Travel, is_source: bool) -> None:
+        target = self._staged.file(pack_name(transfer.pack))
+        if is_source:
+            travel.send(target)
+            return
+        received = Received(target)
+        checksum = received.fill(travel)
+        self._crew.submit(self._finish, transfer.pack, received, checksum)
+
+    def _finish(self, pack: int, received: Received, checksum: int) -> None:
+        """Checks and stages what has come by what the index says, whatever its source thinks of
+        it."""
+        expected = self._stager.expected(pack)
+
+        def adopt(part: str) -> list[int]:
+            damaged = self._stager.damaged(pack, received.path, checksum)
+            received.become(part)
+            return damaged
+
+        try:
+            if checksum != expected.checksum and pack not in self._fresh:
+                # A copy that was kept has decayed; the shared file system may have a sound one.
+                self._stager.stage_pack(self._staged, pack)
+                return
+            received.sync()
+            name = pack_name(pack)
+            damaged, _ = self._staged.stage(name, expected, adopt, self._crew.check)
+            self._stager.note(pack, damaged, "received")
+        finally:
+            received.remove()

@@ -1,0 +1,124 @@
+"""Brings the index of a dataset to every rank: read once from the shared file system, then
+broadcast."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fanstore.dataset import INDEX_NAME, Dataset, open_dataset, open_index
+from fanstore.errors import DatasetDamaged
+from fanstore.staging.crew import Crew
+from fanstore.staging.exchange import Received, Travel
+from fanstore.staging.room import Room, check_rooms
+from fanstore.staging.stage import Stager
+from fanstore.staging.staged import Expected, StagedDirectory
+from fanstore.startup import World
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """What every rank knows of a dataset before it has the index.
+
+    directory: on the shared file system, absolute; index: what a copy of the index must be.
+    """
+
+    name: str
+    directory: str
+    dataset_id: str
+    codec_mask: int
+    index: Expected
+
+
+def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
+    """Opens the datasets on rank 0, which tells the others. Raises what open_dataset does, on rank
+    0."""
+    infos = [_info_of(path) for path in paths] if world.rank == 0 else []
+    told: list[DatasetInfo] = world.broadcast(infos)
+    return told
+
+
+def _info_of(path: str) -> DatasetInfo:
+    with open_dataset(path) as dataset:
+        header = dataset.header
+        expected = Expected(dataset.dataset_id, header.file_bytes, header.body_checksum)
+        return DatasetInfo(
+            dataset.name, os.path.abspath(path), dataset.dataset_id,
+            header.codec_mask, expected,
+        )  # fmt: skip
+
+
+def stage_index(
+    crew: Crew, info: DatasetInfo, staged: StagedDirectory, room: Room
+) -> tuple[Dataset, int]:
+    """Stages the index on every rank; returns the dataset, opened by the copy, and the bytes
+    written.
+
+    All ranks call it, for their datasets in the same order. Nothing is read from the shared file
+    system where a rank has kept a copy, else rank 0 reads it. Raises DatasetDamaged on rank 0 where
+    its checksum does not fit, FanstoreError where a rank has no room for it.
+    """
+    world = crew.world
+    is_kept = _is_kept(crew, info, staged)
+    answers: list[tuple[bool, Room]] = world.gather_all((is_kept, room))
+    index_bytes = info.index.file_bytes
+    needs = [[] if kept else [(info.name, index_bytes)] for kept, _ in answers]
+    rooms = [room for _, room in answers]
+    check_rooms(world, rooms, needs, "another --local-dir or --in-place")
+    holders = [rank for rank, (kept, _) in enumerate(answers) if kept]
+    if not holders and world.rank == 0:
+        with open_dataset(info.directory) as dataset:
+            crew.submit(Stager(dataset, crew).stage_index, staged)
+            crew.settle()
+    if max(1, len(holders)) < world.world_size:
+        _broadcast(crew, info, staged, (holders or [0])[0])
+    dataset = open_index(Path(staged.file(INDEX_NAME)), Path(info.directory))
+    return dataset, 0 if is_kept else index_bytes
+
+
+def _is_kept(crew: Crew, info: DatasetInfo, staged: StagedDirectory) -> bool:
+    """Tells whether this rank has kept a copy that has its checksum."""
+    if staged.damaged_in(INDEX_NAME, info.index) is None:
+        return False
+    crew.submit(_is_sound, staged.file(INDEX_NAME), info)
+    (sound,) = crew.settle()
+    if not sound:
+        staged.forget(INDEX_NAME, crew.check)
+    return bool(sound)
+
+
+def _is_sound(path: str, info: DatasetInfo) -> bool:
+    try:
+        open_index(Path(path), Path(info.directory), verify=True).close()
+    except DatasetDamaged:
+        return False
+    return True
+
+
+def _broadcast(crew: Crew, info: DatasetInfo, staged: StagedDirectory, source: int) -> None:
+    """Passes the index from `source` to all; ranks that have a copy drop what comes."""
+    others = [rank for rank in range(crew.world.world_size) if rank != source]
+    travel = Travel(crew, source, others, info.index.file_bytes)
+    target = staged.file(INDEX_NAME)
+    if crew.world.rank == source:
+        travel.send(target)
+        return
+    received = Received(target)
+    received.fill(travel)
+    crew.submit(_adopt, crew, info, staged, received)
+    crew.settle()
+
+
+def _adopt(crew: Crew, info: DatasetInfo, staged: StagedDirectory, received: Received) -> None:
+    def copy(part: str) -> list[int]:
+        received.become(part)
+        open_index(Path(part), Path(info.directory), verify=True).close()
+        return []
+
+    try:
+        received.sync()
+        staged.stage(INDEX_NAME, info.index, copy, crew.check)
+    finally:
+        received.remove()

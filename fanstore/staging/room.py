@@ -1,0 +1,165 @@
+"""Checks that what is to be staged fits: the local directory's free space, and memory for a
+tmpfs."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fanstore.errors import FanstoreError
+from fanstore.placement import MARGIN
+from fanstore.staging.budget import Budget
+from fanstore.staging.local_dir import LocalDirectory
+from fanstore.staging.staged import others_words
+from fanstore.startup import World
+
+
+@dataclass(frozen=True)
+class Room:
+    """What one rank's local directory can take.
+
+    memory_bytes: what may be taken of the memory, None where the directory is on a disk.
+    allowed_bytes: what the option `allowed_by` leaves, None where none was given. device: of the
+    file system (st_dev), to tell which ranks share one. others_bytes: what datasets take there that
+    earlier jobs kept and this one does not want. cache_bytes: what the rank's block cache can keep
+    for all ranks.
+    """
+
+    rank: int
+    node: str
+    path: str
+    free_bytes: int
+    memory_bytes: int | None
+    allowed_bytes: int | None = None
+    allowed_by: str = "--local-bytes"
+    device: int = 0
+    others_bytes: int = 0
+    cache_bytes: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes can be staged here."""
+        limits = (self.free_bytes, self.memory_bytes, self.allowed_bytes)
+        return max(0, min(limit for limit in limits if limit is not None))
+
+    @property
+    def share_bytes(self) -> int:
+        """How many bytes may be filled while the job runs: outputs need room, too."""
+        return max(0, min(self.bytes, int(self.free_bytes * (1 - MARGIN))))
+
+    def shared_among(self, ranks: int) -> Room:
+        """Returns the part of one of so many ranks on one file system of one node."""
+        return replace(self, free_bytes=self.free_bytes // ranks)
+
+
+def room_of(
+    world: World, directory: LocalDirectory, local_bytes: int | None, budget: Budget
+) -> Room:
+    """Returns what this rank's local directory can take, as long as nothing was kept there."""
+    path, node = directory.path, os.uname().nodename
+    device = os.stat(path).st_dev if os.path.isdir(path) else 0
+    room = Room(
+        world.rank, node, path, directory.free_bytes, None, local_bytes, device=device,
+        cache_bytes=budget.kept_in_cache_bytes,
+    )  # fmt: skip
+    if not directory.in_memory:
+        return room
+    rest_bytes = budget.rest_bytes
+    if budget.allowed_bytes is None:
+        return replace(room, memory_bytes=max(0, rest_bytes - budget.staged_bytes))
+    if local_bytes is None or rest_bytes < local_bytes:
+        room = replace(room, allowed_bytes=rest_bytes, allowed_by="--memory-bytes")
+    taken_bytes = budget.cache_bytes + budget.tables_bytes
+    return replace(room, memory_bytes=max(0, budget.available_bytes - taken_bytes))
+
+
+def of_shared_memory(rooms: Sequence[Room]) -> list[Room]:
+    """Returns the rooms with the memory of each node divided among its ranks."""
+    ranks = Counter(room.node for room in rooms)
+    return [
+        room if room.memory_bytes is None
+        else replace(room, memory_bytes=room.memory_bytes // ranks[room.node])
+        for room in rooms
+    ]  # fmt: skip
+
+
+def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:
+    """Returns the room after so much was written. kept_bytes: what was there before, and counts
+    against --local-bytes alone."""
+    memory, allowed = room.memory_bytes, room.allowed_bytes
+    return replace(
+        room,
+        free_bytes=room.free_bytes - written_bytes,
+        memory_bytes=None if memory is None else memory - written_bytes,
+        allowed_bytes=None if allowed is None else allowed - written_bytes - kept_bytes,
+    )
+
+
+def spoken(rank: int, node: str, world_size: int) -> str:
+    """Returns how a message about one of several ranks begins."""
+    return f"rank {rank} on {node}: " if world_size > 1 else ""
+
+
+Needs = Sequence[tuple[str, int]]
+
+
+INSTEAD = "another --local-dir, --stage plan or --in-place"
+
+
+def check_rooms(
+    world: World, rooms: Sequence[Room], needs: Sequence[Needs], instead: str = INSTEAD
+) -> None:
+    """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy. instead: what
+    to use then.
+
+    All ranks call it with the same arguments. Where something does not fit, rank 0 raises
+    FanstoreError with the figures of every rank; the others hear of it.
+    """
+    problems = room_problems(rooms, needs, instead)
+    if problems:
+        if world.rank != 0:
+            world.gather_all(None)  # rank 0 does not come, and says why: once for all
+        raise FanstoreError("\n".join(problems))
+
+
+def room_problems(
+    rooms: Sequence[Room], needs: Sequence[Needs], instead: str = INSTEAD
+) -> list[str]:
+    """Returns what does not fit, and where, a line for each such rank."""
+    pairs = zip(rooms, needs, strict=True)
+    found = [(room, _problem(room, needed, instead)) for room, needed in pairs]
+    return [spoken(room.rank, room.node, len(rooms)) + words for room, words in found if words]
+
+
+def _problem(room: Room, needed: Needs, instead: str) -> str | None:
+    total = sum(amount for _, amount in needed)
+    needs = f"{size(total)} are needed to stage {_named(needed)}"
+    if room.allowed_bytes is not None and total > room.allowed_bytes:
+        return (
+            f"{needs}, {room.allowed_by} leaves "
+            f"{size(max(0, room.allowed_bytes))}; allow more, or use {instead}"
+        )
+    others = others_words(room.others_bytes)
+    if total > room.free_bytes:
+        return f"{room.path}: {needs}, {size(room.free_bytes)} are free; use {instead}{others}"
+    if room.memory_bytes is not None and total > room.memory_bytes:
+        return (
+            f"{room.path} is in memory: {needs}, of the memory that is left "
+            f"{size(room.memory_bytes)} may be taken (--memory-bytes); use {instead}{others}"
+        )
+    return None
+
+
+def _named(needed: Needs) -> str:
+    """The datasets; with the bytes of each where there are several."""
+    some = [(name, amount) for name, amount in needed if amount]
+    if len(some) == 1:
+        return some[0][0]
+    return ", ".join(f"{name} {size(amount)}" for name, amount in some)
+
+
+def size(amount_bytes: int) -> str:
+    """Returns a number of bytes as people read it."""
+    return f"{amount_bytes / (1 << 20):,.1f} MiB ({amount_bytes:,} bytes)"

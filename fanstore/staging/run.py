@@ -1,0 +1,390 @@
+"""Staging the datasets of a job on all its ranks, and what lies where afterwards.
+
+The ranks tell each other what they have and how much fits; each then knows the whole plan. First
+every rank reads its own share from the shared file system, then the replicas travel (`exchange`).
+With --stage plan or lazy only what was kept is there at first: the packs that no rank has are
+divided among them record by record (`shares`), and the node daemons fill them while the job runs.
+No replicas of those are made.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from fanstore._native import lib
+from fanstore.config import Settings
+from fanstore.dataset import Dataset, pack_name
+from fanstore.errors import FanstoreError
+from fanstore.placement import (
+    ExchangePlan,
+    Packs,
+    auto_replicas,
+    exchange_plan,
+    packs_by_rank,
+    place,
+    ranks_by_pack,
+)
+from fanstore.staging.base import Base
+from fanstore.staging.budget import Budget
+from fanstore.staging.chosen import Choose, Chosen, share_chosen
+from fanstore.staging.crew import Crew
+from fanstore.staging.exchange import Exchange
+from fanstore.staging.index import DatasetInfo, stage_index
+from fanstore.staging.local_dir import LocalDirectory
+from fanstore.staging.resident import make_resident, resident_bytes, resident_of
+from fanstore.staging.room import (
+    Needs,
+    Room,
+    check_rooms,
+    less,
+    of_shared_memory,
+    room_of,
+    room_problems,
+    size,
+    spoken,
+)
+from fanstore.staging.shares import Shares, divide
+from fanstore.staging.stage import Stager, StageReport
+from fanstore.staging.staged import StagedDirectory, kept_of_others
+from fanstore.startup import World
+
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
+_SEGMENT_BITS = 3  # of the job's segment for each record
+# Of what an earlier job left in partial packs, the part that must be of this job's share.
+_WORTH_KEEPING = 0.5
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where this rank finds a pack: a fan_place_state, and the other ranks that have it whole."""
+
+    state: int
+    replicas: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One dataset after staging, as this rank sees it.
+
+    replicas: how many each pack has, R of --replicas; places, staged_ranks: by pack; shares: of the
+    packs that the ranks keep in part, None where there are none. note: what users should know of
+    it, or "".
+    """
+
+    dataset: Dataset
+    report: StageReport
+    replicas: int
+    places: tuple[Place, ...]
+    staged_ranks: tuple[tuple[int, ...], ...]
+    shares: Shares | None = None
+    note: str = ""
+
+
+@dataclass
+class _Part:
+    """A dataset on its way to the ranks. held[r]: what rank r has; want[r]: what it is to get;
+    resident_bytes[r]: what its partial packs hold already."""
+
+    name: str
+    staged: StagedDirectory
+    stager: Stager
+    packs: Packs
+    held: list[set[int]]
+    want: list[set[int]]
+    owners: list[tuple[int, ...]]
+    resident_bytes: list[int]
+
+    def bytes_of(self, packs: set[int]) -> int:
+        return sum(self.packs.file_bytes[pack] for pack in packs)
+
+
+def stage_datasets(
+    crew: Crew,
+    datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
+    directory: LocalDirectory,
+    settings: Settings,
+    budget: Budget,
+    choose: Choose | None = None,
+) -> list[Outcome]:
+    """Stages datasets, by what `announce` said of them; their directories are held. choose: says
+    what this rank is to keep of a dataset, where something else than its size decides that.
+
+    All ranks call it with the same datasets in the same order; one that comes twice is staged
+    once. FanstoreError where they do not fit (with --stage full) or the disk is full,
+    DatasetDamaged for an index or a pack whose frame does not fit, OSError.
+    """
+    try:
+        room = room_of(crew.world, directory, settings.local_bytes, budget)
+        own = [info.dataset_id for info, _ in datasets]
+        room = replace(room, others_bytes=kept_of_others(Base(directory.path), own))
+        return _stage_datasets(crew, datasets, room, settings, choose)
+    except OSError as error:
+        if error.errno not in _DISK_FULL:
+            raise
+        who = spoken(crew.world.rank, os.uname().nodename, crew.world.world_size)
+        raise FanstoreError(
+            f"{who}{error.filename}: {error.strerror} while staging; somebody else fills the "
+            "disk: use another --local-dir, --stage plan or --in-place"
+        ) from error
+
+
+def _stage_datasets(
+    crew: Crew,
+    datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
+    room: Room,
+    settings: Settings,
+    choose: Choose | None,
+) -> list[Outcome]:
+    opened: dict[str, _Part] = {}
+    for info, staged in datasets:
+        if info.dataset_id not in opened:
+            dataset, written = stage_index(crew, info, staged, room)
+            room = less(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
+            opened[info.dataset_id] = _part_of(crew, dataset, staged)
+    parts = list(opened.values())
+    rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
+    replicas = _replicas(parts, rooms, settings)
+    for part in parts:
+        part.owners = place(part.packs, crew.world.world_size, replicas)
+    needs = _needs_of_all(parts, rooms)
+    if choose is None and _is_full(settings, rooms, needs):
+        made = _stage_full(crew, parts, rooms, needs, replicas)
+    else:
+        made = _stage_partial(crew, parts, rooms, settings, choose)
+    outcomes = dict(zip(opened, made, strict=True))
+    return [outcomes[info.dataset_id] for info, _ in datasets]
+
+
+def _is_full(settings: Settings, rooms: Sequence[Room], needs: Sequence[Needs]) -> bool:
+    """Tells whether all is staged before the command starts. Replicas that were asked for are not
+    left out silently: what has no room for them is refused."""
+    if settings.stage in ("auto", "memory"):
+        return settings.replicas not in ("1", "auto") or not room_problems(rooms, needs)
+    return settings.stage == "full"
+
+
+def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
+    infos = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
+    packs = Packs(
+        tuple(info.file_bytes for info in infos), tuple(info.everywhere for info in infos)
+    )
+    return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [], [])
+
+
+def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
+    """Tells every rank what every other has and how much it can take; returns the latter."""
+    own = [_held(crew, part, verify) for part in parts]
+    resident = [resident_bytes(part.staged.path) for part in parts]
+    kept = sum(part.bytes_of(held) for part, held in zip(parts, own, strict=True))
+    room = less(room, 0, kept)
+    answers: list[tuple[Room, list[set[int]], list[int]]]
+    answers = crew.world.gather_all((room, own, resident))
+    for number, part in enumerate(parts):
+        part.held = [held[number] for _, held, _ in answers]
+        part.resident_bytes = [amount[number] for _, _, amount in answers]
+    return [room for room, _, _ in answers]
+
+
+def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
+    """Returns the packs that this rank has kept; with `verify` their content is checked, else that
+    is done while the job runs."""
+    found = {}
+    for pack in range(len(part.packs.file_bytes)):
+        damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
+        if damaged is not None:
+            found[pack] = damaged
+    if verify:
+        crew.expect(part.bytes_of(set(found)))
+        for pack in found:
+            crew.submit(_is_sound, crew, part, pack)
+        answers = dict(zip(tuple(found), crew.settle(), strict=True))
+        found = {pack: damaged for pack, damaged in found.items() if answers[pack]}
+    for pack, damaged in found.items():
+        part.stager.note(pack, damaged, "reused")
+    part.stager.report.unchecked = [] if verify else list(found)
+    return set(found)
+
+
+def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
+    """Tells whether a kept copy has its checksum; if not, it counts for nothing from now on."""
+    name = pack_name(pack)
+    if part.stager.is_sound(pack, part.staged.file(name)):
+        return True
+    part.staged.forget(name, crew.check)
+    return False
+
+
+def _replicas(parts: list[_Part], rooms: list[Room], settings: Settings) -> int:
+    """How many ranks keep each pack; what is there already counts as room."""
+    asked = settings.replicas
+    if asked == "all":
+        return len(rooms)
+    if asked != "auto":
+        return min(int(asked), len(rooms))
+    kept = [sum(part.bytes_of(part.held[room.rank]) for part in parts) for room in rooms]
+    fits = [room.bytes + amount for room, amount in zip(rooms, kept, strict=True)]
+    if settings.local_bytes is not None:
+        fits = [min(each, settings.local_bytes) for each in fits]
+    return auto_replicas([part.packs for part in parts], fits)
+
+
+def _needs_of_all(parts: list[_Part], rooms: list[Room]) -> list[Needs]:
+    """Settles what each rank is to get where everything is staged; returns how much that is."""
+    for part in parts:
+        keep = packs_by_rank(part.owners, len(rooms))
+        part.want = [packs - held for packs, held in zip(keep, part.held, strict=True)]
+    return [[(p.name, p.bytes_of(p.want[r.rank])) for p in parts] for r in rooms]
+
+
+def _stage_full(
+    crew: Crew, parts: list[_Part], rooms: list[Room], needs: list[Needs], replicas: int
+) -> list[Outcome]:
+    check_rooms(crew.world, rooms, needs)
+    crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
+    plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
+    _read_share(crew, parts, plans)
+    for part, plan in zip(parts, plans, strict=True):
+        fresh = [pack for packs in plan.reads for pack in packs]
+        Exchange(crew, part.stager, part.staged, fresh).run(plan.transfers)
+    _tell_damage(crew.world, parts)  # by then all have what they were to get
+    return [_full_outcome(crew.world.rank, part, replicas) for part in parts]
+
+
+def _tell_damage(world: World, parts: list[_Part]) -> None:
+    """Every rank hears of the damage in packs that it does not have: such a file is asked of the
+    ranks that do, and not read from the shared file system, where it came from."""
+    answers = world.gather_all([part.stager.report.damaged for part in parts])
+    for number, part in enumerate(parts):
+        own = part.held[world.rank] | part.want[world.rank]
+        found: dict[int, set[int]] = {}
+        for damaged in (answer[number] for answer in answers):
+            for pack in damaged.keys() - own:
+                found.setdefault(pack, set()).update(damaged[pack])
+        part.stager.report.damaged |= {pack: sorted(ids) for pack, ids in found.items()}
+
+
+def _read_share(crew: Crew, parts: list[_Part], plans: list[ExchangePlan]) -> None:
+    for part, plan in zip(parts, plans, strict=True):
+        for pack in plan.reads[crew.world.rank]:
+            crew.submit(part.stager.stage_pack, part.staged, pack)
+    crew.settle()
+
+
+def _full_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
+    have = [held | want for held, want in zip(part.held, part.want, strict=True)]
+    staged_ranks = ranks_by_pack(have, len(part.owners))
+    places = [_place(rank, ranks) for ranks in staged_ranks]
+    return Outcome(
+        part.stager.dataset, part.stager.report, replicas, tuple(places), tuple(staged_ranks)
+    )
+
+
+def _place(rank: int, ranks: tuple[int, ...]) -> Place:
+    others = tuple(other for other in ranks if other != rank)
+    state = lib.FAN_PLACE_STAGED if rank in ranks else lib.FAN_PLACE_REMOTE
+    return Place(int(state), others)
+
+
+def _stage_partial(
+    crew: Crew,
+    parts: list[_Part],
+    rooms: list[Room],
+    settings: Settings,
+    choose: Choose | None,
+) -> list[Outcome]:
+    """Nothing is copied yet: what no rank has whole is divided among them. Datasets of which it is
+    chosen what is kept come first: the others take what room is left."""
+    chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
+    sharers = Counter((room.node, room.device) for room in rooms)
+    rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
+    for part in parts:  # what is resident takes room that was allowed
+        rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
+    made: dict[int, Outcome] = {}
+    for number in sorted(range(len(parts)), key=lambda number: chosen[number] is None):
+        part = parts[number]
+        shares = _share_of(crew, part, rooms, settings, chosen[number])
+        if shares is not None:
+            taken = zip(shares.kept_bytes, part.resident_bytes, strict=True)
+            more = [max(0, kept - resident) for kept, resident in taken]
+            rooms = [less(room, more[room.rank]) for room in rooms]
+            kept = shares.memory_kept_bytes
+            rooms = [replace(r, cache_bytes=r.cache_bytes - kept[r.rank]) for r in rooms]
+        made[number] = _partial_outcome(crew.world.rank, part, shares)
+    return [made[number] for number in range(len(parts))]
+
+
+def _share_of(
+    crew: Crew, part: _Part, rooms: list[Room], settings: Settings, chosen: Chosen | None
+) -> Shares | None:
+    """Divides what no rank has whole of a dataset, if there is any. What its partial packs hold
+    already counts as room."""
+    holders = ranks_by_pack(part.held, len(part.owners))
+    pairs = zip(part.packs.file_bytes, holders, strict=True)
+    amounts = [0 if ranks else amount for amount, ranks in pairs]
+    if not any(amounts):
+        return None
+    rank, dataset, resident = crew.world.rank, part.stager.dataset, part.resident_bytes
+    rooms = [less(room, -resident[room.rank]) for room in rooms]
+    most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
+    if len(rooms) == 1:
+        rooms = [replace(rooms[0], cache_bytes=0)]  # there is nobody to lend to
+    if chosen is not None:
+        shares = share_chosen(crew.world, dataset, amounts, rooms, chosen, most_bytes)
+    else:
+        fits = [room.share_bytes for room in rooms]
+        memory = [room.cache_bytes for room in rooms]
+        shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
+    _drop_what_is_of_no_share(crew, part, shares)
+    header = dataset.header
+    make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
+    return shares
+
+
+def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares) -> None:
+    """Removes partial packs of an earlier job with another division, which would take the room of
+    this one's, unless a job that runs uses them."""
+    kept_bytes = part.resident_bytes[crew.world.rank]
+    if kept_bytes == 0:
+        return
+    own = shares.own[resident_of(part.staged.path, shares.own)]
+    sizes = part.stager.dataset.records["stored_size"]
+    if int(sizes[own].sum()) < kept_bytes * _WORTH_KEEPING:
+        part.staged.forget_partial(crew.check)
+
+
+def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:
+    staged_ranks = ranks_by_pack(part.held, len(part.owners))
+    partial = Place(int(lib.FAN_PLACE_PARTIAL))
+    places = [_place(rank, ranks) if ranks else partial for ranks in staged_ranks]
+    note = ""
+    if shares is not None and shares.covered_bytes < shares.needed_bytes:
+        in_memory = sum(shares.memory_kept_bytes)
+        more = f", {size(in_memory)} in the block caches" if in_memory else ""
+        note = (
+            f"{part.name}: {size(shares.covered_bytes)} of {size(shares.needed_bytes)} have room "
+            f"on the local disks{more}; the rest is read from the shared file system whenever it "
+            "is in no cache"
+        )
+    return Outcome(
+        part.stager.dataset, part.stager.report, 1, tuple(places), tuple(staged_ranks), shares, note
+    )
+
+
+def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
+    """Checks a dataset that is read where it lies: headers, and with `verify` all content. The
+    ranks share the work. Raises what `Stager.check_pack` does."""
+    stager, world = Stager(dataset, crew), crew.world
+    share = range(world.rank, dataset.pack_count, world.world_size)
+    if verify:
+        crew.expect(sum(stager.expected(pack).file_bytes for pack in share))
+    for pack in share:
+        crew.submit(stager.check_pack, pack, verify)
+    crew.settle()
+    for damaged in world.gather_all(stager.report.damaged):
+        stager.report.damaged |= damaged
+    places = (Place(int(lib.FAN_PLACE_IN_PLACE)),) * dataset.pack_count
+    return Outcome(dataset, stager.report, 0, places, ((),) * dataset.pack_count)

@@ -1,0 +1,199 @@
+"""Copies packs from the shared file system: each in large sequential reads, checked as it streams
+by.
+
+Where a pack's checksum fails its files are checked one by one: the damaged ones are told to the
+caller, who marks them, and the others stay readable.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from io import FileIO
+from pathlib import Path
+from typing import Literal, Protocol
+
+import xxhash
+
+from fanstore.dataset import Dataset, open_index
+from fanstore.errors import DatasetDamaged
+from fanstore.staging.damage import damaged_records
+from fanstore.staging.staged import Expected, StagedDirectory
+
+CHUNK_BYTES = 8 << 20
+
+How = Literal["copied", "received", "reused"]
+
+
+@dataclass
+class StageReport:
+    """What staging one dataset did on this rank. damaged: record ids by pack.
+
+    copied: from the shared file system; received: from other ranks; reused: there already.
+    unchecked: packs that an earlier job left, whose content is still to be checked.
+    shared_bytes: read of packs on the shared file system, to copy or to check them.
+    """
+
+    copied_bytes: int = 0
+    copied_packs: int = 0
+    received_bytes: int = 0
+    received_packs: int = 0
+    reused_packs: int = 0
+    shared_bytes: int = 0
+    damaged: dict[int, list[int]] = field(default_factory=dict)
+    unchecked: list[int] = field(default_factory=list)
+
+
+def stream(
+    source: str,
+    target: str | None,
+    advance: Callable[[int], None],
+    check: Callable[[], None],
+) -> int:
+    """Reads `source` once, writing it to `target` if given; returns its XXH3-64. `advance` is
+    called with the count of bytes as they pass; `check` may raise to give up."""
+    digest = xxhash.xxh3_64()
+    chunk = bytearray(CHUNK_BYTES)
+    view = memoryview(chunk)
+    with ExitStack() as stack:
+        reader = stack.enter_context(open(source, "rb", buffering=0))
+        os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        writer = stack.enter_context(open(target, "wb", buffering=0)) if target else None
+        while got := reader.readinto(chunk):
+            check()
+            digest.update(view[:got])
+            if writer is not None:
+                write_all(writer, view[:got])
+            advance(got)
+        if writer is not None:
+            sync(writer)
+    return digest.intdigest()
+
+
+def write_all(stream: FileIO, data: memoryview) -> None:
+    """Writes all of `data`. An OSError names the file."""
+    try:
+        while data:
+            data = data[stream.write(data) :]
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, stream.name) from error
+
+
+def sync(stream: FileIO) -> None:
+    """Waits until what was written is on the disk. An OSError names the file."""
+    try:
+        os.fsync(stream.fileno())
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, stream.name) from error
+
+
+class Watcher(Protocol):
+    """Is told how far the work is, and may raise to end it; called from several threads."""
+
+    def advance(self, amount_bytes: int) -> None: ...
+
+    def check(self) -> None: ...
+
+
+class Stager:
+    """Brings one dataset to its staged directory, or checks it where it lies."""
+
+    def __init__(
+        self, dataset: Dataset, watcher: Watcher, report: StageReport | None = None
+    ) -> None:
+        self.dataset = dataset
+        self.report = StageReport() if report is None else report
+        self._watcher = watcher
+        self._mutex = threading.Lock()
+
+    def expected(self, pack: int) -> Expected:
+        """What the copy of `pack` must be, by the index."""
+        info = self.dataset.pack_info(pack)
+        return Expected(self.dataset.dataset_id, info.file_bytes, info.checksum)
+
+    def expected_index(self) -> Expected:
+        """What the copy of the index must be, by its header."""
+        header = self.dataset.header
+        return Expected(self.dataset.dataset_id, header.file_bytes, header.body_checksum)
+
+    def stage_index(self, staged: StagedDirectory) -> str:
+        """Copies the index if it is not there; returns the path of the copy. Raises DatasetDamaged
+        where its checksum does not fit."""
+        name = os.path.basename(self.dataset.index_path)
+
+        def copy(part: str) -> list[int]:
+            stream(os.fspath(self.dataset.index_path), part, lambda _: None, self._watcher.check)
+            try:
+                open_index(Path(part), self.dataset.directory, verify=True).close()
+            except DatasetDamaged:
+                self.dataset.check_body()  # to name the file on the shared file system
+                raise
+            return []
+
+        staged.stage(name, self.expected_index(), copy, self._watcher.check)
+        return staged.file(name)
+
+    def stage_pack(self, staged: StagedDirectory, pack: int) -> list[int]:
+        """Copies a pack from the shared file system if it is not there; returns its damaged
+        records. Raises DatasetDamaged where its header or trailer does not fit, OSError where it
+        cannot be read or written."""
+        source = os.fspath(self.dataset.pack_path(pack))
+
+        def copy(part: str) -> list[int]:
+            self.dataset.check_pack_header(pack)
+            return self.damaged(pack, part, self._read_shared(source, part))
+
+        name = os.path.basename(source)
+        damaged, reused = staged.stage(name, self.expected(pack), copy, self._watcher.check)
+        self.note(pack, damaged, "reused" if reused else "copied")
+        return damaged
+
+    def check_pack(self, pack: int, verify: bool) -> None:
+        """Checks a pack where it lies: its header and trailer, and with `verify` all content."""
+        self._watcher.check()
+        self.dataset.check_pack_header(pack)
+        if verify:
+            source = os.fspath(self.dataset.pack_path(pack))
+            self._note_damage(pack, self.damaged(pack, source, self._read_shared(source, None)))
+
+    def is_sound(self, pack: int, path: str) -> bool:
+        """Tells whether the copy of a pack at `path` has the checksum that the index says."""
+        checksum = stream(path, None, self._watcher.advance, self._watcher.check)
+        return checksum == self.expected(pack).checksum
+
+    def damaged(self, pack: int, path: str, checksum: int) -> list[int]:
+        """Returns the damaged records of the copy at `path`, whose checksum was found to be
+        `checksum`. Raises DatasetDamaged where the copy's header or trailer does not fit."""
+        if checksum == self.expected(pack).checksum:
+            return []
+        # The copy itself may be what broke; its frame is what clients rely on.
+        self.dataset.check_pack_header(pack, path)
+        return damaged_records(self.dataset, pack, path, self._watcher.check)
+
+    def note(self, pack: int, damaged: list[int], how: How) -> None:
+        """Enters a pack that is staged now into the report."""
+        size = self.expected(pack).file_bytes
+        with self._mutex:
+            report = self.report
+            report.copied_packs += how == "copied"
+            report.copied_bytes += size if how == "copied" else 0
+            report.received_packs += how == "received"
+            report.received_bytes += size if how == "received" else 0
+            report.reused_packs += how == "reused"
+        self._note_damage(pack, damaged)
+
+    def _note_damage(self, pack: int, damaged: list[int]) -> None:
+        if damaged:
+            with self._mutex:  # a new table: others may be going through the old one
+                self.report.damaged = {**self.report.damaged, pack: damaged}
+
+    def _read_shared(self, source: str, target: str | None) -> int:
+        def advance(amount_bytes: int) -> None:
+            with self._mutex:
+                self.report.shared_bytes += amount_bytes
+            self._watcher.advance(amount_bytes)
+
+        return stream(source, target, advance, self._watcher.check)

@@ -1,0 +1,263 @@
+"""A dataset's directory on the local disk, shared by every job of the user that serves it.
+
+datasets/<dataset id>/lock             held shared by its users
+                      index.fsi        and each pack, complete when its marker is there
+                      index.fsi.ok     the marker: what was staged, and what is damaged in it
+                      index.fsi.part   being copied
+                      index.fsi.lock   held by whoever copies it
+                      keep             stay when the last user goes
+                      resident         what the partial packs hold (see fanstore.staging.resident)
+                      pack-*.sparse    a partial pack
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from fanstore.staging import locks
+from fanstore.staging.base import Base, make_private
+from fanstore.staging.resident import (
+    SPARSE,
+    forget_resident,
+    resident_bytes,
+    take_over,
+)
+from fanstore.wording import show_bytes
+
+KEEP = "keep"  # the file that says so
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a staged file must be: taken from the dataset's index, never from the copy."""
+
+    dataset_id: str
+    file_bytes: int
+    checksum: int
+
+
+class StagedDirectory:
+    """One user's hold on `<base>/datasets/<dataset id>`."""
+
+    def __init__(self, base: Base, dataset_id: str) -> None:
+        self._base = base
+        self.path = os.path.join(base.folder("datasets"), dataset_id)
+        self.lock_path = os.path.join(self.path, "lock")
+        self._fd: int | None = None
+
+    def hold(self, keep: bool = False) -> None:
+        """Makes the directory and takes its shared lock. To be called under the base's lock. A sole
+        user tidies it first, and has partial packs checked again. keep: the files stay should this
+        job be killed."""
+        make_private(self.path)
+        fd = locks.take(self.lock_path, exclusive=True)
+        if fd is not None:
+            tidy(self.path)
+            locks.try_lock(fd, exclusive=False)
+        else:
+            fd = locks.take(self.lock_path, exclusive=False)
+        if fd is None:
+            raise BlockingIOError(f"{self.lock_path}: held exclusively")
+        self._fd = fd
+        if keep:
+            self._mark_kept()
+
+    def forget_partial(self, check: Callable[[], None]) -> bool:
+        """Removes the partial packs, where no other job uses the directory; tells whether that was
+        so."""
+        assert self._fd is not None
+        with self._base.locked(check):  # nobody begins to use it meanwhile
+            alone = locks.try_lock(self._fd, exclusive=True)
+            if alone:
+                forget_resident(self.path)
+            locks.try_lock(self._fd, exclusive=False)  # a try in vain gives up what was held
+        return alone
+
+    def release(self, keep: bool) -> None:
+        """Gives the lock back; where this was the last user, `keep` decides whether the files
+        stay."""
+        if self._fd is None:
+            return
+        with contextlib.suppress(OSError), self._base.locked():  # nobody begins to use it meanwhile
+            if keep:
+                self._mark_kept()
+            elif locks.try_lock(self._fd, exclusive=True):
+                os.unlink(os.path.join(self.path, KEEP))
+        os.close(self._fd)
+        self._fd = None
+
+    def _mark_kept(self) -> None:
+        mark = os.path.join(self.path, KEEP)
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def file(self, name: str) -> str:
+        """The path of the index or a pack."""
+        return os.path.join(self.path, name)
+
+    def damaged_in(self, name: str, expected: Expected) -> list[int] | None:
+        """Returns the record ids damaged in a complete, valid copy of `name`; None where there is
+        none."""
+        marker = _read_marker(self.file(name))
+        try:
+            found = os.stat(self.file(name))
+        except FileNotFoundError:
+            return None
+        if marker is None or marker != _marker(expected, found, _damaged_ids(marker)):
+            return None
+        return _damaged_ids(marker)
+
+    def stage(
+        self,
+        name: str,
+        expected: Expected,
+        copy: Callable[[str], list[int]],
+        check: Callable[[], None],
+    ) -> tuple[list[int], bool]:
+        """Makes sure of a valid copy of `name`; returns (damaged record ids, whether it was there).
+
+        `copy(path)` writes it and says what is damaged; it runs for one job at a time.
+        """
+        target = self.file(name)
+        fd = locks.wait(target + ".lock", exclusive=True, check=check)
+        try:
+            damaged = self.damaged_in(name, expected)
+            if damaged is not None:
+                return damaged, True
+            return self._make(target, expected, copy), False
+        finally:
+            os.close(fd)
+
+    def forget(self, name: str, check: Callable[[], None]) -> None:
+        """Has a copy that is there count for nothing, so that the next `stage` makes it anew."""
+        fd = locks.wait(self.file(name) + ".lock", exclusive=True, check=check)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.file(name) + ".ok")
+        finally:
+            os.close(fd)
+
+    def _make(self, target: str, expected: Expected, copy: Callable[[str], list[int]]) -> list[int]:
+        part = target + ".part"
+        try:
+            damaged = copy(part)
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(target + ".ok")
+            os.rename(part, target)
+            _write_marker(target, _marker(expected, os.stat(target), damaged))
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(part)
+        return damaged
+
+
+def _marker(expected: Expected, found: os.stat_result, damaged: object) -> dict[str, object]:
+    return {
+        "dataset_id": expected.dataset_id,
+        "file_bytes": expected.file_bytes,
+        "checksum": expected.checksum,
+        "found_bytes": found.st_size,
+        "mtime_ns": found.st_mtime_ns,
+        "inode": found.st_ino,
+        "damaged": damaged,
+    }
+
+
+def _read_marker(target: str) -> dict[str, object] | None:
+    """Returns the marker of a complete copy, or None where there is none that makes sense."""
+    try:
+        with open(target + ".ok", encoding="utf-8") as stream:
+            marker = json.load(stream)
+    except (FileNotFoundError, ValueError):
+        return None
+    return marker if isinstance(marker, dict) and _damaged_ids(marker) is not None else None
+
+
+def _damaged_ids(marker: dict[str, object]) -> list[int] | None:
+    ids = marker.get("damaged")
+    sane = isinstance(ids, list) and all(type(i) is int for i in ids)
+    return ids if sane else None  # type: ignore[return-value]
+
+
+def _write_marker(target: str, marker: dict[str, object]) -> None:
+    temporary = target + ".ok.part"
+    with open(temporary, "w", encoding="utf-8") as stream:
+        json.dump(marker, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(temporary, target + ".ok")
+
+
+def whole_files(path: str) -> tuple[int, int]:
+    """Returns how many whole packs are in a staged dataset's directory, and the bytes of all."""
+    packs, total_bytes = 0, 0
+    with contextlib.suppress(FileNotFoundError):
+        for entry in os.scandir(path):
+            with contextlib.suppress(FileNotFoundError):
+                if not entry.name.endswith(SPARSE):
+                    total_bytes += entry.stat(follow_symlinks=False).st_size
+            packs += entry.name.endswith(".fsp.ok")
+        total_bytes += resident_bytes(path)
+    return packs, total_bytes
+
+
+def kept_words(paths: Iterable[str]) -> str:
+    """Returns what is left of staged datasets whose job has let go of them, for people."""
+    kept = [(path, *whole_files(path)) for path in paths if os.path.isdir(path)]
+    if not kept:
+        return "nothing was kept"
+    packs, total_bytes = sum(each[1] for each in kept), sum(each[2] for each in kept)
+    noun = "pack is" if packs == 1 else "packs are"
+    where = os.path.dirname(kept[0][0])
+    return (
+        f"{packs:,} whole {noun} kept in {where} ({total_bytes / (1 << 20):,.1f} MiB) for the next "
+        "job; `fanstore clean` removes them"
+    )
+
+
+def kept_of_others(base: Base, own: Iterable[str]) -> int:
+    """Returns the bytes on the disk of staged datasets that were kept for later jobs, but for those
+    of the ids `own`."""
+    total = 0
+    for path in base.entries("datasets"):
+        if os.path.basename(path) in own or not os.path.exists(os.path.join(path, KEEP)):
+            continue
+        with contextlib.suppress(FileNotFoundError):  # a job may sweep it
+            total += sum(entry.stat(follow_symlinks=False).st_blocks for entry in os.scandir(path))
+    return total * 512  # stat(2)
+
+
+def others_words(kept_bytes: int) -> str:
+    """Returns what those bytes are, and how to be rid of them; "" for none."""
+    if not kept_bytes:
+        return ""
+    return (
+        f"; other datasets, kept by earlier jobs, take {show_bytes(kept_bytes)} there "
+        "(`fanstore clean` removes what no job uses)"
+    )
+
+
+def tidy(path: str) -> None:
+    """Removes what a killed copier left, and damaged copies, from a directory nobody uses."""
+    for name in os.listdir(path):
+        target = os.path.join(path, name)
+        if name.endswith((".part", ".lock")):
+            os.unlink(target)
+        elif name.endswith(".ok"):
+            marker = _read_marker(target[: -len(".ok")])
+            if marker is None or marker["damaged"]:
+                os.unlink(target)
+    take_over(path)
+
+
+def sweep_datasets(base: Base) -> None:
+    """Discards staged datasets that nobody holds and that need not stay. Under the base's lock."""
+    for path in base.entries("datasets"):
+        with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
+            if unused and os.path.exists(os.path.join(path, KEEP)):
+                tidy(path)
+            elif unused:
+                base.discard(path)

@@ -1,0 +1,2 @@
+"""The laboratory: simulator, planner, calibration and analyzer. It uses the file system,
+which never uses it."""

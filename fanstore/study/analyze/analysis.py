@@ -1,0 +1,112 @@
+"""What an analysis measured, as a JSON file."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from fanstore.errors import UsageError
+
+FORMAT = "fanstore analysis 1"
+JSON_NAME = "analysis.json"
+RATES = ("ingest", "prepare", "storage", "cache", "job")
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Samples a second; low to high holds the true rate in 95 of 100 cases."""
+
+    samples_per_s: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """Rates by name: `ingest` (G), what training consumes; `prepare` (P), what the loader prepares
+    from memory; `storage` (S) and `cache` (C), what is fetched; `job`, as it ran. What was not
+    measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
+    measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
+    the loader has workers, so that stages go on beside one another; else they take turns.
+    compression: as of fanstore.study.analyze.compression. nodes: that all was measured on together.
+    processor_s: seconds of a core that `ingest` and `prepare` take a sample, where known."""
+
+    samples: int
+    sample_bytes: float
+    cores: int
+    rates: dict[str, Rate] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    whole: bool = True
+    overlap: bool = True
+    compression: dict[str, float] | None = None
+    nodes: int = 1
+    processor_s: dict[str, float] = field(default_factory=dict)
+
+    def of(self, name: str) -> float:
+        """Returns a rate in samples a second; infinity where it was left open."""
+        return self.rates[name].samples_per_s if name in self.rates else math.inf
+
+    def together(self, training: int = 1, preparing: int = 1) -> float:
+        """Returns how many samples a second so many jobs train with, and so many prepare, on the
+        cores that they share; infinity where that is not known, or stages take turns."""
+        if not self.overlap or self.processor_s.keys() != {"ingest", "prepare"}:
+            return math.inf
+        took_s = training * self.processor_s["ingest"] + preparing * self.processor_s["prepare"]
+        return self.cores * self.nodes / took_s if took_s > 0 else math.inf
+
+    def with_rate(self, name: str, samples_per_s: float) -> Analysis:
+        """Returns the same with another rate, taken as exact."""
+        rate = Rate(samples_per_s, samples_per_s, samples_per_s)
+        return replace(self, rates={**self.rates, name: rate})
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"format": FORMAT, **asdict(self)}
+
+
+def read(path: Path) -> Analysis:
+    """Reads an analysis, or that in a directory of `fanstore analyze`. Raises UsageError where it
+    is none, OSError where it cannot be read."""
+    path = path / JSON_NAME if path.is_dir() else path
+    try:
+        told = json.loads(path.read_text(encoding="utf-8"))
+        if told["format"] != FORMAT:
+            raise ValueError(f"its format is {told['format']!r}; allowed: {FORMAT!r}")
+        rates = {name: Rate(**rate) for name, rate in told["rates"].items()}
+        analysis = Analysis(
+            told["samples"], told["sample_bytes"], told["cores"], rates,
+            tuple(told.get("notes", ())), told.get("whole", True), told.get("overlap", True),
+            told.get("compression"), told.get("nodes", 1), told.get("processor_s", {}),
+        )  # fmt: skip
+        _check(analysis)
+    except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:
+        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+        if isinstance(error, FileNotFoundError):
+            reason = "there is no such file"
+        raise UsageError(
+            f"{path}: is no analysis ({reason}): name the directory that `fanstore analyze` made, "
+            "or the analysis.json in it"
+        ) from None
+    return analysis
+
+
+def _check(analysis: Analysis) -> None:
+    unknown = sorted(analysis.rates.keys() - set(RATES))
+    if unknown:
+        raise ValueError(f"rates.{unknown[0]} is unknown; allowed: {', '.join(RATES)}")
+    unknown = sorted(analysis.processor_s.keys() - {"ingest", "prepare"})
+    if unknown:
+        raise ValueError(f"processor_s.{unknown[0]} is unknown; allowed: ingest, prepare")
+    numbers = {
+        "samples": analysis.samples,
+        "sample_bytes": analysis.sample_bytes,
+        "cores": analysis.cores,
+        "nodes": analysis.nodes,
+        **{f"rates.{name}": rate.samples_per_s for name, rate in analysis.rates.items()},
+        **{f"processor_s.{name}": took_s for name, took_s in analysis.processor_s.items()},
+    }
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not 0 < number < math.inf:
+            raise ValueError(f"{name} is {number!r}; allowed: a number above 0")

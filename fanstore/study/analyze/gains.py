@@ -1,0 +1,143 @@
+"""What each setting of FanStore would bring: the simulator says which part of the reads a cache
+answers under a policy, and the measured rates how fast the job is then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fanstore.study.analyze.analysis import Analysis
+from fanstore.study.models.coordl import fetch_rate
+from fanstore.study.simulate.engine import simulate
+from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.scenario import Scenario, scenario_from
+
+POLICIES = ("lru", "random", "minio", "belady")
+CACHES = (0.25, 0.5, 0.75, 1.0)
+JOBS = (2, 4)  # that share a node
+_SAMPLES = 4000  # are simulated: of more, parts are the same
+_WARM, _EPOCHS = 2, 5  # epochs that fill a cache, and all that are simulated
+
+
+@dataclass(frozen=True)
+class Gain:
+    """setting: what is chosen, as an option of `fanstore run` where there is one. samples_per_s:
+    predicted. times: that by the speed without any of it."""
+
+    setting: str
+    samples_per_s: float
+    times: float
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def gains_of(analysis: Analysis) -> list[Gain]:
+    """Returns what settings bring, for an analysis that has P, S and C. The speed to compare with
+    is that of a job whose every read goes to the storage when its worker asks."""
+    plain = _in_turn(analysis, analysis.of("storage"))
+    hits = {part: cached_shares(part) for part in CACHES}
+    rows = [("--order off, no cache", plain), ("prefetch (--order auto), no cache",
+            _beside(analysis, analysis.of("storage")))]  # fmt: skip
+    for part, shares in hits.items():
+        for policy, share in shares.items():
+            fetch = fetch_rate(share, analysis.of("cache"), analysis.of("storage"))
+            known = policy == "belady"
+            speed = _beside(analysis, fetch) if known else _in_turn(analysis, fetch)
+            order = "prefetch" if known else "--order off"
+            rows.append((f"cache of {part:.0%}, --cache-policy {policy}, {order}", speed))
+    rows += _of_compression(analysis)
+    rows += _of_coordination(analysis)
+    return [Gain(setting, speed, speed / plain) for setting, speed in rows]
+
+
+def best(gains: Sequence[Gain]) -> list[Gain]:
+    """Returns the settings of one job that bring most, each faster than those before it, with
+    prefetching alone first."""
+    found: list[Gain] = []
+    for gain in gains[1:]:
+        is_ours = "such jobs" not in gain.setting
+        if is_ours and gain.times > 1.01 * (found[-1].times if found else 1):
+            found.append(gain)
+    return found
+
+
+def _beside(analysis: Analysis, fetch: float) -> float:
+    """The speed where fetches are ahead of the workers."""
+    if not analysis.overlap:
+        return min(fetch, 1 / (1 / analysis.of("ingest") + 1 / analysis.of("prepare")))
+    return min(fetch, analysis.of("prepare"), analysis.of("ingest"), analysis.together())
+
+
+def _in_turn(analysis: Analysis, fetch: float) -> float:
+    """The speed where a worker fetches a sample, then prepares it. P has a fetch from memory in
+    it, and S is that of all workers together."""
+    loading = 1 / analysis.of("prepare") + max(0.0, 1 / fetch - 1 / analysis.of("cache"))
+    if not analysis.overlap:
+        return 1 / (1 / analysis.of("ingest") + loading)
+    return min(1 / loading, analysis.of("ingest"), analysis.together())
+
+
+def _of_compression(analysis: Analysis) -> Iterator[tuple[str, float]]:
+    if analysis.compression is None:
+        return
+    ratio = analysis.compression["ratio"]
+    decode_s = analysis.sample_bytes / analysis.compression["decode_bytes_per_s"]
+    prepare = 1 / (1 / analysis.of("prepare") + decode_s / analysis.cores)
+    changed = analysis.with_rate("prepare", prepare)
+    if "prepare" in analysis.processor_s:
+        took_s = {**analysis.processor_s, "prepare": analysis.processor_s["prepare"] + decode_s}
+        changed = replace(changed, processor_s=took_s)
+    yield (
+        f"prepare --codec zstd ({ratio:.2f} times smaller), prefetch, no cache",
+        _beside(changed, analysis.of("storage") * ratio),
+    )
+
+
+def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
+    """Jobs that share a node have a part of its preparation and storage each."""
+    for jobs in JOBS:
+        alone = analysis.with_rate("prepare", analysis.of("prepare") / jobs)
+        speed = min(_beside(alone, analysis.of("storage") / jobs), analysis.together(jobs, jobs))
+        yield f"{jobs} such jobs on the node, each", speed
+        speed = min(_beside(analysis, analysis.of("storage")), analysis.together(jobs))
+        yield f"{jobs} such jobs on the node with coordinated preparation, each", speed
+
+
+def cached_shares(part: float) -> dict[str, float]:
+    """Returns which part of the reads a cache for a part of the dataset answers, by policy, once
+    it is warm: of epochs that read each sample once, in an order that is always another."""
+    warm, both = (_simulated(part, epochs) for epochs in (_WARM, _EPOCHS))
+    return {name: _share(warm[name], both[name]) for name in POLICIES if name in both}
+
+
+def _simulated(part: float, epochs: int) -> dict[str, Outcome]:
+    found = simulate(_scenario(part, epochs), POLICIES).policies
+    return {name: each for name, each in found.items() if isinstance(each, Outcome)}
+
+
+def _share(warm: Outcome, both: Outcome) -> float:
+    read = {name: both.source_bytes[name] - warm.source_bytes[name] for name in both.source_bytes}
+    return 1 - read["shared"] / sum(read.values())
+
+
+def _scenario(part: float, epochs: int) -> Scenario:
+    """A node whose memory holds a part of the dataset. Rates are of no account here."""
+    curve = {"threads": [1], "rate": ["10 GB/s"]}
+    return scenario_from("analysis", {
+        "about": "an analysed job",
+        "system": {
+            "nodes": 1, "ranks_per_node": 1, "compute": "1 GB/s", "preprocess": "1 GB/s",
+            "shared": {"readers": [1], "rate": ["1 GB/s"], "readers_per_rank": 1},
+            "staging_buffer": {"capacity": "100 kB", "threads": 1, "write": curve},
+            "classes": [{
+                "name": "ram", "capacity": f"{round(part * _SAMPLES)} kB", "threads": 1,
+                "read": curve, "write": curve,
+            }],
+        },
+        "dataset": {"sizes": "fixed", "files": _SAMPLES, "size": "1 kB"},
+        "job": {
+            "epochs": epochs, "batch": 8, "order": {"name": "torch-distributed", "seed": 0},
+        },
+    })  # fmt: skip

@@ -1,0 +1,139 @@
+"""How fast a job is with another cache, cores, disk or number of nodes, and what limits it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from fanstore.errors import UsageError
+from fanstore.study.analyze.analysis import Analysis
+from fanstore.study.models.coordl import fetch_rate, training_rate
+
+LIMITS = {
+    "ingest": "GPU-bound", "prepare": "preparation-bound", "fetch": "fetch-bound",
+    "cores": "bound by the cores that training and preparation share",
+}  # fmt: skip
+# Two stages that are so close are both named: measured rates are not known better.
+_BORDER = 0.02
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is other than in the analysis. cache_bytes: of each node. cores: of each node.
+    disk_bytes_per_s: of the storage, all nodes together. None: as measured."""
+
+    cache_bytes: int = 0
+    cores: int | None = None
+    disk_bytes_per_s: float | None = None
+    nodes: int | None = None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """Rates in samples a second. stalls: of the time of an epoch, the parts that training waits
+    for preparation and for fetches. min_cache: the smallest part of the dataset that must be cached
+    for no fetch stall. min_cores: of a node, and min_disk_bytes_per_s: what would do, with the rest
+    as it is; None where that alone cannot, or G is open."""
+
+    samples_per_s: float
+    fetch: float
+    limits: tuple[str, ...]
+    prepare_stall: float
+    fetch_stall: float
+    cached: float
+    min_cache: float
+    min_cores: int | None
+    min_disk_bytes_per_s: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def predict(analysis: Analysis, setting: Setting) -> Prediction:
+    """Predicts the speed under a setting (section 5.1). Raises UsageError where the analysis lacks
+    the rates of preparation, storage or cache.
+
+    Of several nodes, each has a part of the samples in its cache, and the others read it as fast as
+    their own; the storage is shared; training and preparation grow with the nodes.
+    """
+    lacking = [name for name in ("prepare", "storage", "cache") if name not in analysis.rates]
+    if lacking:
+        raise UsageError(f"the analysis has no rate of {', '.join(lacking)}; let it run to its end")
+    changed = _changed(analysis, setting)
+    nodes = setting.nodes or analysis.nodes
+    cached = min(1.0, nodes * setting.cache_bytes / _dataset_bytes(analysis))
+    cache, storage = changed.of("cache"), changed.of("storage")
+    ingest, prepare = changed.of("ingest"), changed.of("prepare")
+    fetch = fetch_rate(cached, cache, storage)
+    together = changed.together()
+    if analysis.overlap:
+        unfetched = min(ingest, prepare, together)
+        speed = training_rate(fetch, prepare, unfetched)
+    else:
+        # P has the fetch from memory in it.
+        unfetched = 1 / (1 / ingest + 1 / prepare)
+        speed = 1 / (1 / unfetched + max(0.0, 1 / fetch - 1 / cache))
+    return Prediction(
+        samples_per_s=speed,
+        fetch=fetch,
+        limits=_limits({"ingest": ingest, "prepare": prepare, "cores": together, "fetch": fetch}),
+        prepare_stall=_stall(unfetched, ingest),
+        fetch_stall=_stall(speed, unfetched),
+        cached=cached,
+        min_cache=_min_cache(unfetched if analysis.overlap else cache, cache, storage),
+        min_cores=_min_cores(changed, min(ingest, fetch)),
+        min_disk_bytes_per_s=_min_disk(unfetched, cached, cache, analysis.sample_bytes),
+    )
+
+
+def _dataset_bytes(analysis: Analysis) -> float:
+    return analysis.samples * analysis.sample_bytes
+
+
+def _changed(analysis: Analysis, setting: Setting) -> Analysis:
+    cores = (setting.cores or analysis.cores) / analysis.cores
+    nodes = (setting.nodes or analysis.nodes) / analysis.nodes
+    changed = analysis.with_rate("prepare", analysis.of("prepare") * cores * nodes)
+    for name in ("ingest", "cache"):
+        if name in analysis.rates:
+            changed = changed.with_rate(name, analysis.of(name) * nodes)
+    if setting.disk_bytes_per_s is not None:
+        changed = changed.with_rate("storage", setting.disk_bytes_per_s / analysis.sample_bytes)
+    return replace(
+        changed, cores=setting.cores or analysis.cores, nodes=setting.nodes or analysis.nodes
+    )
+
+
+def _limits(stages: dict[str, float]) -> tuple[str, ...]:
+    slowest = min(stages.values())
+    return tuple(name for name, rate in stages.items() if rate <= slowest * (1 + _BORDER))
+
+
+def _stall(with_stage: float, without: float) -> float:
+    """Returns the part of the time that is lost by a stage: 1 - P / G."""
+    return 0.0 if math.isinf(without) else max(0.0, 1 - with_stage / without)
+
+
+def _min_cache(wanted: float, cache: float, storage: float) -> float:
+    """Solves F(x) = wanted for x, with 1 / F(x) = x / C + (1 - x) / S (equation 4)."""
+    if storage >= wanted:
+        return 0.0
+    if cache <= storage:
+        return 1.0
+    return min(1.0, (1 / storage - 1 / wanted) / (1 / storage - 1 / cache))
+
+
+def _min_cores(analysis: Analysis, wanted: float) -> int | None:
+    """Returns how many cores of a node prepare as fast as the rest of the job goes."""
+    if math.isinf(analysis.of("ingest")):
+        return None
+    per_core = min(analysis.of("prepare"), analysis.together()) / analysis.cores
+    return math.ceil(wanted / per_core - 1e-9)
+
+
+def _min_disk(wanted: float, cached: float, cache: float, sample_bytes: float) -> float | None:
+    left_s = 1 / wanted - cached / cache
+    if cached == 1 or left_s <= 0:
+        return 0.0 if cached == 1 else None
+    return (1 - cached) / left_s * sample_bytes

@@ -1,0 +1,149 @@
+"""Rates of the shared file system, by readers on all ranks, and of a local disk, by threads."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from fanstore.dataset import INDEX_NAME
+from fanstore.errors import FanstoreError
+from fanstore.study.calibrate.extents import (
+    PAGE_BYTES,
+    Extent,
+    cached_share,
+    drop,
+    head,
+    naming,
+    own_files,
+    pack_extents,
+    packs_bytes,
+    portions,
+    read,
+    write,
+)
+from fanstore.study.calibrate.repeats import Measured, Repeats
+from fanstore.study.calibrate.together import Bench
+
+COUNTS = (1, 2, 4, 8)
+Gather = Callable[[Any], list[Any]]
+
+_CACHED_MOST = 0.1  # the kernel reads ahead, into what another reader is to read
+
+
+def reader_counts(ranks: int) -> tuple[int, ...]:
+    """Returns for how many readers the shared file system is measured: also for all ranks, where
+    they are more."""
+    return tuple(sorted({*COUNTS, max(COUNTS[-1], ranks)}))
+
+
+def shared_rates(
+    directory: Path, budget_bytes: int, repeats: int, bench: Bench, turn: Sequence[int]
+) -> Measured:
+    """Measures a shared directory: the packs of a dataset, where it is one, else files that are
+    written there. turn: the ranks in the order in which they get readers; every rank calls this.
+    Raises FanstoreError."""
+    counts = reader_counts(len(turn))
+    is_dataset = (directory / INDEX_NAME).exists()
+    available = packs_bytes(directory) - PAGE_BYTES * max(counts) if is_dataset else budget_bytes
+    unit, sizes = portions(counts, min(budget_bytes, max(0, available)))
+    if unit < PAGE_BYTES:
+        raise FanstoreError(f"{directory}: the dataset is too small to be read by {counts[-1]}")
+    own = [turn[reader % len(turn)] == bench.world.rank for reader in range(len(sizes))]
+    with naming(directory), _extents(directory, is_dataset, sizes, own, bench) as extents:
+        measured = _read_rates(extents, counts, unit, repeats, bench, bench.world.gather_all)
+    what = "packs of a dataset" if is_dataset else "files written for this"
+    return Measured(measured.points, (f"{unit:,} bytes at a time of {what}", *measured.notes))
+
+
+@contextlib.contextmanager
+def _extents(
+    directory: Path, is_dataset: bool, sizes: Sequence[int], own: Sequence[bool], bench: Bench
+) -> Iterator[list[list[Extent]]]:
+    """For each reader what it reads; nothing for the readers of other ranks."""
+    if is_dataset:
+        with pack_extents(directory, sizes, own) as extents:
+            yield extents
+        return
+    mine = [size for size, is_own in zip(sizes, own, strict=True) if is_own]
+    with own_files(directory, mine, bench) as files:
+        waiting = iter(files)
+        yield [next(waiting) if is_own else [] for is_own in own]
+
+
+def _read_rates(
+    extents: Sequence[Sequence[Extent]],
+    counts: Sequence[int],
+    unit: int,
+    repeats: int,
+    bench: Bench,
+    gather: Gather,
+) -> Measured:
+    """Has some readers read `unit` bytes together, from no page cache. What a rank has no extents
+    for others read; gather: their values, and a moment when all are there."""
+    points = {}
+    cached: list[float | None] = []
+    for count in counts:
+        share = _share(unit, count)
+        parts = [head(each, share) for each in extents[:count]]
+        seconds = []
+        for _ in range(repeats):
+            for part in parts:
+                drop(part)
+                cached.append(cached_share(part))
+            gather(None)
+            own_s = bench.together([partial(read, part, bench) for part in parts if part])
+            seconds.append(max(gather(own_s)))
+        points[count] = Repeats(share * count, tuple(seconds))
+    return Measured(points, tuple(_cache_notes(gather(_worst(cached)))))
+
+
+def _worst(cached: Sequence[float | None]) -> float | None:
+    return None if None in cached else max((each for each in cached if each is not None), default=0)
+
+
+def _cache_notes(cached: Sequence[float | None]) -> Iterator[str]:
+    """What has to be said of the page cache of all ranks."""
+    most = max((each for each in cached if each is not None), default=0)
+    if most > _CACHED_MOST:
+        yield (
+            f"WORTHLESS: up to {100 * most:.0f} % of it stayed in the page cache, which cannot be "
+            "dropped here: this is the rate of memory"
+        )
+    if None in cached:
+        yield "whether the page cache was dropped is told to the files' owner alone"
+
+
+def local_rates(
+    directory: Path, budget_bytes: int, repeats: int, bench: Bench
+) -> tuple[Measured, Measured]:
+    """Measures reading from and writing to a local directory, by threads of this rank alone.
+    Raises FanstoreError."""
+    unit, sizes = portions(COUNTS, budget_bytes)
+    with naming(directory):
+        with own_files(directory, sizes, bench) as extents:
+            reading = _read_rates(extents, COUNTS, unit, repeats, bench, lambda value: [value])
+        points = {}
+        for count in COUNTS:
+            share = _share(unit, count)
+            seconds = [_written_s(directory, count, share, bench) for _ in range(repeats)]
+            points[count] = Repeats(share * count, tuple(seconds))
+    return reading, Measured(points, ("with fsync",))
+
+
+def _written_s(directory: Path, count: int, size: int, bench: Bench) -> float:
+    with contextlib.ExitStack() as stack:
+        files = [
+            stack.enter_context(tempfile.TemporaryFile(dir=directory, buffering=0))
+            for _ in range(count)
+        ]
+        extents = [Extent(file.fileno(), 0, size) for file in files]
+        return bench.together([partial(write, extent, bench) for extent in extents])
+
+
+def _share(unit: int, count: int) -> int:
+    """What each of some readers reads of a unit: whole pages."""
+    return -(-unit // count // PAGE_BYTES) * PAGE_BYTES

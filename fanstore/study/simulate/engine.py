@@ -1,0 +1,123 @@
+"""Runs the policies through the epochs of a scenario, side by side as far as memory allows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.errors import UsageError
+from fanstore.study.models.nopfs import lower_bound_s
+from fanstore.study.simulate.epochs import Epoch, epoch_of, padded, reads_of_epochs
+from fanstore.study.simulate.policies import POLICIES, CannotRun, Plan
+from fanstore.study.simulate.results import Outcome, Simulation
+from fanstore.study.simulate.runner import Runner
+from fanstore.study.simulate.scenario import Scenario
+from fanstore.study.simulate.workload import Workload
+from fanstore.wording import show_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+# Policies run side by side while what they know of each sample on each node is not more than this.
+_SIDE_BY_SIDE_MAX = 400_000_000
+
+
+def known_policies(names: Sequence[str]) -> list[str]:
+    """Returns the policies of these names, all where there are none. Raises UsageError with the
+    names that there are."""
+    for name in names:
+        if name not in POLICIES:
+            raise UsageError(f"there is no policy {name!r}; allowed: {', '.join(POLICIES)}")
+    return [name for name in POLICIES if name in names or not names]
+
+
+def simulate(
+    scenario: Scenario,
+    policies: Sequence[str] = (),
+    on_epoch: Callable[[], object] = lambda: None,
+) -> Simulation:
+    """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
+    called as often as there are epochs, while they are simulated. Raises UsageError for what the
+    scenario does not allow."""
+    names = known_policies(policies)
+    workload = Workload(scenario)
+    system = scenario.system
+    together = max(1, _SIDE_BY_SIDE_MAX // (system.nodes * len(workload.sizes_bytes)))
+    groups = [names[first : first + together] for first in range(0, len(names), together)]
+    outcomes: dict[str, Outcome | str] = {}
+    turns = count(1)
+
+    def on_turn() -> None:
+        if next(turns) % len(groups) == 0:
+            on_epoch()
+
+    for group in groups:
+        outcomes.update(_outcomes(workload, group, on_turn))
+        workload.forget()
+    return Simulation(
+        files=len(workload.sizes_bytes),
+        dataset_bytes=workload.dataset_bytes,
+        ranks=system.ranks,
+        epochs=scenario.job.epochs,
+        lower_bound_s=lower_bound_s(
+            workload.dataset_bytes, system.ranks, system.compute_bytes_per_s
+        ),
+        policies=outcomes,
+    )
+
+
+def outcome_of(
+    workload: Workload, plan: Plan, on_epoch: Callable[[], object] = lambda: None
+) -> Outcome:
+    """Returns what comes of one plan; on_epoch is called after each epoch. Raises UsageError for
+    what the scenario does not allow."""
+    runner = Runner(workload, plan)
+    _run(workload, [runner], on_epoch)
+    return runner.outcome()
+
+
+def _outcomes(
+    workload: Workload, names: Sequence[str], on_epoch: Callable[[], object]
+) -> dict[str, Outcome | str]:
+    reasons: dict[str, str] = {}
+    runners: dict[str, Runner] = {}
+    for name in names:
+        try:
+            runners[name] = Runner(workload, POLICIES[name].plan(workload))
+        except CannotRun as error:
+            reasons[name] = str(error)
+    _run(workload, list(runners.values()), on_epoch)
+    return {name: reasons[name] if name in reasons else runners[name].outcome() for name in names}
+
+
+def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], object]) -> None:
+    sizes = np.append(workload.sizes_bytes, 0).astype(np.float64)
+    nothing = len(workload.sizes_bytes)
+    batch_size = workload.scenario.job.batch_size
+    for number, reads in enumerate(reads_of_epochs(workload.scenario, nothing)):
+        matrix = padded(reads, batch_size, nothing)
+        epoch = _epoch(workload, number, matrix, sizes)
+        for runner in runners:
+            changed = runner.reads_of(number, matrix)
+            runner.advance(epoch if changed is matrix else _epoch(workload, number, changed, sizes))
+        on_epoch()
+
+
+def _epoch(
+    workload: Workload, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]
+) -> Epoch:
+    """An epoch of which every batch fits into the staging buffer."""
+    scenario = workload.scenario
+    compute = scenario.system.compute_bytes_per_s
+    epoch = epoch_of(number, reads, sizes, compute, scenario.job.batch_size)
+    largest = int(epoch.batch_bytes.max())
+    capacity = scenario.system.staging_buffer.capacity_bytes
+    if largest > capacity:
+        raise UsageError(
+            f"{scenario.file}: system.staging_buffer.capacity is {show_bytes(capacity)}, and a "
+            f"batch has up to {show_bytes(largest)}; allowed: at least as much as a batch"
+        )
+    return epoch

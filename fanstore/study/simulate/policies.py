@@ -1,0 +1,220 @@
+"""The policies that are compared: what each keeps where, and what it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
+from fanstore.policy.placement.rules import NOWHERE, first_touch, partition
+from fanstore.study.simulate.caches import Caches, NodeCaches
+from fanstore.study.simulate.opportunistic import Opportunistic
+from fanstore.study.simulate.reordering import Reordering, by_keeper, shards
+from fanstore.study.simulate.workload import Workload
+from fanstore.wording import show_bytes
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+AT_ONCE, IN_TURN, AHEAD = "at once", "in turn", "ahead"
+
+
+class CannotRun(Exception):
+    """Why a policy cannot run a scenario."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a policy does in a scenario.
+
+    loading: AT_ONCE takes no time, IN_TURN is neither ahead nor beside computing, AHEAD fills the
+    staging buffer. placement: the class of each file on each node; None: nothing is kept. Files
+    are kept once the first epoch has read them, or (preloaded) are loaded before it. caches: what
+    is kept beside that, as reads come. reordering: what is read instead of the job's order.
+    covered: which part of the bytes of the dataset is read at all.
+    """
+
+    loading: str = AHEAD
+    placement: NDArray[np.uint8] | None = None
+    preloaded: bool = False
+    caches: Caches | None = None
+    reordering: Reordering | None = None
+    covered: float = 1.0
+
+
+@dataclass(frozen=True)
+class Policy:
+    """plan raises CannotRun with a reason."""
+
+    about: str
+    plan: Callable[[Workload], Plan]
+
+
+def _perfect(_: Workload) -> Plan:
+    return Plan(AT_ONCE)
+
+
+def _naive(_: Workload) -> Plan:
+    return Plan(IN_TURN)
+
+
+def _staging_buffer(_: Workload) -> Plan:
+    return Plan()
+
+
+def _need_room(rooms: NDArray[np.int64], what: str) -> NDArray[np.int64]:
+    if not rooms.sum():
+        raise CannotRun(f"the scenario has no {what}")
+    return rooms
+
+
+def _deepio_ordered(workload: Workload) -> Plan:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    return Plan(
+        placement=partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    )
+
+
+def _deepio_opportunistic(workload: Workload) -> Plan:
+    _need_room(workload.memory_bytes, "memory (first storage class)")
+    memories = Opportunistic(workload)
+    return Plan(caches=memories, reordering=memories.reads_of)
+
+
+def _coordl(workload: Workload) -> Plan:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    return Plan(placement=partition(workload.sizes_bytes, workload.first_order, rooms))
+
+
+def _close(workload: Workload) -> Plan:
+    rooms = _need_room(workload.capacities_bytes, "storage class")
+    _need_to_hold(workload, rooms, "storage classes of all nodes")
+    placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    return Plan(placement=_all_kept(placement, "storage classes"), preloaded=True)
+
+
+def _cached(policy: str, alone: bool = False) -> Callable[[Workload], Plan]:
+    """A cache in memory, and in the other storage classes a share of the files on each node. alone:
+    no node reads from the cache of another."""
+
+    def plan(workload: Workload) -> Plan:
+        _need_room(workload.memory_bytes, "memory (first storage class)")
+        placement = None
+        rooms = workload.capacities_bytes
+        rooms[:, 0] = 0
+        if rooms.sum():
+            files = np.arange(len(workload.sizes_bytes))
+            placement = partition(workload.sizes_bytes, files, rooms)
+        try:
+            caches = NodeCaches(workload, policy, placement, alone)
+        except ValueError as error:
+            raise CannotRun(str(error)) from None
+        return Plan(placement=placement, preloaded=placement is not None, caches=caches)
+
+    return plan
+
+
+def _parallel_staging(workload: Workload) -> Plan:
+    rooms = _need_room(workload.capacities_bytes, "storage class")
+    files = np.arange(len(workload.sizes_bytes))
+    placement = partition(workload.sizes_bytes, files, rooms)
+    kept = placement != NOWHERE
+    if not kept.any(axis=1).all():
+        raise CannotRun("there is not a file for each node in its storage classes")
+    covered = int(workload.sizes_bytes[kept.any(axis=0)].sum()) / max(1, workload.dataset_bytes)
+    reordering = shards(kept, workload.system.ranks_per_node)
+    return Plan(placement=placement, preloaded=True, reordering=reordering, covered=covered)
+
+
+def _need_to_hold(workload: Workload, rooms: NDArray[np.int64], what: str) -> None:
+    if workload.dataset_bytes > rooms.sum():
+        raise CannotRun(
+            f"the dataset ({show_bytes(workload.dataset_bytes)}) exceeds the {what} "
+            f"({show_bytes(int(rooms.sum()))})"
+        )
+
+
+def _need_memory(workload: Workload) -> NDArray[np.int64]:
+    rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
+    _need_to_hold(workload, rooms, "memory of all nodes")
+    return rooms
+
+
+def _lbann_dynamic(workload: Workload) -> Plan:
+    rooms = _need_memory(workload)
+    return Plan(placement=_all_kept(first_touch(workload.sizes_bytes, workload.first_reads, rooms)))
+
+
+def _lbann_preload(workload: Workload) -> Plan:
+    rooms = _need_memory(workload)
+    placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    return Plan(placement=_all_kept(placement), preloaded=True)
+
+
+def _all_kept(placement: NDArray[np.uint8], what: str = "memory") -> NDArray[np.uint8]:
+    left = int((placement == NOWHERE).all(axis=0).sum())
+    if left:
+        raise CannotRun(
+            f"{left:,} files do not fit into the {what} of the node that should keep them"
+        )
+    return placement
+
+
+def _locality_aware(workload: Workload) -> Plan:
+    rooms = _need_room(workload.capacities_bytes, "storage class")
+    placement = first_touch(workload.sizes_bytes, workload.first_reads, rooms)
+    scenario = workload.scenario
+    reordering = by_keeper(placement, workload.system.ranks_per_node, scenario.job.batch_size)
+    return Plan(placement=placement, reordering=reordering)
+
+
+def _nopfs(workload: Workload) -> Plan:
+    if not workload.capacities_bytes.sum():
+        return Plan()
+    rooms = workload.capacities_bytes
+    return Plan(placement=by_frequency(workload.sizes_bytes, workload.frequencies, rooms))
+
+
+def _frequency_partition(workload: Workload) -> Plan:
+    if not workload.capacities_bytes.sum():
+        return Plan()
+    rooms = workload.capacities_bytes
+    return Plan(
+        placement=by_frequency_partitioned(workload.sizes_bytes, workload.frequencies, rooms)
+    )
+
+
+POLICIES = {
+    "perfect": Policy("nobody ever waits for a sample", _perfect),
+    "naive": Policy("each sample is loaded when it is wanted, nothing is kept", _naive),
+    "staging-buffer": Policy("loads ahead from shared storage, keeps nothing", _staging_buffer),
+    "deepio-ordered": Policy("memory of all nodes, a stretch of the files each", _deepio_ordered),
+    "deepio-opportunistic": Policy(
+        "what lies in memory is read, and refilled meanwhile", _deepio_opportunistic
+    ),
+    "parallel-staging": Policy(
+        "each node stages a part first and reads nothing else", _parallel_staging
+    ),
+    "lbann-dynamic": Policy("memory: who reads a file first keeps it", _lbann_dynamic),
+    "lbann-preload": Policy("memory: all files are loaded before the job", _lbann_preload),
+    "locality-aware": Policy(
+        "who reads a file first keeps it; batches are dealt out by keeper", _locality_aware
+    ),
+    "coordl": Policy("memory of all nodes, a part of the first epoch each", _coordl),
+    "nopfs": Policy("each node keeps what it reads most often", _nopfs),
+    "frequency-partition": Policy(
+        "as nopfs, but no file twice before each is kept once", _frequency_partition
+    ),
+    "close": Policy("FanStore's paper: all files on the nodes, nothing else is kept", _close),
+    "lru": Policy("a cache in memory: what was read longest ago goes", _cached("lru")),
+    "random": Policy("a cache in memory: anything goes", _cached("random")),
+    "minio": Policy("a cache in memory: what came first stays", _cached("minio")),
+    "lru-alone": Policy("as lru, but a cache serves its node alone", _cached("lru", alone=True)),
+    "minio-alone": Policy(
+        "as minio, but a cache serves its node alone", _cached("minio", alone=True)
+    ),
+    "reuse": Policy("a cache in memory, Lobster's: what is read again last goes", _cached("reuse")),
+    "belady": Policy("as reuse, but what would go first does not come in", _cached("belady")),
+}

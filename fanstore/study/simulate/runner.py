@@ -1,0 +1,147 @@
+"""Simulates one policy, epoch by epoch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.plan.machine import source_names
+from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
+from fanstore.study.simulate.epochs import Epoch
+from fanstore.study.simulate.pipeline import Batches, Pipeline
+from fanstore.study.simulate.policies import AHEAD, IN_TURN, Plan
+from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.sources import codes_of, contended_sources
+from fanstore.study.simulate.steps import Steps, staging_s
+from fanstore.study.simulate.workload import Workload
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Runner:
+    """The state of one policy's simulation: what is kept where, until when each rank has loaded,
+    and the sums of what was read. Epochs are added with advance, and outcome tells the result."""
+
+    def __init__(self, workload: Workload, plan: Plan) -> None:
+        self._system, self._plan = workload.system, plan
+        classes = len(self._system.classes)
+        self._codes: NDArray[np.uint8] | None = None
+        self._kept_bytes = np.zeros((self._system.nodes, classes), dtype=np.int64)
+        if plan.placement is not None:
+            self._codes = codes_of(plan.placement, classes)
+            for kept, row in zip(self._kept_bytes, plan.placement, strict=True):
+                kept[:] = np.bincount(row, workload.sizes_bytes, classes)[:classes]
+        self._cache_codes = _cache_codes(classes)
+        self._startup_s = staging_s(self._system, self._kept_bytes) if plan.preloaded else 0.0
+        capacity = self._system.staging_buffer.capacity_bytes
+        self._pipeline = Pipeline(self._system.ranks, capacity, self._startup_s)
+        self._ends_s = [self._startup_s]
+        self._computed_s = 0.0
+        self._steps = Steps(self._startup_s)
+        self._nothing = len(workload.sizes_bytes)  # the empty sample
+        self._samples = self._read_bytes = 0
+        self._source_bytes = np.zeros(2 * classes + 1)
+
+    def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Returns what the policy reads where the job's order is `reads`: that, if unchanged."""
+        change = self._plan.reordering
+        return reads if change is None else change(epoch, reads)
+
+    def advance(self, epoch: Epoch) -> None:
+        """Simulates the next epoch, whose reads are those that reads_of returned."""
+        self._computed_s += float(epoch.compute_s.sum())
+        self._samples += int(np.count_nonzero(epoch.reads != self._nothing))
+        if self._plan.loading == AHEAD:
+            load_s, span_s = self._loads(epoch)
+            batches = Batches(load_s, span_s, epoch.compute_s, epoch.batch_bytes)
+            step_s = np.diff(self._pipeline.advance(batches), prepend=self._ends_s[-1])
+            self._ends_s.append(self._pipeline.end_s)
+        else:
+            in_turn = self._plan.loading == IN_TURN
+            step_s = self._in_turn_s(epoch) if in_turn else epoch.compute_s
+            self._ends_s.append(self._ends_s[-1] + float(step_s.sum()))
+        step_bytes = epoch.batch_bytes.sum(axis=0)
+        self._read_bytes += int(step_bytes.sum())
+        self._steps.add(step_s, epoch.compute_s, step_bytes)
+
+    def outcome(self) -> Outcome:
+        """Returns the result of all epochs so far."""
+        names = source_names(self._system)
+        per_node = self._system.ranks_per_node * self._pipeline.staged_max_bytes
+        cached = 0 if self._plan.caches is None else self._plan.caches.peak_bytes
+        memory = int(self._kept_bytes[:, :1].sum(axis=1).max()) + cached + per_node
+        return Outcome(
+            epochs_s=np.diff(self._ends_s).tolist(),
+            startup_s=self._startup_s,
+            computed_s=self._computed_s,
+            source_bytes=dict(zip(names, self._source_bytes.astype(int).tolist(), strict=True)),
+            startup_bytes=int(self._kept_bytes.sum()) if self._plan.preloaded else 0,
+            memory_max_bytes=memory,
+            covered=self._plan.covered,
+            samples=self._samples,
+            read_bytes=self._read_bytes,
+            steps=self._steps.figures(),
+        )
+
+    def _in_turn_s(self, epoch: Epoch) -> NDArray[np.float64]:
+        """Returns how long each batch takes where one thread of each rank loads from shared
+        storage, prepares and computes in turn."""
+        system = self._system
+        each_s = 1 / system.shared.rate.share(system.ranks)
+        each_s += 1 / system.preprocess_bytes_per_s + 1 / system.compute_bytes_per_s
+        self._source_bytes[-1] += epoch.sizes_bytes.sum()
+        step_s: NDArray[np.float64] = epoch.batch_bytes.max(axis=0) * each_s
+        return step_s
+
+    def _loads(self, epoch: Epoch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Returns for each batch how long it takes to load, and from the start of that to its end:
+        load_s and span_s of Batches (ranks x batches)."""
+        codes = self._codes_of(epoch)
+        code_bytes = self._bytes_by_code(epoch, codes)
+        sources = contended_sources(self._system, code_bytes)
+        self._source_bytes += np.bincount(sources.numbers, code_bytes, len(self._source_bytes))
+        byte_s = sources.byte_s / self._system.staging_buffer.threads
+        load_s, span_s = np.empty((2, len(epoch.reads), epoch.batches))
+        for rank, sizes in enumerate(epoch.sizes_bytes):
+            each_s = (byte_s[-1] if codes is None else byte_s[codes[rank]]) * sizes
+            loaded_s = each_s.reshape(-1, epoch.batch_size).cumsum(axis=1)
+            load_s[rank] = loaded_s[:, -1]
+            loaded_s += epoch.left_s[rank].reshape(-1, epoch.batch_size)
+            span_s[rank] = loaded_s.max(axis=1)
+        return load_s, span_s
+
+    def _codes_of(self, epoch: Epoch) -> list[NDArray[np.uint8]] | None:
+        """The codes of what each rank reads; None while nothing is kept."""
+        kept: list[NDArray[np.uint8]] | None = None
+        if self._codes is not None and (epoch.number > 0 or self._plan.preloaded):
+            node_ranks = self._system.ranks_per_node
+            kept = [self._codes[rank // node_ranks][row] for rank, row in enumerate(epoch.reads)]
+        if self._plan.caches is None:
+            return kept
+        found = self._plan.caches.found(epoch.number, epoch.reads)
+        if kept is None:
+            return list(self._cache_codes[found])
+        pairs = zip(kept, found, strict=True)
+        return [np.where(row == NOWHERE, codes, self._cache_codes[row]) for codes, row in pairs]
+
+    def _bytes_by_code(
+        self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
+    ) -> NDArray[np.float64]:
+        """What all ranks read, by code; the last one is of what no node keeps."""
+        code_bytes = np.zeros((len(self._system.classes) + 1) ** 2)
+        if codes is None:
+            code_bytes[-1] = epoch.batch_bytes.sum()
+            return code_bytes
+        for row, sizes in zip(codes, epoch.sizes_bytes, strict=True):
+            code_bytes += np.bincount(row, sizes, len(code_bytes))
+        return code_bytes
+
+
+def _cache_codes(classes: int) -> NDArray[np.uint8]:
+    """By where a sample is found in caches, its code where no node keeps it otherwise."""
+    codes = np.empty(3, dtype=np.uint8)
+    codes[NOWHERE] = (classes + 1) ** 2 - 1
+    codes[HERE] = classes
+    codes[ELSEWHERE] = classes * (classes + 1)
+    return codes

@@ -1,0 +1,106 @@
+"""Where samples are loaded from under a placement, and how long a byte takes from there.
+
+A code says of a sample on a node in which storage class the node keeps it and which is the fastest
+of the other nodes that keep it: own * (classes + 1) + other, where `classes` is nowhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fanstore.arrays import np
+from fanstore.plan.machine import System
+from fanstore.policy.placement.rules import fastest_elsewhere
+from fanstore.study.models import nopfs
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ONE_BYTE = np.ones(1)
+
+
+def codes_of(placement: NDArray[np.uint8], classes: int) -> NDArray[np.uint8]:
+    """Returns the code of each sample on each node, and at the end that of the empty sample."""
+    nodes, files = placement.shape
+    codes = np.full((nodes, files + 1), (classes + 1) ** 2 - 1, dtype=np.uint8)
+    other = fastest_elsewhere(placement)
+    for row, kept, elsewhere in zip(codes, placement, other, strict=True):  # nodes x files is much
+        np.minimum(elsewhere, classes, out=row[:-1])
+        row[:-1] += np.minimum(kept, classes) * np.uint8(classes + 1)
+    return codes
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The fastest source for each code.
+
+    rates: bytes per second of one thread that fetches from it. byte_s: the seconds of one thread to
+    fetch a byte, prepare it and write it. numbers: which source it is, as in source_names.
+    """
+
+    rates: NDArray[np.float64]
+    byte_s: NDArray[np.float64]
+    numbers: NDArray[np.intp]
+
+
+def preprocess_byte_s(system: System) -> float:
+    """Returns the seconds of one thread to prepare a byte and write it into the staging buffer."""
+    staging = system.staging_buffer
+    rate = system.preprocess_bytes_per_s
+    return float(nopfs.write_s(_ONE_BYTE, rate, staging.write, staging.threads)[0])
+
+
+def sources_of(system: System, shared_ranks: float) -> Sources:
+    """Returns the fastest source for each code, while shared_ranks ranks read from shared storage
+    at a time."""
+    classes = len(system.classes)
+    own, other = np.divmod(np.arange((classes + 1) ** 2), classes + 1)
+    rates, kinds = nopfs.fastest_rates(
+        np.append(_local_rates(system), 0.0)[own],
+        np.append(_remote_rates(system), 0.0)[other],
+        system.shared.share_bytes_per_s(shared_ranks),
+    )
+    number = np.select([kinds == nopfs.LOCAL, kinds == nopfs.REMOTE], [own, classes + other],
+                       2 * classes)  # fmt: skip
+    return Sources(rates, 1 / rates + preprocess_byte_s(system), number)
+
+
+def _local_rates(system: System) -> NDArray[np.float64]:
+    fetch_s = [nopfs.local_fetch_s(_ONE_BYTE, c.read, c.threads)[0] for c in system.classes]
+    return 1 / np.array(fetch_s, dtype=np.float64)
+
+
+def _remote_rates(system: System) -> NDArray[np.float64]:
+    network = system.network_bytes_per_s
+    fetch_s = [
+        nopfs.remote_fetch_s(_ONE_BYTE, network, c.read, c.threads)[0] for c in system.classes
+    ]
+    return 1 / np.array(fetch_s, dtype=np.float64)
+
+
+def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Sources:
+    """Returns the fastest source for each code in an epoch. code_bytes: how many bytes all ranks
+    read with each code.
+
+    The number of ranks that read from shared storage at a time is not given: it is the number of
+    ranks, multiplied by the part of their loading time that goes there. That part grows with the
+    number, and so the number is found by halving. With it all ranks together never get more from
+    shared storage than its curve says.
+    """
+    low, high = 1.0, float(max(1, system.ranks))
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        if system.ranks * _shared_part(sources_of(system, middle), code_bytes) > middle:
+            low = middle
+        else:
+            high = middle
+    return sources_of(system, high)
+
+
+def _shared_part(sources: Sources, code_bytes: NDArray[np.float64]) -> float:
+    """Returns the part of all loading time that goes to shared storage, which is the last
+    source."""
+    shared_s = (code_bytes / sources.rates)[sources.numbers == sources.numbers[-1]].sum()
+    total_s = (code_bytes * sources.byte_s).sum()
+    return float(shared_s / total_s) if total_s else 0.0

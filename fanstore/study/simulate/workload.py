@@ -1,0 +1,77 @@
+"""What a policy knows when it plans: the scenario, the sizes of files, and all reads to come."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.policy.next_use import frequencies
+from fanstore.policy.orders.reads import by_node
+from fanstore.study.simulate.epochs import reads_of_epochs
+from fanstore.study.simulate.foresight import Foresight
+from fanstore.study.simulate.scenario import Scenario
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+class Workload:
+    """A scenario with the sizes of its files (sizes_bytes, files). What takes long is worked out
+    when it is first asked for, and kept."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        """Raises UsageError where the sizes of files cannot be read."""
+        self.scenario = scenario
+        self.system = scenario.system
+        self.sizes_bytes = scenario.sizes.draw()
+
+    def forget(self) -> None:
+        """Drops what was worked out of the whole job, which takes most memory."""
+        for name in ("frequencies", "foresight"):
+            self.__dict__.pop(name, None)
+
+    @property
+    def dataset_bytes(self) -> int:
+        """The bytes of all files together."""
+        return int(self.sizes_bytes.sum())
+
+    @property
+    def capacities_bytes(self) -> NDArray[np.int64]:
+        """The bytes that each storage class of each node holds (nodes x classes)."""
+        row = [each.capacity_bytes for each in self.system.classes]
+        return np.tile(np.array(row, dtype=np.int64), (self.system.nodes, 1))
+
+    @property
+    def memory_bytes(self) -> NDArray[np.int64]:
+        """The bytes that each node's first storage class holds, and 0 for the others (nodes x
+        classes)."""
+        rooms = self.capacities_bytes
+        rooms[:, 1:] = 0
+        return rooms
+
+    @cached_property
+    def first_reads(self) -> list[NDArray[Any]]:
+        """The samples that each node reads in the first epoch, from epochs.by_node."""
+        first = next(reads_of_epochs(self.scenario, len(self.sizes_bytes)))
+        return by_node(first, self.system.ranks_per_node)
+
+    @property
+    def first_order(self) -> NDArray[Any]:
+        """The samples of the first epoch, one node after the other, each where it first comes."""
+        samples = np.concatenate(self.first_reads)
+        first = np.zeros(len(samples), dtype=bool)
+        first[np.unique(samples, return_index=True)[1]] = True
+        return samples[first]
+
+    @cached_property
+    def frequencies(self) -> NDArray[np.uint16]:
+        """How often each node reads each sample in the whole job (nodes x samples)."""
+        count, ranks_per_node = len(self.sizes_bytes), self.system.ranks_per_node
+        coming = reads_of_epochs(self.scenario, count)
+        return frequencies(count, (by_node(reads, ranks_per_node) for reads in coming))
+
+    @cached_property
+    def foresight(self) -> Foresight:
+        """When each node reads each sample next in the whole job."""
+        return Foresight(self.scenario, len(self.sizes_bytes))

@@ -1,0 +1,1 @@
+"""What people and Prometheus see of a running job: counters of its ranks, rates, and who asks."""

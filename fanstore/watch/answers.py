@@ -1,0 +1,109 @@
+"""What watchers of a job are answered: `fanstore top`, `fanstore status --all-ranks`, Prometheus.
+
+At the socket `live` in the job directory, with HTTP: /metrics for Prometheus, /figures and /status
+as JSON of all ranks. At a TCP port, where one is asked for, /metrics alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from fanstore.errors import UsageError
+from fanstore.messages import LIVE_SOCKET, bind
+from fanstore.rank_calls.interface import Peers
+from fanstore.watch.gather import SERVING, Gatherer
+from fanstore.watch.http_server import HttpServer, Route
+
+_PATIENCE_MOST_S = 3.0  # within the time that the server has for a connection
+_JSON = "application/json"
+
+Answer = Callable[[], dict[str, Any]]
+# Runs a coroutine in the event loop in which the peers live.
+Submit = Callable[[Any], Future[Any]]
+
+
+class Live:
+    """Begins when the peers do, and is closed before anything is that the answers are made of."""
+
+    def __init__(
+        self, directory: str, answers: Mapping[str, Answer], measured: Answer, peers: Peers,
+        hosts: Sequence[str], deadline_s: float, port: socket.socket | None,
+    ) -> None:  # fmt: skip
+        """answers: what this rank answers to "figures" and "status"; measured: what its metrics are
+        made of; all may be called in any thread. peers: not started yet. port: a bound socket."""
+        self._answers = answers
+        self._measured = measured
+        # Not in the loop of the peers: a disk that hangs would hold up all else there.
+        self._executor = ThreadPoolExecutor(1, "fanstore-figures")
+        self._gatherers = {}
+        for name in answers:
+            peers.serve(f"live.{name}", self._own(name))
+            self._gatherers[name] = Gatherer(peers, hosts, f"live.{name}", deadline_s)
+        self._submit: Submit | None = None
+        local = bind(directory, LIVE_SOCKET)
+        routes: dict[socket.socket, Mapping[str, Route]] = {local: self._all_routes()}
+        if port is not None:
+            routes[port] = {"/metrics": self._metrics}
+        # Prometheus' first scrape is not to wait until its library is loaded.
+        self._server = HttpServer(routes, *([] if port is None else [_load]))
+
+    def start(self, submit: Submit) -> None:
+        """Begins to answer."""
+        self._submit = submit
+        self._server.start()
+
+    def close(self) -> None:
+        """Ends whatever is under way."""
+        self._server.close()
+        self._executor.shutdown(wait=False, cancel_futures=True)
+
+    def _all_routes(self) -> dict[str, Route]:
+        of_ranks = {f"/{name}": self._of_ranks(name) for name in self._answers}
+        return {"/metrics": self._metrics, **of_ranks}
+
+    def _own(self, name: str) -> Callable[[int], Any]:
+        async def answer(_: int) -> dict[str, Any]:
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._executor, self._answers[name])
+
+        return answer
+
+    def _of_ranks(self, name: str) -> Route:
+        def answer(parameters: Mapping[str, str], _: str) -> tuple[str, bytes]:
+            patience_s = _patience_s(parameters.get("patience_s", "1"))
+            if parameters.get("ranks") == "own":
+                return _rows([{**self._answers[name](), "state": SERVING}])
+            assert self._submit is not None
+            rows = self._submit(self._gatherers[name].ask(patience_s)).result(2 * _PATIENCE_MOST_S)
+            return _rows(rows)
+
+        return answer
+
+    def _metrics(self, _: Mapping[str, str], accept: str) -> tuple[str, bytes]:
+        from fanstore.watch.metrics import exposition
+
+        return exposition(self._measured(), accept)
+
+
+def _patience_s(text: str) -> float:
+    """Returns how long ranks are waited for, _PATIENCE_MOST_S at most."""
+    try:
+        patience_s = min(float(text), _PATIENCE_MOST_S)
+    except ValueError:
+        patience_s = -1.0
+    if not patience_s >= 0:  # nor is that NaN
+        raise UsageError(f"patience_s is {text!r}; allowed: a number of seconds, 0 or more")
+    return patience_s
+
+
+def _load() -> None:
+    pass
+
+
+def _rows(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
+    return _JSON, json.dumps({"ranks": rows}).encode() + b"\n"

@@ -1,0 +1,86 @@
+"""Asks all ranks of a job what they do; one that does not answer keeps nobody waiting for long."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from fanstore.rank_calls.interface import Peers
+
+SERVING, SILENT, LOST = "serving", "not answering", "lost"
+
+# A call is given up long before a rank that owes an answer counts as lost: looking on must not be
+# what has a slow rank dropped.
+_GIVE_UP_S = 2.0
+_GOOD_FOR_S = 3.0
+_LATE_PATIENCE_S = 0.05
+
+
+class _Asked:
+    """What is known of one rank. call: the question under way. answered_s: when `answer` came, by
+    the loop's clock. since_s: since when an answer is owed. late: the last question had none."""
+
+    def __init__(self) -> None:
+        self.call: asyncio.Task[None] | None = None
+        self.answer: dict[str, Any] | None = None
+        self.answered_s = 0.0
+        self.since_s = 0.0
+        self.late = False
+
+
+class Gatherer:
+    """Asks for one thing, for any number of watchers. Lives in one event loop, that of `peers`."""
+
+    def __init__(self, peers: Peers, hosts: Sequence[str], name: str, deadline_s: float) -> None:
+        """name: the function that every rank serves. hosts: where each rank runs. deadline_s: how
+        long a rank may take for a request of any kind."""
+        self._peers = peers
+        self._hosts = hosts
+        self._name = name
+        self._give_up_s = min(_GIVE_UP_S, deadline_s)
+        self._asked = [_Asked() for _ in hosts]
+
+    async def ask(self, patience_s: float) -> list[dict[str, Any]]:
+        """Returns a row for each rank, by rank: `rank`, `host`, `state` and what the rank answered,
+        if that came within `patience_s` or a moment ago; `silent_s` of one that does not answer. A
+        rank that was silent before is waited for only a moment."""
+        for rank in range(len(self._asked)):
+            self._begin(rank)
+        await self._wait(patience_s, late=False)
+        await self._wait(min(patience_s, _LATE_PATIENCE_S), late=True)
+        return [self._row(rank) for rank in range(len(self._asked))]
+
+    async def _wait(self, patience_s: float, late: bool) -> None:
+        calls = [each.call for each in self._asked if each.call is not None and each.late == late]
+        if calls:
+            await asyncio.wait(calls, timeout=patience_s)
+
+    def _begin(self, rank: int) -> None:
+        """Asks a rank, unless it owes an answer already: unread questions would pile up there."""
+        asked = self._asked[rank]
+        if asked.call is not None or self._peers.is_lost(rank):
+            return
+        if not asked.late:
+            asked.since_s = asyncio.get_running_loop().time()
+        asked.call = asyncio.get_running_loop().create_task(self._call(rank, asked))
+
+    async def _call(self, rank: int, asked: _Asked) -> None:
+        try:
+            call = self._peers.call(rank, self._name)
+            asked.answer = await asyncio.wait_for(call, self._give_up_s)
+            asked.answered_s = asyncio.get_running_loop().time()
+            asked.late = False
+        except (OSError, asyncio.TimeoutError):
+            asked.late = True
+        finally:
+            asked.call = None
+
+    def _row(self, rank: int) -> dict[str, Any]:
+        asked, now_s = self._asked[rank], asyncio.get_running_loop().time()
+        row: dict[str, Any] = {"rank": rank, "host": self._hosts[rank]}
+        if self._peers.is_lost(rank):
+            return {**row, "state": LOST}
+        if asked.answer is None or now_s - max(asked.answered_s, asked.since_s) > _GOOD_FOR_S:
+            return {**row, "state": SILENT, "silent_s": round(now_s - asked.since_s, 1)}
+        return {**row, **asked.answer, "state": SERVING}

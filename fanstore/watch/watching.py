@@ -1,0 +1,91 @@
+"""How a job is watched: what its ranks are called, the port for metrics, and what is measured."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from typing import Any
+
+from fanstore.config import Settings
+from fanstore.node.job_directory import JobDirectory
+from fanstore.rank_calls.alone import Alone
+from fanstore.rank_calls.connected import ConnectedPeers
+from fanstore.startup import World
+from fanstore.watch.answers import Live, Submit
+from fanstore.watch.metrics_port import take_port, url_of
+from fanstore.watch.watched import read_programs, read_stalls
+
+
+class Watching:
+    """Made before anything is staged, opened and started with serving, closed when that ends."""
+
+    def __init__(self, world: World, settings: Settings, directory: JobDirectory) -> None:
+        """Meets the other ranks. Raises UsageError where the port is not to be had."""
+        met = world.gather_all((os.uname().nodename, directory.job_id))
+        self._hosts = [host for host, _ in met]
+        self._port = take_port(settings, self._hosts, world.rank)
+        self._deadline_s = settings.deadline_s
+        self._directory = directory
+        self._began_s = time.monotonic()
+        self.first_id = met[0][1]  # the job's name on rank 0 is the same for all ranks
+        self._fixed = {
+            "first_id": self.first_id,
+            "rank": world.rank,
+            "world_size": world.world_size,
+            "host": self._hosts[world.rank],
+            "daemon_pid": os.getpid(),
+            "started_s": time.time(),
+        }
+        self._live: Live | None = None
+        self.metrics_url = url_of(self._port)
+
+    def open(
+        self,
+        status: Callable[[], dict[str, Any]],
+        figures: Callable[[], dict[str, Any]],
+        peers: ConnectedPeers | None,
+    ) -> None:
+        """Makes the sockets. status, figures: what this rank tells of itself, in any thread. peers:
+        not started yet; None where there are no other ranks."""
+        self._figures = figures
+        answers = {"figures": self._with_programs, "status": status}
+        self._live = Live(
+            self._directory.path, answers, self._measured, Alone() if peers is None else peers,
+            self._hosts, self._deadline_s, self._port,
+        )  # fmt: skip
+
+    def start(self, submit: Submit) -> None:
+        """Begins to answer. submit: runs a coroutine where the peers live."""
+        if self._live is not None:
+            self._live.start(submit)
+
+    def close(self) -> None:
+        """Ends it; to be called before anything goes that the answers are made of."""
+        if self._live is not None:
+            self._live.close()
+        elif self._port is not None:
+            self._port.close()
+
+    def _with_programs(self) -> dict[str, Any]:
+        programs = read_programs(self._directory.file("segment"))
+        return {**self._measured(), "programs": programs}
+
+    def _measured(self) -> dict[str, Any]:
+        """Returns what changes, and `clock_s`, the time on this daemon's clock when the counters
+        were read."""
+        figures = {**self._figures(), **self._fixed}
+        figures["stalls"] = read_stalls(self._directory.file("segment"))
+        figures["clock_s"] = time.monotonic()
+        figures["up_s"] = figures["clock_s"] - self._began_s
+        figures["disk"] = _disk_figures(self._directory.path)
+        return figures
+
+
+def _disk_figures(path: str) -> dict[str, int]:
+    """Returns size and free bytes of the file system of the local directory."""
+    space = os.statvfs(path)
+    return {
+        "size_bytes": space.f_blocks * space.f_frsize,
+        "free_bytes": space.f_bavail * space.f_frsize,
+    }
