@@ -116,6 +116,7 @@ PYTHON_ROOMS: Rooms = {
     "coordinate": {"errors"},
     # The daemon: its C core and files; who will read what; who watches; and the job that has these.
     "in_job": set(),  # runs in the Python of a job
+    "order": {"in_job"},  # so does this: for programs that say what they will read
     "node": {*_DAEMON, "transport", "outputs."},
     "foresight.order": {*_ORDERS, "in_job"},
     "foresight": {*_DAEMON, "node", "foresight.order", "plan"},

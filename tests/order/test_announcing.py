@@ -1,4 +1,4 @@
-"""What fanstore.foresight.order.announce takes, and that outside a job it does nothing."""
+"""What fanstore.order.announce takes, and that outside a job it does nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from fanstore.foresight.order import Files, announce
+from fanstore.order import Files, announce
 
 WRONG: list[tuple[Any, dict[str, Any]]] = [
     (5, {}), (None, {}), ("one path", {}), (b"one path", {}), ([1], {}), ([None], {}),
@@ -42,7 +42,7 @@ def test_outside_a_job_it_does_nothing(where: str, monkeypatch: pytest.MonkeyPat
 
 def test_it_needs_neither_numpy_nor_libraries() -> None:
     code = (
-        "import sys, fanstore.foresight.order; fanstore.foresight.order.announce(['a'])\n"
+        "import sys, fanstore.order; fanstore.order.announce(['a'])\n"
         "loaded = {name.partition('.')[0] for name in sys.modules}\n"
         "print(loaded & {'numpy', '_cffi_backend', 'click'})"
     )

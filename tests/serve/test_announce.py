@@ -1,4 +1,4 @@
-"""Programs that say themselves what they will read: fanstore.foresight.order.announce."""
+"""Programs that say themselves what they will read: fanstore.order.announce."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ALL = "order of reading known for 100.0 % of opens (as the program said)"
 BEGIN = """
 import os, random, signal, sys, time
 from fanstore import order
-from fanstore.foresight.order import Files
+from fanstore.order import Files
 from fanstore.job.jobs import FoundJob, ask
 def announce(*args, **options):
     # Announces, and waits until that is heard: these programs end sooner than others begin.

@@ -1,4 +1,4 @@
-"""Saying from within a program what it is about to read. Needs neither NumPy nor FanStore's own
+"""Lets a program say which files it will read next. Needs neither NumPy nor FanStore's own
 libraries, and outside a job does nothing."""
 
 from __future__ import annotations
