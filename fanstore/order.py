@@ -14,6 +14,8 @@ from typing import Any
 
 from fanstore.in_job.teller import Teller
 
+__all__ = ["Files", "announce"]
+
 READS_MAX = 1 << 27  # of one announcement
 WINDOW_MAX = 1 << 20
 _OWN = 1 << 19  # numbers from here on are none of fanstore/in_job

@@ -10,7 +10,7 @@ import pdoc
 import fanstore
 
 ROOT = Path(__file__).resolve().parents[1]
-MODULES = ["fanstore", "fanstore.coordinate", "fanstore.foresight.order"]
+MODULES = ["fanstore", "fanstore.coordinate", "fanstore.order"]
 
 
 def main() -> None:

@@ -90,7 +90,7 @@ PYTHON_ROOMS: Rooms = {
     "reading": _DATASET,
     "atomic": {*_BASE, "dataset", "trees"},
     "prepare": {*_MAKING, "progress", "prepare.archives"},
-    "prepare.archives": {*_MAKING, "progress", "prepare"},
+    "prepare.archives": _MAKING,
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},

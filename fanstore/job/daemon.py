@@ -31,7 +31,7 @@ from fanstore.messages import Channel, has_looked, peer_uid
 from fanstore.node.process import Process, log_to
 from fanstore.node.sessions import Sessions
 from fanstore.node.stalls import LOOK_EVERY_S
-from fanstore.node.trace_file import begun, join_traces, place_alone
+from fanstore.node.trace_join import begun, join_traces, place_alone
 from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.service import OutputService
 from fanstore.staging.stopping import Stop, Stopped

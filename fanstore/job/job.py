@@ -32,7 +32,7 @@ from fanstore.node.segment import (
     write_segment,
 )
 from fanstore.node.server import NodeServer
-from fanstore.node.trace_file import part_path
+from fanstore.node.trace_join import part_path
 from fanstore.outputs.service import Mount, OutputService
 from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.progress import Meter, progress_of

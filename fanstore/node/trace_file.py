@@ -1,22 +1,21 @@
-"""The access trace that `--trace FILE` keeps: each rank moves its notes beside FILE before they are
-overwritten; at the end of the job all parts become one file."""
+"""The trace that is kept of one rank (`--trace FILE`): notes are taken from the lanes before they
+are overwritten, and written beside FILE until the job ends."""
 
 from __future__ import annotations
 
 import contextlib
 import json
 import os
-import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.trace.lanes import LaneFile
 from fanstore.trace.notes import time_note
-from fanstore.trace.sections import MAGIC, Section, encode, file_header
+from fanstore.trace.sections import Section, encode, file_header
 from fanstore.trace.tables import summed
 
 _PAUSE_S = 0.01
@@ -189,75 +188,3 @@ class KeptTrace:
         except OSError as error:
             self.problem = f"{self.path}: {error.strerror}: the trace ends here"
             print(f"fanstore: trace: {self.problem}", file=sys.stderr, flush=True)
-
-
-_PIECE_BYTES = 1 << 20
-
-
-def part_path(file: str, job_id: str) -> str:
-    """Returns where one rank's trace grows until the job ends: beside `file`, under a name that no
-    other job or rank has."""
-    return f"{file}.{job_id}.part"
-
-
-def begun(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Returns the parts without those that are empty, for the disk was full from the first: they
-    go, and replace nothing."""
-    return [part for part in parts if not _is_removed(part["path"])]
-
-
-def _is_removed(path: str) -> bool:
-    with contextlib.suppress(OSError):  # another rank's may not be to be seen from here
-        if os.path.getsize(path) == 0:
-            os.unlink(path)
-            return True
-    return False
-
-
-def join_traces(file: str, parts: Sequence[dict[str, Any]]) -> list[str]:
-    """Replaces `file` by the traces of all ranks, for rank 0. parts: of each rank `path`, `rank`
-    and `host`. Returns what is to be said: a part that is not to be seen from here stays."""
-    temporary = f"{parts[0]['path']}.all"
-    said = []
-    taken = []
-    try:
-        with open(temporary, "xb") as joined:
-            joined.write(file_header())
-            for part in parts:
-                try:
-                    _append(joined, part["path"])
-                    taken.append(part["path"])
-                except FileNotFoundError:
-                    said.append(
-                        f"trace: that of rank {part['rank']} is not to be seen from rank 0: it "
-                        f"stays {part['path']} on {part['host']}"
-                    )
-        os.rename(temporary, file)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        return [*said, f"trace: {file}: {error.strerror}; it stays {parts[0]['path']} and others"]
-    for path in taken:
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    return said
-
-
-def _append(joined: BinaryIO, path: str) -> None:
-    """Copies the sections of a trace, without its header."""
-    with open(path, "rb") as part:
-        if part.read(len(file_header()))[: len(MAGIC)] == MAGIC:
-            shutil.copyfileobj(part, joined, _PIECE_BYTES)
-
-
-def place_alone(file: str, part: dict[str, Any], world_size: int) -> list[str]:
-    """Puts a rank's own trace in its place where the ranks cannot put theirs together: as `file`,
-    or on other ranks than 0 as `file`.rankN. Returns what is to be said."""
-    path = file if part["rank"] == 0 else f"{file}.rank{part['rank']}"
-    try:
-        os.rename(part["path"], path)
-    except OSError as error:
-        return [f"trace: {path}: {error.strerror}; it stays {part['path']}"]
-    if world_size == 1:
-        return []
-    return [f"trace: ranks ended without one another: {path} is that of rank {part['rank']} alone"]

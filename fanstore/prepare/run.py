@@ -87,7 +87,7 @@ def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Pr
         return listed, listed.left_out
     if options.listed is not None:
         raise UsageError(f"{path}: a list of files needs a directory")
-    from fanstore.prepare.archives.archive import ArchiveSource
+    from fanstore.prepare.archive import ArchiveSource
 
     archive = ArchiveSource(path, scratch)
     try:

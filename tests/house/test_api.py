@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-MODULES = ["fanstore", "fanstore.coordinate", "fanstore.foresight.order", "fanstore.torch"]
+MODULES = ["fanstore", "fanstore.coordinate", "fanstore.order", "fanstore.torch"]
 # What they mean is said by Python itself, or by the torch class that is stood in for.
 KNOWN = {"self", "args", "kwargs", "num_replicas", "shuffle", "drop_last", "collate_fn"}
 

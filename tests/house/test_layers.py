@@ -139,9 +139,9 @@ def test_objects_that_are_not_of_these_sources_are_a_breach(tmp_path: Path) -> N
 
 
 def python_tree(root: Path) -> Path:
-    for unit in ("prepare", "serve", "cli", "_native", "outputs", "outputs/model", "outputs/ranks"):
+    for unit in ("prepare", "job", "cli", "_native", "outputs", "outputs/model", "outputs/ranks"):
         write(root / unit / "__init__.py", "")
-    write(root / "serve" / "daemon.py", "")
+    write(root / "job" / "daemon.py", "")
     return root
 
 
@@ -150,9 +150,9 @@ def test_import_upwards_is_a_breach_in_every_spelling(tmp_path: Path) -> None:
     for line in (
         "import fanstore.job.daemon",
         "from fanstore.job import daemon",
-        "from fanstore import serve",
-        "from ..serve import daemon",
-        "from .. import serve",
+        "from fanstore import job",
+        "from ..job import daemon",
+        "from .. import job",
         "def f():\n    from fanstore.job import daemon",
     ):
         write(tree / "prepare" / "scan.py", line + "\n")
@@ -164,7 +164,7 @@ def test_import_from_a_higher_room_of_the_same_package_is_a_breach(tmp_path: Pat
     tree = python_tree(tmp_path / "fanstore")
     write(tree / "outputs" / "model" / "wire.py", "")
     write(tree / "outputs" / "ranks" / "home.py", "from ..model.wire import Frame\n")
-    write(tree / "serve" / "job.py", "from fanstore.outputs.ranks import home\n")
+    write(tree / "job" / "job.py", "from fanstore.outputs.ranks import home\n")
     assert list(check_layers.python_breaches(tree)) == []
     write(tree / "outputs" / "model" / "wire.py", "from ..ranks import home\n")
     breach, circle = check_layers.python_breaches(tree)
@@ -175,14 +175,14 @@ def test_import_from_a_higher_room_of_the_same_package_is_a_breach(tmp_path: Pat
 def test_three_modules_that_import_each_other_are_a_breach(tmp_path: Path) -> None:
     tree = python_tree(tmp_path / "fanstore")
     for module, other in (("a", "b"), ("b", "c"), ("c", "a")):
-        write(tree / "serve" / f"{module}.py", f"from fanstore.job import {other}\n")
+        write(tree / "job" / f"{module}.py", f"from fanstore.job import {other}\n")
     (breach,) = check_layers.python_breaches(tree)
-    assert breach == "a circle of files that use each other: serve.a, serve.b, serve.c"
+    assert breach == "a circle of files that use each other: job.a, job.b, job.c"
 
 
 def test_nothing_imports_cli_and_only_native_imports_cffi(tmp_path: Path) -> None:
     tree = python_tree(tmp_path / "fanstore")
-    write(tree / "serve" / "daemon.py", "import cffi\nfrom fanstore.cli import main\n")
+    write(tree / "job" / "daemon.py", "import cffi\nfrom fanstore.cli import main\n")
     write(tree / "_native" / "__init__.py", "from cffi import FFI\n")
     write(tree / "prepare" / "scan.py", "from fanstore._native import lib\nfrom . import walk\n")
     assert len(list(check_layers.python_breaches(tree))) == 2

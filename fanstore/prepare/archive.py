@@ -13,8 +13,8 @@ from typing import BinaryIO, cast
 
 from fanstore.errors import FanstoreError, UsageError, show_path
 from fanstore.prepare.archives.member import Member
+from fanstore.prepare.archives.opening import BROKEN, open_reader
 from fanstore.prepare.listed import normal_form
-from fanstore.prepare.opening import BROKEN, open_reader
 from fanstore.prepare.source import CHANGED, STDIN, SequentialSource, Unreadable
 from fanstore.prepare.tree import Item, add_parents, tree_of
 

@@ -12,10 +12,10 @@ from typing import Any, BinaryIO, cast
 import lz4.frame
 import zstandard
 
+from fanstore.prepare.archives.foreign import ForeignReader
 from fanstore.prepare.archives.member import ArchiveBroken, Reader
 from fanstore.prepare.archives.tar import BLOCK_BYTES, TarReader, is_header
 from fanstore.prepare.archives.zipped import MAGICS, ZipReader
-from fanstore.prepare.foreign import ForeignReader
 
 # What unpacking may raise for damaged bytes, beside ArchiveBroken.
 BROKEN = (
