@@ -321,11 +321,25 @@ MUTATIONS: dict[str, tuple[Callable[[Path], None], Callable[[pytest.MonkeyPatch]
 }  # fmt: skip
 
 
+def gives_numbers_again(path: Path) -> bool:
+    """Tells whether a new file gets the inode number of the one that was removed before it."""
+    numbers = []
+    for _ in range(2):
+        path.write_text("")
+        numbers.append(os.stat(path).st_ino)
+        path.unlink()
+    return numbers[0] == numbers[1]
+
+
 @pytest.mark.parametrize("mutation", MUTATIONS)
 def test_each_condition_is_needed(
     path: Path, monkeypatch: pytest.MonkeyPatch, mutation: str
 ) -> None:
     program, mutate = MUTATIONS[mutation]
+    if "inode number" in mutation and not gives_numbers_again(path):
+        pytest.skip(
+            "this file system does not give the inode number of a removed file again at once"
+        )
     mutate(monkeypatch)
     with pytest.raises(AssertionError):
         program(path)
