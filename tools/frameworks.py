@@ -35,7 +35,7 @@ MODES = ("plain", "preload", "trap")
 _LIMIT_S = 300.0
 _HEADER = re.compile(r"^# (does|needs|alone|version|remark): *(.*)$", re.MULTILINE)
 _RANDOM = re.compile(
-    r"(\b[0-9a-f]{2}/)*[0-9a-f]{16,}(-\d+)?|\b[a-z2-7]{40,}|\d{10,}|\d{8}_\d{6}"
+    r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|(\b[0-9a-f]{2}/)*[0-9a-f]{16,}(-\d+)?|\b[a-z2-7]{40,}|\d{10,}|\d{8}_\d{6}"
     r"|\btmp[a-z0-9_]{8}\b|\b\d+(?=\.0$)"
 )
 _ROW = re.compile(r"^\| `(\w+)` \|.*$", re.MULTILINE)
@@ -105,7 +105,6 @@ under `fanstore run` and under `fanstore run --trap`, and makes this page.
 - **same**: the exit code, all that it printed and the names of its outputs are those of the plain
   directory, and the output directory holds every output with the right bytes.
 - **needs `--trap`**: it fails, or finds no files, without that option.
-- **not yet** in a remark: it reads the dataset, but FanStore cannot yet write outputs in its way.
 
 A row shows that this program works, and promises nothing about the rest of its framework.
 

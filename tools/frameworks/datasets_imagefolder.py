@@ -1,6 +1,5 @@
 # does: HF datasets: imagefolder with its cache in the mount, map with 2 processes, streaming
 # needs: datasets>=5.2 pillow torch
-# remark: not yet: a file that a process has open for writing twice may be seen 10 s late
 import os
 import sys
 

@@ -1,6 +1,5 @@
 # does: FileLock in the mount, which 4 processes take in turn
 # needs: filelock
-# remark: not yet: several processes write one file
 from concurrent.futures import ProcessPoolExecutor
 
 from case import run

@@ -1,6 +1,5 @@
 # does: read and scan a dataset, write one, append a version (Rust)
 # needs: pylance pyarrow
-# remark: not yet: it gives each version its name by a hard link
 import lance
 import pyarrow as pa
 from case import run

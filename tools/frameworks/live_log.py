@@ -1,6 +1,5 @@
 # does: one process reads a log while another goes on writing it
 # needs:
-# remark: not yet: other processes see a file when its writer has closed it
 import subprocess
 import sys
 

@@ -1,6 +1,5 @@
 # does: four processes append lines to one log (Python's logging)
 # needs:
-# remark: not yet: several processes write one file
 import logging
 import multiprocessing
 

@@ -1,6 +1,5 @@
 # does: two processes fill the halves of one memmap
 # needs: numpy
-# remark: not yet: several processes write one file
 import multiprocessing
 
 import numpy as np

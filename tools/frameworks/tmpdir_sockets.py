@@ -1,6 +1,5 @@
 # does: TMPDIR in the mount: a multiprocessing Manager, whose socket is there
 # needs:
-# remark: the mount holds no sockets: set TMPDIR to another place
 import multiprocessing
 import os
 import tempfile
