@@ -84,8 +84,8 @@ FAN_EXPORT DIR *fdopendir(int fd)
         file = fan_file_get(fd);
     if (file == NULL || file->kind == FAN_FILE_NEAR || file->kind == FAN_FILE_OUTPUT)
         return REAL(fdopendir)(fd);
-    bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
-    int error = listed && (atomic_load(&file->slot->status) & O_PATH) ? -EBADF : -ENOTDIR;
+    bool listed = fan_file_is_directory(file);
+    int error = listed && fan_file_is_path(fd, file) ? -EBADF : -ENOTDIR;
     struct fan_dirstream *stream =
         listed && error == -ENOTDIR ? fan_dirstream_open_fd(fd, file, &error) : NULL;
     if (stream == NULL)

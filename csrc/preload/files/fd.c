@@ -30,12 +30,6 @@ static bool is_virtual(const struct fan_file *file)
     return file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);
 }
 
-static struct fan_file *regular(int fd)
-{
-    struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
-}
-
 /* Notes that the kernel made `to` a duplicate of `from`. */
 static int note_duplicate(int from, int to)
 {
@@ -128,7 +122,7 @@ FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
     va_start(list, request);
     void *argument = va_arg(list, void *);
     va_end(list);
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file != NULL)
         return (int)fan_answer(fan_device_control(fd, file, request, argument));
     if (request == IOCTL_FICLONE && is_virtual(fan_file_get((int)(intptr_t)argument)))
@@ -138,7 +132,7 @@ FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
 
 FAN_EXPORT int isatty(int fd)
 {
-    if (regular(fd) == NULL)
+    if (fan_regular(fd) == NULL)
         return REAL(isatty)(fd);
     errno = ENOTTY;
     return 0;
@@ -146,12 +140,12 @@ FAN_EXPORT int isatty(int fd)
 
 FAN_EXPORT int ttyname_r(int fd, char *buffer, size_t bytes)
 {
-    return regular(fd) != NULL ? ENOTTY : REAL(ttyname_r)(fd, buffer, bytes);
+    return fan_regular(fd) != NULL ? ENOTTY : REAL(ttyname_r)(fd, buffer, bytes);
 }
 
 FAN_EXPORT int tcgetattr(int fd, struct termios *settings)
 {
-    return regular(fd) != NULL ? (int)fan_answer(-ENOTTY) : REAL(tcgetattr)(fd, settings);
+    return fan_regular(fd) != NULL ? (int)fan_answer(-ENOTTY) : REAL(tcgetattr)(fd, settings);
 }
 
 FAN_EXPORT int flock(int fd, int operation)
@@ -162,7 +156,7 @@ FAN_EXPORT int flock(int fd, int operation)
     case LOCK_SH:
     case LOCK_EX:
     case LOCK_UN:
-        return regular(fd) != NULL ? 0 : (int)fan_answer(-EBADF);
+        return fan_regular(fd) != NULL ? 0 : (int)fan_answer(-EBADF);
     default:
         return (int)fan_answer(-EINVAL);
     }
@@ -170,7 +164,7 @@ FAN_EXPORT int flock(int fd, int operation)
 
 FAN_EXPORT int lockf(int fd, int command, off_t bytes)
 {
-    if (regular(fd) == NULL)
+    if (fan_regular(fd) == NULL)
         return REAL(lockf)(fd, command, bytes);
     if (command == F_LOCK)
         fan_cancel_point();
@@ -190,22 +184,22 @@ static int nothing_to_do(int rc)
 
 FAN_EXPORT int fsync(int fd)
 {
-    return regular(fd) != NULL ? nothing_to_do(0) : REAL(fsync)(fd);
+    return fan_regular(fd) != NULL ? nothing_to_do(0) : REAL(fsync)(fd);
 }
 
 FAN_EXPORT int fdatasync(int fd)
 {
-    return regular(fd) != NULL ? nothing_to_do(0) : REAL(fdatasync)(fd);
+    return fan_regular(fd) != NULL ? nothing_to_do(0) : REAL(fdatasync)(fd);
 }
 
 FAN_EXPORT int syncfs(int fd)
 {
-    return regular(fd) != NULL ? 0 : REAL(syncfs)(fd);
+    return fan_regular(fd) != NULL ? 0 : REAL(syncfs)(fd);
 }
 
 FAN_EXPORT int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned flags)
 {
-    if (regular(fd) == NULL)
+    if (fan_regular(fd) == NULL)
         return REAL(sync_file_range)(fd, offset, bytes, flags);
     const unsigned known = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
                            SYNC_FILE_RANGE_WAIT_AFTER;
@@ -214,7 +208,7 @@ FAN_EXPORT int sync_file_range(int fd, off64_t offset, off64_t bytes, unsigned f
 
 FAN_EXPORT int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(posix_fadvise)(fd, offset, bytes, advice);
     if (advice < POSIX_FADV_NORMAL || advice > POSIX_FADV_NOREUSE || bytes < 0)
@@ -228,7 +222,7 @@ FAN_ALIAS(posix_fadvise64, posix_fadvise);
 
 FAN_EXPORT ssize_t readahead(int fd, off64_t offset, size_t bytes)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(readahead)(fd, offset, bytes);
     if ((off64_t)bytes < 0)
@@ -239,21 +233,22 @@ FAN_EXPORT ssize_t readahead(int fd, off64_t offset, size_t bytes)
 
 FAN_EXPORT int ftruncate(int fd, off_t bytes)
 {
-    return regular(fd) != NULL ? (int)fan_answer(-EINVAL) : REAL(ftruncate)(fd, bytes);
+    return fan_regular(fd) != NULL ? (int)fan_answer(-EINVAL) : REAL(ftruncate)(fd, bytes);
 }
 
 FAN_ALIAS(ftruncate64, ftruncate);
 
 FAN_EXPORT int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
-    return regular(fd) != NULL ? nothing_to_do(-EBADF) : REAL(fallocate)(fd, mode, offset, bytes);
+    return fan_regular(fd) != NULL ? nothing_to_do(-EBADF)
+                                   : REAL(fallocate)(fd, mode, offset, bytes);
 }
 
 FAN_ALIAS(fallocate64, fallocate);
 
 FAN_EXPORT int posix_fallocate(int fd, off_t offset, off_t bytes)
 {
-    return regular(fd) != NULL ? EBADF : REAL(posix_fallocate)(fd, offset, bytes);
+    return fan_regular(fd) != NULL ? EBADF : REAL(posix_fallocate)(fd, offset, bytes);
 }
 
 FAN_ALIAS(posix_fallocate64, posix_fallocate);
@@ -263,7 +258,7 @@ FAN_ALIAS(posix_fallocate64, posix_fallocate);
 static bool any_regular(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; fan_job.view_count > 0 && i < count; i++) {
-        if (fds[i].fd >= 0 && regular(fds[i].fd) != NULL)
+        if (fds[i].fd >= 0 && fan_regular(fds[i].fd) != NULL)
             return true;
     }
     return false;
@@ -275,7 +270,7 @@ static int hide(struct pollfd *fds, nfds_t count)
     const short all = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
     int ready = 0;
     for (nfds_t i = 0; i < count; i++) {
-        if (fds[i].fd >= 0 && regular(fds[i].fd) != NULL) {
+        if (fds[i].fd >= 0 && fan_regular(fds[i].fd) != NULL) {
             fds[i].fd ^= INT_MIN; /* negative: left alone by the kernel */
             ready += (fds[i].events & all) != 0;
         }
@@ -288,7 +283,7 @@ static void show(struct pollfd *fds, nfds_t count)
     const short all = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
     for (nfds_t i = 0; i < count; i++) {
         int fd = fds[i].fd ^ INT_MIN;
-        if (fds[i].fd < 0 && regular(fd) != NULL) {
+        if (fds[i].fd < 0 && fan_regular(fd) != NULL) {
             fds[i].fd = fd;
             fds[i].revents = fds[i].events & all;
         }
@@ -364,7 +359,7 @@ static int take_out(int count, fd_set *set, fd_set *ours)
     int taken = 0;
     FD_ZERO(ours);
     for (int fd = 0; set != NULL && fd < count; fd++) {
-        if (FD_ISSET(fd, set) && regular(fd) != NULL) {
+        if (FD_ISSET(fd, set) && fan_regular(fd) != NULL) {
             FD_CLR(fd, set);
             FD_SET(fd, ours);
             taken++;
@@ -401,7 +396,7 @@ FAN_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *excepts
 static bool any_in_set(int count, const fd_set *set)
 {
     for (int fd = 0; set != NULL && fd < count; fd++) {
-        if (FD_ISSET(fd, set) && regular(fd) != NULL)
+        if (FD_ISSET(fd, set) && fan_regular(fd) != NULL)
             return true;
     }
     return false;

@@ -12,6 +12,7 @@
 #include "../by_path.h"
 #include "../real.h"
 #include "../undeclared.h"
+#include "of_file.h"
 
 static int statfs_ours(const struct fan_target *target, struct statfs *fs)
 {
@@ -117,15 +118,6 @@ static int unnamed(const char *name)
     return -EOPNOTSUPP;
 }
 
-/* Whether a descriptor is open for no more than its path. */
-static bool only_path(int fd)
-{
-    long flags = fan_sys_fcntl(fd, F_GETFL, 0);
-    const struct fan_file *file = fan_file_get(fd);
-    bool regular = file != NULL && file->kind == FAN_FILE_REGULAR;
-    return !regular && flags >= 0 && flags & O_PATH;
-}
-
 static bool keeps_none(const struct fan_file *file)
 {
     return shows_mount(file) && file->kind != FAN_FILE_OUTPUT;
@@ -148,7 +140,7 @@ FAN_EXPORT ssize_t fgetxattr(int fd, const char *name, void *value, size_t bytes
     struct fan_file *file = fan_file_get(fd);
     if (!keeps_none(file))
         return REAL(fgetxattr)(fd, name, value, bytes);
-    return fan_answer(only_path(fd) ? -EBADF : unnamed(name));
+    return fan_answer(fan_file_is_path(fd, file) ? -EBADF : unnamed(name));
 }
 
 FAN_EXPORT ssize_t listxattr(const char *path, char *list, size_t bytes)
@@ -168,7 +160,7 @@ FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
     struct fan_file *file = fan_file_get(fd);
     if (!keeps_none(file))
         return REAL(flistxattr)(fd, list, bytes);
-    return fan_answer(only_path(fd) ? -EBADF : 0);
+    return fan_answer(fan_file_is_path(fd, file) ? -EBADF : 0);
 }
 
 /* Limits are those of any file system here; "/" stands for the mount. */

@@ -22,7 +22,7 @@
 /* What the real call said as an error number. */
 static int code_of_file(int code, int fd, int error)
 {
-    return code == EBADF && fan_is_regular(fd) ? error : code;
+    return code == EBADF && fan_regular(fd) != NULL ? error : code;
 }
 
 #define OF_FILE(type, error, name, parameters, arguments)                                          \
@@ -145,7 +145,7 @@ FAN_EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,
 FAN_EXPORT ssize_t tee(int fd, int out, size_t bytes, unsigned flags)
 {
     ssize_t moved = REAL(tee)(fd, out, bytes, flags);
-    if (moved < 0 && errno == EBADF && fan_is_regular(fd)) {
+    if (moved < 0 && errno == EBADF && fan_regular(fd) != NULL) {
         int mode = fcntl(out, F_GETFL);
         errno = mode >= 0 && (mode & O_ACCMODE) != O_RDONLY ? EINVAL : EBADF;
     }

@@ -3,21 +3,41 @@
 #define FAN_PRELOAD_OF_FILE_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/types.h>
 
 #include "../../client/files/filetable.h"
+#include "../../common/sys.h"
 
-static inline bool fan_is_regular(int fd)
+/* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
+static inline struct fan_file *fan_regular(int fd)
 {
-    const struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->kind == FAN_FILE_REGULAR;
+    struct fan_file *file = fan_file_get(fd);
+    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
+}
+
+static inline bool fan_file_is_directory(const struct fan_file *file)
+{
+    return file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+}
+
+/* Whether the program opened `fd` with O_PATH. `file`: what the table has of it, or NULL. The
+ * kernel's flags do not tell it of an input: its placeholder is always open with O_PATH. */
+static inline bool fan_file_is_path(int fd, const struct fan_file *file)
+{
+    if (file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH))
+        return file->kind == FAN_FILE_PATH;
+    if (file != NULL && fan_file_is_directory(file))
+        return atomic_load(&file->slot->status) & O_PATH;
+    long flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    return flags >= 0 && flags & O_PATH;
 }
 
 /* What the real call said of a descriptor: EBADF, which a placeholder makes, becomes the errno for
  * a file. */
 static inline long fan_of_file(long rc, int fd, int error)
 {
-    if (__builtin_expect(rc == -1, 0) && errno == EBADF && fan_is_regular(fd))
+    if (__builtin_expect(rc == -1, 0) && errno == EBADF && fan_regular(fd) != NULL)
         errno = error;
     return rc;
 }

@@ -20,13 +20,6 @@
 #include "../undeclared.h"
 #include "of_file.h"
 
-/* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
-static inline struct fan_file *regular(int fd)
-{
-    struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
-}
-
 /* What a call that reads `file` answers, as a cancellation point. */
 #define READING(call)                                                                              \
     do {                                                                                           \
@@ -38,7 +31,7 @@ static inline struct fan_file *regular(int fd)
 
 FAN_EXPORT ssize_t read(int fd, void *buffer, size_t bytes)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(read)(fd, buffer, bytes);
     READING(fan_content_read(file, buffer, bytes));
@@ -53,7 +46,7 @@ FAN_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
 
 FAN_EXPORT ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(pread)(fd, buffer, bytes, offset);
     READING(fan_content_pread(file, buffer, bytes, offset));
@@ -68,7 +61,7 @@ FAN_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset,
 
 FAN_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(readv)(fd, vector, count);
     READING(fan_content_readv(file, vector, count));
@@ -76,7 +69,7 @@ FAN_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
 
 FAN_EXPORT ssize_t preadv(int fd, const struct iovec *vector, int count, off_t offset)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(preadv)(fd, vector, count, offset);
     READING(fan_content_preadv(file, vector, count, offset));
@@ -84,7 +77,7 @@ FAN_EXPORT ssize_t preadv(int fd, const struct iovec *vector, int count, off_t o
 
 FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t offset, int flags)
 {
-    struct fan_file *file = regular(fd);
+    struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(preadv2)(fd, vector, count, offset, flags);
     if (flags & ~(RWF_HIPRI | RWF_NOWAIT | RWF_DSYNC | RWF_SYNC | RWF_APPEND))
@@ -107,7 +100,7 @@ FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
         return REAL(lseek)(fd, offset, whence);
     if (file->kind == FAN_FILE_REGULAR)
         return fan_answer(fan_content_seek(file, offset, whence));
-    bool listed = file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    bool listed = fan_file_is_directory(file) && !fan_file_is_path(fd, file);
     if (listed && whence == SEEK_SET && offset >= 0) {
         atomic_store(&file->slot->offset, offset);
         return offset;
@@ -124,7 +117,9 @@ FAN_ALIAS(llseek, lseek);
 FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
 {
     struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
-    if (file == NULL || file->record == NULL || file->kind == FAN_FILE_COPY)
+    bool ours = file != NULL && (file->kind == FAN_FILE_REGULAR ||
+                                 (file->kind == FAN_FILE_DIRECTORY && !fan_file_is_path(fd, file)));
+    if (!ours)
         return REAL(mmap)(at, bytes, prot, flags, fd, offset);
     long got = fan_mmap(file, at, bytes, prot, flags, offset);
     if (fan_sys_failed(got)) {
@@ -219,7 +214,7 @@ static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *of
 
 FAN_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
 {
-    struct fan_file *file = regular(in);
+    struct fan_file *file = fan_regular(in);
     return file != NULL ? fan_answer(pour(out, NULL, file, offset, bytes))
                         : REAL(sendfile)(out, in, offset, bytes);
 }
@@ -229,7 +224,7 @@ FAN_ALIAS(sendfile64, sendfile);
 FAN_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset,
                                    size_t bytes, unsigned flags)
 {
-    struct fan_file *file = regular(in);
+    struct fan_file *file = fan_regular(in);
     if (file == NULL)
         return REAL(copy_file_range)(in, in_offset, out, out_offset, bytes, flags);
     fan_cancel_point();
@@ -239,7 +234,7 @@ FAN_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t 
 FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offset, size_t bytes,
                           unsigned flags)
 {
-    struct fan_file *file = regular(in);
+    struct fan_file *file = fan_regular(in);
     if (file == NULL)
         return REAL(splice)(in, in_offset, out, out_offset, bytes, flags);
     fan_cancel_point();
@@ -279,9 +274,7 @@ static void show_entries(int fd, char *buffer, long bytes)
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    bool listed =
-        file != NULL && (file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR);
-    if (listed && !(file->slot->status & O_PATH))
+    if (file != NULL && fan_file_is_directory(file) && !fan_file_is_path(fd, file))
         return fan_answer(fan_getdents(fd, file, buffer, bytes));
     if (file != NULL && file->kind == FAN_FILE_REGULAR)
         return fan_answer(-ENOTDIR);

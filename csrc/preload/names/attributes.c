@@ -13,6 +13,7 @@
 #include "../../client/paths/output_tree.h"
 #include "../../client/open/open.h"
 #include "../../common/sys.h"
+#include "../files/of_file.h"
 #include "../log.h"
 #include "../real.h"
 
@@ -45,20 +46,13 @@ static bool is_input(int fd)
     return file != NULL ? file->record != NULL : is_original(fd);
 }
 
-static bool only_a_path(int fd)
-{
-    const struct fan_file *file = fan_file_get(fd);
-    return file != NULL && file->record != NULL ? file->kind == FAN_FILE_PATH
-                                                : fan_sys_fcntl(fd, F_GETFL, 0) & O_PATH;
-}
-
 /* A change through a descriptor: true with `*rc`, or it is the kernel's. */
 static bool changed_fd(int fd, struct fan_output_call *call, int *rc)
 {
     bool input = is_input(fd);
     if (!input && !fan_output_is_directory(fd))
         return false;
-    *rc = only_a_path(fd) ? -EBADF : -EROFS;
+    *rc = fan_file_is_path(fd, fan_file_get(fd)) ? -EBADF : -EROFS;
     return input || *rc == -EBADF || fan_output_change_directory(fd, call, rc);
 }
 
@@ -307,7 +301,7 @@ static bool attributed_fd(int fd, int *rc)
     bool others = file != NULL && file->kind == FAN_FILE_OUTDIR;
     if (!others && !is_input(fd))
         return false;
-    *rc = only_a_path(fd) ? -EBADF : others ? -EOPNOTSUPP : -EROFS;
+    *rc = fan_file_is_path(fd, fan_file_get(fd)) ? -EBADF : others ? -EOPNOTSUPP : -EROFS;
     return true;
 }
 

@@ -36,6 +36,7 @@
 #include "../../client/open/restrict.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
+#include "../files/of_file.h"
 #include "../real.h"
 #include "../undeclared.h"
 
@@ -57,8 +58,7 @@ static bool is_ours(long fd)
 static long old_entries(int fd, char *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file == NULL || (file->kind != FAN_FILE_DIRECTORY && file->kind != FAN_FILE_OUTDIR &&
-                         file->kind != FAN_FILE_OUTPUT))
+    if (file == NULL || !(fan_file_is_directory(file) || file->kind == FAN_FILE_OUTPUT))
         return fan_answer(FAN_SYS(getdents, fd, buffer, bytes));
     ssize_t got = getdents64(fd, buffer, bytes);
     for (ssize_t at = 0; at < got;) {

@@ -1,8 +1,10 @@
 /* Reading in every way, seeking, and what a reader refuses. */
 #include "calls.h"
 
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/xattr.h>
 
 CASE(read_in_pieces)
 {
@@ -276,4 +278,31 @@ CASE(system_calls_read)
     TELL(syscall(SYS_write, fd, "x", 1));
     TELL(syscall(SYS_close, fd));
     TELL(syscall(SYS_read, fd, text, 1));
+}
+
+CASE(descriptors_of_a_path_alone)
+{
+    const char *names[] = {"sub", "small", "to_dir"};
+    char data[300];
+    for (int i = 0; i < 3; i++) {
+        int fd = open(in_r(names[i]), O_PATH | (i == 2 ? O_NOFOLLOW : 0));
+        SHOW("%s", names[i]);
+        TELL(fsetxattr(fd, "user.x", "1", 1, 0));
+        TELL(fremovexattr(fd, "user.x"));
+        TELL(fgetxattr(fd, "user.x", data, sizeof(data)));
+        TELL(flistxattr(fd, data, sizeof(data)));
+        TELL(lseek(fd, 0, SEEK_CUR));
+        TELL(lseek(fd, 5, SEEK_SET));
+        TELL(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+        TELL(mmap(NULL, 0, PROT_READ, MAP_PRIVATE, fd, 0));
+        TELL(getdents64(fd, data, sizeof(data)));
+        TELL(fchmod(fd, 0700));
+        TELL(syscall(SYS_fsetxattr, fd, "user.x", "1", 1, 0));
+        TELL(syscall(SYS_lseek, fd, 0, SEEK_CUR));
+        TELL(syscall(SYS_mmap, NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0));
+    }
+    int dir = open(in_r("sub"), O_RDONLY);
+    TELL(lseek(dir, 0, SEEK_CUR));
+    TELL(fgetxattr(dir, "user.x", data, sizeof(data)));
+    TELL(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, dir, 0));
 }
