@@ -75,7 +75,7 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRUCT = re.compile(r"struct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
 FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 MAKE_WORD = re.compile(r"(?:\\[ #]|[^\s])+")  # of what the compiler writes for make
-INTERCEPT = re.compile(r"^\s*FAN_INTERCEPT\(\s*(\w+)", re.MULTILINE)
+OF_LIBC = re.compile(r"^FAN_(?:CALL|OF_FILE|SYSCALL|OLD)\((\w+)", re.MULTILINE)
 
 
 def fenced_texts() -> Iterator[tuple[Path, str]]:
@@ -142,9 +142,8 @@ def layout_table_text() -> str:
 
 
 def intercepted_names() -> list[str]:
-    """The names in intercepts.def, sorted; empty while there is none."""
-    path = CSRC / "preload" / "intercepts.def"
-    return sorted(set(INTERCEPT.findall(path.read_text()))) if path.exists() else []
+    """The functions of libc in calls.def, sorted."""
+    return sorted(set(OF_LIBC.findall((CSRC / "preload" / "calls.def").read_text())))
 
 
 def version_script_text() -> str:

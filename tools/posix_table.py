@@ -3,7 +3,7 @@
     posix_table.py          writes it
     posix_table.py --check  exit code 1 when something is wrong, each thing on a line
 
-The table is made from intercepts.def (what is intercepted) and surface.txt (what need not be). The
+The table is made from calls.def (what is intercepted) and surface.txt (what need not be). The
 check also compares the first with the built library, and both with the libc of this machine: a name
 of a newer libc that is in neither is reported, so that somebody decides.
 """
@@ -21,15 +21,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-INTERCEPTS = ROOT / "csrc" / "preload" / "intercepts.def"
+CALLS = ROOT / "csrc" / "preload" / "calls.def"
 SURFACE = ROOT / "csrc" / "preload" / "surface.txt"
 LIBRARY = ROOT / "fanstore" / "_native" / "libfanstore_preload.so"
 PAGE = ROOT / "docs" / "posix.md"
 
 BEGIN = "<!-- libc's calls: begin (tools/posix_table.py) -->"
 END = "<!-- libc's calls: end -->"
-INTERCEPT = re.compile(
-    r'^\s*FAN_INTERCEPT\(\s*(\w+)\s*,\s*(\w+)\s*(?:,\s*"([^"]*)"\s*)?\)', re.MULTILINE
+CALL = re.compile(
+    r'^FAN_(CALL|OF_FILE|SYSCALL|OLD)\((\w+),\s+(\w+)(?:\("([^"]*)"\))?', re.MULTILINE
 )
 SECTION = re.compile(r"\[([^]]+)\]\s*(.*)")
 ERRNO = re.compile(r"E[A-Z0-9]+\b")
@@ -59,10 +59,12 @@ class Row:
 
 
 def intercepted(definitions: str) -> Iterator[Row]:
-    """The rows of intercepts.def: of each of its paragraphs one for each way to treat a call."""
+    """The rows of calls.def: of each of its paragraphs one for each way to treat a call."""
     for paragraph in re.split(r"\n\s*\n", definitions):
         rows: dict[tuple[str, str], list[str]] = {}
-        for name, how, remark in INTERCEPT.findall(paragraph):
+        for kind, name, how, remark in CALL.findall(paragraph):
+            if kind == "OF_FILE":
+                how, remark = "PASSED", f"{how} of an input"
             rows.setdefault((TREATMENT[how], remark or REMARK.get(how, "")), []).append(name)
         for (treatment, remark), names in rows.items():
             yield Row(tuple(names), treatment, remark)
@@ -125,14 +127,14 @@ def unlisted(exported: Iterable[str], rows: Iterable[Row]) -> Iterator[str]:
         patterns += [name for name in row.names if not name.isidentifier()]
     for name in sorted(set(exported) - names):
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
-            yield f"{name}: of libc, in neither {INTERCEPTS.name} nor {SURFACE.name}"
+            yield f"{name}: of libc, in neither {CALLS.name} nor {SURFACE.name}"
 
 
 def unlike(exported: set[str], rows: Iterable[Row]) -> Iterator[str]:
-    """What the built library and intercepts.def do not have in common."""
+    """What the built library and calls.def do not have in common."""
     listed = {name for row in rows for name in row.names}
     for name in sorted(exported ^ listed):
-        lacks = INTERCEPTS.name if name in exported else LIBRARY.name
+        lacks = CALLS.name if name in exported else LIBRARY.name
         yield f"{name}: not in {lacks}"
 
 
@@ -159,7 +161,7 @@ def libc_path() -> Path | None:
 
 def problems(page: str) -> Iterator[str]:
     """All that --check reports."""
-    ours = list(intercepted(INTERCEPTS.read_text()))
+    ours = list(intercepted(CALLS.read_text()))
     rows = [*ours, *surface(SURFACE.read_text())]
     if page != with_table(page, rows):
         yield f"{PAGE}: out of date; run tools/posix_table.py"
@@ -182,7 +184,7 @@ def main() -> int:
         for problem in found:
             print(problem, file=sys.stderr)
         return int(bool(found))
-    rows = [*intercepted(INTERCEPTS.read_text()), *surface(SURFACE.read_text())]
+    rows = [*intercepted(CALLS.read_text()), *surface(SURFACE.read_text())]
     PAGE.write_text(with_table(page, rows))
     return 0
 

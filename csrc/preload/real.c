@@ -7,19 +7,16 @@ _Atomic(void *) fan_real_calls[FAN_REAL_COUNT];
 
 /* All names in one object: a table of pointers would be relocated at the start of every program. */
 static const struct names {
-#define FAN_INTERCEPT(name, ...) char name##_[sizeof(#name)];
-#include "intercepts.def"
-#undef FAN_INTERCEPT
+#define FAN_NAME(name) char name##_[sizeof(#name)];
+#include "calls.def"
 } names = {
-#define FAN_INTERCEPT(name, ...) #name,
-#include "intercepts.def"
-#undef FAN_INTERCEPT
+#define FAN_NAME(name) #name,
+#include "calls.def"
 };
 
 static const uint16_t offsets[FAN_REAL_COUNT] = {
-#define FAN_INTERCEPT(name, ...) [FAN_REAL_##name] = offsetof(struct names, name##_),
-#include "intercepts.def"
-#undef FAN_INTERCEPT
+#define FAN_NAME(name) [FAN_REAL_##name] = offsetof(struct names, name##_),
+#include "calls.def"
 };
 
 void *fan_real_find(enum fan_real_index index)

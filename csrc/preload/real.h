@@ -22,9 +22,8 @@
 #endif
 
 enum fan_real_index {
-#define FAN_INTERCEPT(name, ...) FAN_REAL_##name,
-#include "intercepts.def"
-#undef FAN_INTERCEPT
+#define FAN_NAME(name) FAN_REAL_##name,
+#include "calls.def"
     FAN_REAL_COUNT
 };
 

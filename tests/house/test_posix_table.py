@@ -17,11 +17,13 @@ _spec.loader.exec_module(posix_table)
 Row = posix_table.Row
 
 DEFINITIONS = """
-FAN_INTERCEPT(open, EMULATED)
-FAN_INTERCEPT(creat, CHANGES)
-FAN_INTERCEPT(openat, EMULATED)
+FAN_OLD(open, EMULATED, "p--", POINT, ALWAYS, open(P(A), B, C))
+FAN_CALL(creat, CHANGES)
+FAN_SYSCALL(openat, EMULATED, "dp--", POINT, ALWAYS, openat(A, P(B), C, D))
+FAN_KERNEL(openat2, "dph-", POINT, ALWAYS, openat2(A, P(B), P(C), D))
+FAN_OF_FILE(listen, ENOTSOCK)
 
-FAN_INTERCEPT(chroot, REFUSED, "EPERM, always")
+FAN_CALL(chroot, REFUSED("EPERM, always"))
 """
 SURFACE = """
 # a comment
@@ -38,6 +40,7 @@ def test_rows_of_both_lists() -> None:
     assert list(posix_table.intercepted(DEFINITIONS)) == [
         Row(("open", "openat"), "emulated", ""),
         Row(("creat",), "emulated", posix_table.REMARK["CHANGES"]),
+        Row(("listen",), "passed through", "ENOTSOCK of an input"),
         Row(("chroot",), "refused", "EPERM, always"),
     ]
     assert list(posix_table.surface(SURFACE)) == [
@@ -65,8 +68,8 @@ def test_a_name_of_a_newer_libc_is_reported() -> None:
 
 def test_the_built_library_is_compared() -> None:
     rows = list(posix_table.intercepted(DEFINITIONS))
-    assert list(posix_table.unlike({"open", "openat", "creat", "chroot"}, rows)) == []
-    found = list(posix_table.unlike({"open", "openat", "creat", "other"}, rows))
+    assert list(posix_table.unlike({"open", "openat", "creat", "chroot", "listen"}, rows)) == []
+    found = list(posix_table.unlike({"open", "openat", "creat", "listen", "other"}, rows))
     assert [line.partition(":")[0] for line in found] == ["chroot", "other"]
 
 

@@ -4,35 +4,6 @@
 #include <emmintrin.h>
 #include <stdint.h>
 
-#include "../../common/syscall_numbers.h"
-
-/* The calls that are redirected: those with a path or a descriptor that syscall(2) of ours knows.
- */
-static bool is_answered(unsigned number)
-{
-    switch (number) {
-    case SYS_open: case SYS_openat: case SYS_openat2: case SYS_creat: case SYS_close:
-    case SYS_read: case SYS_pread64: case SYS_readv: case SYS_preadv: case SYS_preadv2:
-    case SYS_lseek: case SYS_mmap: case SYS_getdents: case SYS_getdents64:
-    case SYS_stat: case SYS_lstat: case SYS_fstat: case SYS_newfstatat: case SYS_statx:
-    case SYS_statfs: case SYS_fstatfs: case SYS_access: case SYS_faccessat:
-    case SYS_faccessat2: case SYS_readlink: case SYS_readlinkat: case SYS_getcwd:
-    case SYS_chdir: case SYS_fchdir: case SYS_rename: case SYS_renameat: case SYS_renameat2:
-    case SYS_unlink: case SYS_unlinkat: case SYS_rmdir: case SYS_mkdir: case SYS_mkdirat:
-    case SYS_mknod: case SYS_mknodat: case SYS_link: case SYS_linkat: case SYS_symlink:
-    case SYS_symlinkat: case SYS_chmod: case SYS_fchmod: case SYS_fchmodat: case SYS_chown:
-    case SYS_lchown: case SYS_fchown: case SYS_fchownat: case SYS_utime: case SYS_utimes:
-    case SYS_futimesat: case SYS_utimensat: case SYS_truncate: case SYS_ftruncate:
-    case SYS_fallocate: case SYS_fadvise64: case SYS_readahead: case SYS_flock: case SYS_fcntl:
-    case SYS_ioctl: case SYS_fsync: case SYS_fdatasync: case SYS_syncfs: case SYS_sync_file_range:
-    case SYS_dup: case SYS_dup2: case SYS_dup3: case SYS_sendfile: case SYS_copy_file_range:
-    case SYS_splice: case SYS_execve: case SYS_execveat: case SYS_io_uring_setup:
-        return true;
-    default:
-        return false;
-    }
-}
-
 /* A call has code behind it: what is decoded before it never reaches the end. */
 enum { INSTRUCTION_BYTES = 8 };
 
@@ -144,23 +115,23 @@ static bool is_inside(const unsigned char *begin, const unsigned char *at,
     return false;
 }
 
-/* Whether `mov $number, %eax` lies here. */
+/* Whether `mov $number, %eax` of a wanted number lies here. */
 static bool is_number(const unsigned char *begin, const unsigned char *at,
-                      const unsigned char *call)
+                      const unsigned char *call, bool (*wanted)(long number))
 {
-    return at[0] == 0xb8 && at[3] == 0 && at[4] == 0 && is_answered(at[1] | (unsigned)at[2] << 8) &&
+    return at[0] == 0xb8 && at[3] == 0 && at[4] == 0 && wanted(at[1] | at[2] << 8) &&
            leads_to(at + FAN_RAW_MOV_BYTES, call, LOADS_OF_OTHERS) && !is_inside(begin, at, call);
 }
 
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
-                  struct fan_raw_site *site)
+                  bool (*wanted)(long number), struct fan_raw_site *site)
 {
     const unsigned char *call;
     while ((call = find_syscall(*at, end)) != NULL && end - call >= INSTRUCTION_BYTES) {
         *at = call + FAN_RAW_SYSCALL_BYTES;
         ptrdiff_t room = call - begin, most = FAN_RAW_SITE_BYTES - FAN_RAW_SYSCALL_BYTES;
         for (ptrdiff_t back = FAN_RAW_MOV_BYTES; back <= most && back <= room; back++) {
-            if (is_number(begin, call - back, call)) {
+            if (is_number(begin, call - back, call, wanted)) {
                 *site = (struct fan_raw_site){call - back, call + FAN_RAW_SYSCALL_BYTES};
                 return true;
             }

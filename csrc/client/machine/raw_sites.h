@@ -24,9 +24,9 @@ struct fan_raw_site {
 
 enum { FAN_RAW_MOV_BYTES = 5, FAN_RAW_SYSCALL_BYTES = 2, FAN_RAW_SITE_BYTES = 48 };
 
-/* Finds the next site from *at on, and moves *at behind it; false: none before `end`. Only calls
- * that syscall(2) of the preload library answers count. */
+/* Finds the next site from *at on, and moves *at behind it; false: none before `end`. Only calls of
+ * `wanted` numbers count. */
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
-                  struct fan_raw_site *site);
+                  bool (*wanted)(long number), struct fan_raw_site *site);
 
 #endif

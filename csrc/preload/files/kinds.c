@@ -25,38 +25,24 @@ static int code_of_file(int code, int fd, int error)
     return code == EBADF && fan_regular(fd) != NULL ? error : code;
 }
 
-#define OF_FILE(type, error, name, parameters, arguments)                                          \
-    FAN_EXPORT type name parameters                                                                \
-    {                                                                                              \
-        return (type)fan_of_file(REAL(name) arguments, fd, error);                                 \
-    }
+/* A call with its result, of whatever types they are: arguments in registers are passed on as they
+ * come, and int results lie in the lower half. */
+static long of_file(enum fan_real_index index, int error, long a, long b, long c, long d, long e,
+                    long f)
+{
+    long (*real)(long, long, long, long, long, long) = fan_real_call(index);
+    return fan_of_file(real(a, b, c, d, e, f), (int)a, error);
+}
 
-OF_FILE(int, ENOTSOCK, accept, (int fd, struct sockaddr *address, socklen_t *bytes),
-        (fd, address, bytes))
-OF_FILE(int, ENOTSOCK, accept4, (int fd, struct sockaddr *address, socklen_t *bytes, int flags),
-        (fd, address, bytes, flags))
-OF_FILE(int, ENOTSOCK, getsockopt, (int fd, int level, int name, void *value, socklen_t *bytes),
-        (fd, level, name, value, bytes))
-OF_FILE(int, ENOTSOCK, setsockopt,
-        (int fd, int level, int name, const void *value, socklen_t bytes),
-        (fd, level, name, value, bytes))
-OF_FILE(int, ENOTSOCK, listen, (int fd, int backlog), (fd, backlog))
-OF_FILE(int, ENOTSOCK, shutdown, (int fd, int how), (fd, how))
-OF_FILE(int, ENOTTY, sockatmark, (int fd), (fd))
-OF_FILE(ssize_t, ENOTSOCK, recv, (int fd, void *data, size_t bytes, int flags),
-        (fd, data, bytes, flags))
-OF_FILE(ssize_t, ENOTSOCK, recvfrom,
-        (int fd, void *data, size_t bytes, int flags, struct sockaddr *from, socklen_t *length),
-        (fd, data, bytes, flags, from, length))
-OF_FILE(ssize_t, ENOTSOCK, send, (int fd, const void *data, size_t bytes, int flags),
-        (fd, data, bytes, flags))
+#define FAN_ERRNO_OF_FILE(name, error)                                                             \
+    long fan_of_file_##name(long a, long b, long c, long d, long e, long f) __asm__(#name);        \
+    FAN_EXPORT long fan_of_file_##name(long a, long b, long c, long d, long e, long f)             \
+    {                                                                                              \
+        return of_file(FAN_REAL_##name, error, a, b, c, d, e, f);                                  \
+    }
+#include "../calls.def"
 
 FAN_ALIAS(__send, send);
-
-OF_FILE(ssize_t, ENOTSOCK, sendto,
-        (int fd, const void *data, size_t bytes, int flags, const struct sockaddr *to,
-         socklen_t length),
-        (fd, data, bytes, flags, to, length))
 
 FAN_EXPORT ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
@@ -72,18 +58,6 @@ FAN_EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room,
         __chk_fail();
     return recvfrom(fd, data, bytes, flags, from, length);
 }
-
-OF_FILE(int, ENOTTY, tcsetattr, (int fd, int when, const struct termios *settings),
-        (fd, when, settings))
-OF_FILE(int, ENOTTY, tcflush, (int fd, int queue), (fd, queue))
-OF_FILE(int, ENOTTY, tcflow, (int fd, int action), (fd, action))
-OF_FILE(int, ENOTTY, tcdrain, (int fd), (fd))
-OF_FILE(int, ENOTTY, tcsendbreak, (int fd, int duration), (fd, duration))
-OF_FILE(pid_t, ENOTTY, tcgetpgrp, (int fd), (fd))
-OF_FILE(int, ENOTTY, tcsetpgrp, (int fd, pid_t group), (fd, group))
-OF_FILE(pid_t, ENOTTY, tcgetsid, (int fd), (fd))
-OF_FILE(int, EINVAL, grantpt, (int fd), (fd))
-OF_FILE(int, EINVAL, unlockpt, (int fd), (fd))
 
 FAN_EXPORT char *ttyname(int fd)
 {
@@ -117,18 +91,6 @@ FAN_EXPORT int __ttyname_r_chk(int fd, char *buffer, size_t bytes, size_t room)
         __chk_fail();
     return ttyname_r(fd, buffer, bytes);
 }
-
-OF_FILE(int, EINVAL, timerfd_gettime, (int fd, struct itimerspec *value), (fd, value))
-OF_FILE(int, EINVAL, timerfd_settime,
-        (int fd, int flags, const struct itimerspec *value, struct itimerspec *old),
-        (fd, flags, value, old))
-OF_FILE(int, EINVAL, signalfd, (int fd, const sigset_t *mask, int flags), (fd, mask, flags))
-OF_FILE(int, EINVAL, setns, (int fd, int kind), (fd, kind))
-OF_FILE(int, EINVAL, epoll_wait, (int fd, struct epoll_event *events, int most, int timeout),
-        (fd, events, most, timeout))
-OF_FILE(int, EINVAL, epoll_pwait,
-        (int fd, struct epoll_event *events, int most, int timeout, const sigset_t *mask),
-        (fd, events, most, timeout, mask))
 
 /* Newer than some libc's: made directly there. */
 FAN_EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,

@@ -37,7 +37,7 @@ static inline bool fan_file_is_path(int fd, const struct fan_file *file)
  * a file. */
 static inline long fan_of_file(long rc, int fd, int error)
 {
-    if (__builtin_expect(rc == -1, 0) && errno == EBADF && fan_regular(fd) != NULL)
+    if (__builtin_expect((int)rc == -1, 0) && errno == EBADF && fan_regular(fd) != NULL)
         errno = error;
     return rc;
 }

@@ -9,11 +9,12 @@
 #include <sys/mman.h>
 
 #include "../../common/sys.h"
-#include "raw_enter.h"
+#    include "arguments.h"
+#    include "raw_enter.h"
 
-#ifndef MAP_FIXED_NOREPLACE
-#define MAP_FIXED_NOREPLACE 0x100000
-#endif
+#    ifndef MAP_FIXED_NOREPLACE
+#        define MAP_FIXED_NOREPLACE 0x100000
+#    endif
 
 enum { PAGE = 4096, DETOUR_BYTES = 96, AT_ONCE = PAGE / DETOUR_BYTES, JUMP = 0xe9 };
 
@@ -108,7 +109,8 @@ int fan_raw_redirect(unsigned char *begin, unsigned char *end)
     int total = 0, rc = 0;
     unsigned count;
     do {
-        for (count = 0; count < AT_ONCE && fan_raw_next(begin, &at, end, &sites[count]);)
+        for (count = 0; count < AT_ONCE &&
+                        fan_raw_next(begin, &at, end, fan_call_is_redirected, &sites[count]);)
             count++;
         if (count == 0)
             break;

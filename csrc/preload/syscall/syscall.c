@@ -1,6 +1,6 @@
 /*
- * syscall(2) by number: some programs (node) ask for the newer calls in this way. syscalls.def says
- * what is answered to each number.
+ * syscall(2) by number: some programs (node) ask for the newer calls in this way. calls.def says
+ * what is answered to each number. Numbers that are not there go to the kernel.
  */
 #include "syscall.h"
 
@@ -137,32 +137,33 @@ static long working_directory(char *buffer, size_t bytes)
 #define E x->e
 #define F x->f
 #define P(argument) ((void *)(argument))
+#define ALWAYS true
 #define ON_FD is_ours(A)
 #define ON_ANY_FD (is_ours(A) || is_ours(B) || is_ours(C))
 
 long fan_syscall_answer(long number, const struct fan_arguments *x)
 {
     switch (number) {
-#define FAN_SYSCALL(name, cancels, ours, answer)                                                   \
+#define FAN_NUMBER(name, arguments, cancels, ours, answer)                                         \
     case SYS_##name:                                                                               \
         return (ours) ? (answer) : fan_syscall_pass(number, x);
-#include "syscalls.def"
-#undef FAN_SYSCALL
+#include "../calls.def"
     default:
         return fan_syscall_pass(number, x);
     }
 }
+
+enum { PLAIN, POINT };
 
 /* Whether libc makes the call a cancellation point under its own name. syscall(2) is none: it is
  * what some call because of that. */
 static bool may_cancel(long number)
 {
     switch (number) {
-#define FAN_SYSCALL(name, cancels, ours, answer)                                                   \
+#define FAN_NUMBER(name, arguments, cancels, ours, answer)                                         \
     case SYS_##name:                                                                               \
         return cancels;
-#include "syscalls.def"
-#undef FAN_SYSCALL
+#include "../calls.def"
     default:
         return false;
     }

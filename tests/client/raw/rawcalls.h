@@ -4,6 +4,10 @@
 
 #include <sys/syscall.h>
 
+#ifndef SYS_fchmodat2
+#    define SYS_fchmodat2 452
+#endif
+
 #define CALL(result, number, a, b, c, d, e)                                                        \
     do {                                                                                           \
         register long r10 __asm__("r10") = (long)(d);                                              \
@@ -98,5 +102,26 @@ static __attribute__((noinline)) long raw_link(const char *path, char *to, long 
     CALL(rc, SYS_readlinkat, HERE, path, to, bytes, 0);
     return rc;
 }
+
+/* A call of another number, named raw_NAME: five arguments, those that it does not have are 0. */
+#define RAW(name)                                                                                  \
+    static __attribute__((noinline)) long raw_##name(long a, long b, long c, long d, long e)       \
+    {                                                                                              \
+        long rc;                                                                                   \
+        CALL(rc, SYS_##name, a, b, c, d, e);                                                       \
+        return rc;                                                                                 \
+    }
+
+RAW(getxattr)
+RAW(lgetxattr)
+RAW(listxattr)
+RAW(llistxattr)
+RAW(setxattr)
+RAW(lsetxattr)
+RAW(removexattr)
+RAW(lremovexattr)
+RAW(inotify_add_watch)
+RAW(name_to_handle_at)
+RAW(fchmodat2)
 
 #endif

@@ -4,7 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "rawcalls.h"
 
@@ -65,6 +67,52 @@ static void list(const char *name)
         raw_close(fd);
 }
 
+#define TELL(call) show(#call, call)
+#define P(name) ((long)below(name))
+#define T(text) ((long)(text))
+
+/* Attributes, watches and handles: of an input or of an output, which may be changed. */
+static void attributes(const char *name, int made)
+{
+    char value[64] = "", handle[8 + 128] = {0};
+    int mount_id, watches = inotify_init1(IN_NONBLOCK);
+    struct statx is;
+    printf("%s\n", made ? name : "-");
+    if (made) {
+        TELL(raw_setxattr(P(name), T("user.one"), T("1st"), 3, 0));
+        TELL(raw_lsetxattr(P(name), T("user.two"), T("second"), 6, 0));
+        TELL(raw_lsetxattr(P(name), T("user.two"), T("second"), 6, XATTR_CREATE));
+    }
+    TELL(raw_getxattr(P(name), T("user.one"), T(value), sizeof(value), 0));
+    TELL(raw_lgetxattr(P(name), T("user.two"), T(value), sizeof(value), 0));
+    puts(value);
+    TELL(raw_getxattr(P(name), T("none"), T(value), sizeof(value), 0));
+    TELL(raw_listxattr(P(name), T(value), sizeof(value), 0, 0));
+    TELL(raw_llistxattr(P(name), 0, 0, 0, 0));
+    if (made) {
+        TELL(raw_removexattr(P(name), T("user.one"), 0, 0, 0));
+        TELL(raw_removexattr(P(name), T("user.one"), 0, 0, 0));
+        TELL(raw_lremovexattr(P(name), T("user.two"), 0, 0, 0));
+    } else { /* what an input answers where a plain file is changed */
+        long rc = raw_setxattr(P("a.txt"), T("user.one"), T("1st"), 3, 0);
+        show("set", rc == 0 || rc == -30);
+        rc = raw_removexattr(P("a.txt"), T("user.one"), 0, 0, 0);
+        show("removed", rc == 0 || rc == -30);
+    }
+    show("watch", raw_inotify_add_watch(watches, P(name), IN_MODIFY, 0, 0) > 0);
+    TELL(raw_inotify_add_watch(watches, P("none"), IN_MODIFY, 0, 0));
+    TELL(raw_inotify_add_watch(watches, P("a.txt/x"), IN_MODIFY, 0, 0));
+    *(unsigned *)handle = 128;
+    if (made)
+        TELL(raw_name_to_handle_at(HERE, P(name), T(handle), T(&mount_id), 0));
+    TELL(raw_name_to_handle_at(HERE, P("none"), T(handle), T(&mount_id), 0));
+    if (made) {
+        long rc = raw_fchmodat2(HERE, P(name), 0640, 0, 0);
+        raw_statx(below(name), &is);
+        show("fchmodat2", rc == -38 || (rc == 0 && (is.stx_mode & 07777) == 0640));
+    }
+}
+
 void all_calls(const char *directory)
 {
     char target[64] = "";
@@ -84,6 +132,10 @@ void all_calls(const char *directory)
     save("no/model", "weights");
     list("ckpt");
     list("sub");
+    attributes("a.txt", 0);
+    attributes("link", 0);
+    attributes("none", 0);
+    attributes("ckpt/model", 1);
     save("ckpt/gone", "x");
     show("unlink", raw_unlink(below("ckpt/gone"), 0));
     show("unlink", raw_unlink(below("ckpt/gone"), 0));
