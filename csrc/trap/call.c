@@ -44,26 +44,27 @@ static bool is_own(const struct fan_call *call)
     return FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && st.st_uid == geteuid();
 }
 
-static void ask_for_caller(const struct fan_call *call, const struct fan_target *target)
+void fan_call_ask_for(const struct fan_call *call)
 {
     struct fan_target_status status;
-    bool asks = target->where != FAN_INPUT && fan_target_status(call->tid, &status) == 0;
-    fan_output_behalf = asks ? (uint32_t)status.tgid : 0;
+    fan_output_behalf = fan_target_status(call->tid, &status) == 0 ? (uint32_t)status.tgid : 0;
 }
 
 bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned how,
                     struct fan_spot *spot)
 {
     bool follow = how & FAN_SPOT_FOLLOW;
-    spot->given[0] = '\0';
+    spot->given[0] = spot->path[0] = '\0';
     if ((at != 0 || !(how & FAN_SPOT_EMPTY)) && fan_target_text(call->tid, at, spot->given) < 0) {
         spot->given[0] = '\0';
         return false;
     }
     if (spot->given[0] == '\0' && (!(how & FAN_SPOT_EMPTY) || dirfd == AT_FDCWD))
         return false;
-    if (fan_target_absolute(call->tid, dirfd, spot->given, follow, spot->path) < 0)
+    if (fan_target_absolute(call->tid, dirfd, spot->given, follow, spot->path) < 0) {
+        spot->path[0] = '\0';
         return false;
+    }
     const char *rest;
     if (spot->given[0] == '\0' && fan_match_prefix(spot->path, &rest) == NULL)
         return false; /* an open descriptor leads nowhere else */
@@ -75,7 +76,8 @@ bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned
     }
     if (!fan_call_valid(call) || !is_own(call))
         return false;
-    ask_for_caller(call, &spot->target);
+    if (spot->target.where != FAN_INPUT)
+        fan_call_ask_for(call);
     return true;
 }
 

@@ -37,9 +37,13 @@ enum fan_spot_how {
 };
 
 /* Whether the path at `at`, from `dirfd`, leads into a mount; `spot` is filled then, and the thread
- * asks the node daemon for the process that called. false: the kernel's to do. */
+ * asks the node daemon for the process that called. false: the kernel's to do; the spot's path is
+ * there, or "" where it cannot be told. */
 bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned how,
                     struct fan_spot *spot);
+
+/* The thread asks the node daemon for the process that called. */
+void fan_call_ask_for(const struct fan_call *call);
 
 /* Whether the process still waits for this call: what was read of it was its own. */
 bool fan_call_valid(const struct fan_call *call);

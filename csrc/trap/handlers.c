@@ -1,107 +1,163 @@
 #include "handlers.h"
 
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "../client/outputs/writers.h"
 #include "../common/sys.h"
+#include "../preload/syscall/arguments.h"
+#include "run.h"
 #include "target.h"
 
-/* Finds the path that the handler says and acts on it where it leads into a mount. */
-static long handle_path(const struct fan_call *call, const struct fan_handler *handler)
+/* What a process that ends by itself has open is finished. */
+static long handle_exit(const struct fan_call *call)
 {
-    struct fan_spot spot;
-    unsigned how = handler->follow == FAN_FOLLOW ? FAN_SPOT_FOLLOW : 0;
-    if (handler->follow == FAN_FOLLOW_AT) {
-        int flags = (int)call->args[(int)handler->flags];
-        how = (flags & AT_SYMLINK_NOFOLLOW ? 0u : FAN_SPOT_FOLLOW) |
-              (flags & AT_EMPTY_PATH ? FAN_SPOT_EMPTY : 0u);
-    }
-    int dirfd = handler->dirfd < 0 ? AT_FDCWD : (int)call->args[(int)handler->dirfd];
-    if (!fan_call_find(call, dirfd, call->args[(int)handler->path], how, &spot))
-        return FAN_CALL_CONTINUE;
-    if (handler->makes)
-        fan_call_umask(call);
-    return handler->act(call, &spot);
+    struct fan_target_status status;
+    if (fan_target_status(call->tid, &status) == 0)
+        fan_writer_release_of((uint32_t)status.tgid);
+    return FAN_CALL_CONTINUE;
 }
 
-#define OWN(name, handle) {.number = SYS_##name, .run = handle}
-#define PATH(name, act_, dirfd_, path_, follow_)                                                   \
-    {.number = SYS_##name, .run = handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
-     .follow = follow_}
-#define MAKES(name, act_, dirfd_, path_)                                                           \
-    {.number = SYS_##name, .run = handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
-     .follow = FAN_FOLLOW_NOT, .makes = true}
-#define FLAGS(name, act_, dirfd_, path_, flags_)                                                   \
-    {.number = SYS_##name, .run = handle_path, .act = act_, .dirfd = dirfd_, .path = path_,    \
-     .follow = FAN_FOLLOW_AT, .flags = flags_}
+/* Whether a call that takes AT_EMPTY_PATH is about its descriptor. */
+static bool names_descriptor(const struct fan_call *call, int flags)
+{
+    char first;
+    if (!(flags & AT_EMPTY_PATH) || (int)call->args[0] == AT_FDCWD)
+        return false;
+    return call->args[1] == 0 ||
+           (fan_target_read(call->tid, call->args[1], &first, 1) == 0 && first == '\0');
+}
 
-/* The most frequent first. */
-const struct fan_handler fan_handlers[] = {
-    OWN(openat, fan_handle_openat),
-    OWN(newfstatat, fan_handle_fstatat),
-    OWN(fstat, fan_handle_fstat),
-    OWN(statx, fan_handle_statx),
-    OWN(readlinkat, fan_handle_readlink),
-    PATH(faccessat, fan_act_faccessat, 0, 1, FAN_FOLLOW),
-    FLAGS(faccessat2, fan_act_faccessat2, 0, 1, 3),
-    OWN(openat2, fan_handle_openat2),
-    OWN(getcwd, fan_handle_getcwd),
-    PATH(statfs, fan_act_statfs, -1, 0, FAN_FOLLOW),
-    PATH(chdir, fan_act_chdir, -1, 0, FAN_FOLLOW),
-    PATH(execve, fan_act_execve, -1, 0, FAN_FOLLOW),
-    FLAGS(execveat, fan_act_execve, 0, 1, 4),
-    PATH(truncate, fan_act_truncate, -1, 0, FAN_FOLLOW),
-    PATH(unlinkat, fan_act_unlinkat, 0, 1, FAN_FOLLOW_NOT),
-    MAKES(mkdirat, fan_act_mkdirat, 0, 1),
-    MAKES(mknodat, fan_act_mknodat, 0, 1),
-    OWN(exit_group, fan_handle_exit),
-    OWN(renameat2, fan_handle_rename),
-    OWN(linkat, fan_handle_link),
-    OWN(symlinkat, fan_handle_symlink),
-    PATH(fchmodat, fan_act_fchmodat, 0, 1, FAN_FOLLOW),
-    FLAGS(fchmodat2, fan_act_fchmodat2, 0, 1, 3),
-    FLAGS(fchownat, fan_act_fchownat, 0, 1, 4),
-    OWN(utimensat, fan_handle_utimens),
-    PATH(getxattr, fan_act_getxattr, -1, 0, FAN_FOLLOW),
-    PATH(lgetxattr, fan_act_getxattr, -1, 0, FAN_FOLLOW_NOT),
-    PATH(listxattr, fan_act_listxattr, -1, 0, FAN_FOLLOW),
-    PATH(llistxattr, fan_act_listxattr, -1, 0, FAN_FOLLOW_NOT),
-    PATH(setxattr, fan_act_changexattr, -1, 0, FAN_FOLLOW),
-    PATH(lsetxattr, fan_act_changexattr, -1, 0, FAN_FOLLOW_NOT),
-    PATH(removexattr, fan_act_changexattr, -1, 0, FAN_FOLLOW),
-    PATH(lremovexattr, fan_act_changexattr, -1, 0, FAN_FOLLOW_NOT),
-#ifdef SYS_renameat
-    OWN(renameat, fan_handle_rename),
-#endif
+/* newfstatat and statx: of an open descriptor where it leads. */
+static long handle_stat(const struct fan_call *call, int flags)
+{
+    char path[PATH_MAX];
+    const char *rest;
+    if (!names_descriptor(call, flags))
+        return fan_run(call);
+    bool ours = fan_target_fd_link(call->tid, (int)call->args[0], path) >= 0 &&
+                fan_match_prefix(path, &rest) != NULL && fan_call_valid(call);
+    return ours ? fan_run_of(call, path) : FAN_CALL_CONTINUE;
+}
+
+static long handle_fstat(const struct fan_call *call)
+{
+    struct fan_call same = *call;
+    same.number = SYS_newfstatat;
+    same.args[1] = 0;
+    same.args[2] = call->args[1];
+    same.args[3] = AT_EMPTY_PATH;
+    return handle_stat(&same, AT_EMPTY_PATH);
+}
+
+/* Text without its NUL, as much as fits. */
+static long give_text(const struct fan_call *call, const char *text, size_t length, uint64_t at,
+                      uint64_t room)
+{
+    size_t bytes = length < room ? length : room;
+    if ((int64_t)room <= 0)
+        return -EINVAL;
+    if (!fan_call_valid(call))
+        return -ESRCH;
+    return fan_target_write(call->tid, at, text, bytes) == 0 ? (long)bytes : -EFAULT;
+}
+
+/* Where a link of /proc leads that stands for a file of a mount: the length of the path there. */
+static int shown_link(const struct fan_call *call, int dirfd, uint64_t at, char path[PATH_MAX])
+{
+    char given[PATH_MAX];
+    const char *rest;
+    if (fan_target_text(call->tid, at, given) < 0 ||
+        (strncmp(given, "/proc/", 6) != 0 && strncmp(given, "/dev/", 5) != 0))
+        return 0;
+    int length = fan_target_absolute(call->tid, dirfd, given, true, path);
+    return length > 0 && strcmp(given, path) != 0 && fan_match_prefix(path, &rest) != NULL ? length
+                                                                                           : 0;
+}
+
+/* readlinkat has no flag that "" is the descriptor: it is so always. */
+static long handle_readlink(const struct fan_call *call)
+{
+    struct fan_spot spot;
+    bool at_form = call->number == SYS_readlinkat;
+    const uint64_t *args = call->args + (at_form ? 1 : 0);
+    int dirfd = at_form ? (int)call->args[0] : AT_FDCWD;
+    int length = shown_link(call, dirfd, args[0], spot.path);
+    if (length > 0)
+        return give_text(call, spot.path, (size_t)length, args[1], args[2]);
+    if (!fan_call_find(call, dirfd, args[0], at_form ? FAN_SPOT_EMPTY : 0, &spot))
+        return FAN_CALL_CONTINUE;
+    char text[PATH_MAX];
+    ssize_t got = readlink(spot.path, text, sizeof(text));
+    if (got < 0)
+        return errno == EINVAL && spot.given[0] == '\0' ? -ENOENT : -errno;
+    return give_text(call, text, (size_t)got, args[1], args[2]);
+}
+
+static long handle_getcwd(const struct fan_call *call)
+{
+    char raw[PATH_MAX], shown[PATH_MAX], link[32];
+    snprintf(link, sizeof(link), "/proc/%d/cwd", call->tid);
+    long bytes = FAN_SYS(readlinkat, AT_FDCWD, link, raw, sizeof(raw) - 1);
+    if (bytes <= 0)
+        return FAN_CALL_CONTINUE;
+    raw[bytes] = '\0';
+    int length = fan_target_link(call->tid, "cwd", shown);
+    if (length < 0 || strcmp(raw, shown) == 0 || !fan_call_valid(call))
+        return FAN_CALL_CONTINUE;
+    if (call->args[1] < (uint64_t)length + 1)
+        return -ERANGE;
+    int rc = fan_target_write(call->tid, call->args[0], shown, (size_t)length + 1);
+    return rc == 0 ? length + 1 : -EFAULT;
+}
+
+bool fan_is_caught(long number)
+{
+    return fan_call_has_path(number) || number == SYS_fstat || number == SYS_getcwd ||
+           number == SYS_exit_group;
+}
+
+/* Calls whose answer is more than that of their row in calls.def. */
+static long handle(const struct fan_call *call)
+{
+    switch (call->number) {
 #ifdef SYS_open
-    OWN(open, fan_handle_open),
-    OWN(creat, fan_handle_creat),
-    PATH(stat, fan_act_stat, -1, 0, FAN_FOLLOW),
-    PATH(lstat, fan_act_lstat, -1, 0, FAN_FOLLOW_NOT),
-    PATH(access, fan_act_access, -1, 0, FAN_FOLLOW),
-    OWN(readlink, fan_handle_readlink),
-    PATH(unlink, fan_act_unlink, -1, 0, FAN_FOLLOW_NOT),
-    PATH(rmdir, fan_act_rmdir, -1, 0, FAN_FOLLOW_NOT),
-    MAKES(mkdir, fan_act_mkdir, -1, 0),
-    MAKES(mknod, fan_act_mknod, -1, 0),
-    OWN(rename, fan_handle_rename),
-    OWN(link, fan_handle_link),
-    OWN(symlink, fan_handle_symlink),
-    PATH(chmod, fan_act_chmod, -1, 0, FAN_FOLLOW),
-    PATH(chown, fan_act_chown, -1, 0, FAN_FOLLOW),
-    PATH(lchown, fan_act_lchown, -1, 0, FAN_FOLLOW_NOT),
-    PATH(utime, fan_act_utime, -1, 0, FAN_FOLLOW),
-    PATH(utimes, fan_act_utimes, -1, 0, FAN_FOLLOW),
-    PATH(futimesat, fan_act_futimesat, 0, 1, FAN_FOLLOW),
+    case SYS_open:
+    case SYS_creat:
 #endif
-    {.run = NULL},
-};
+    case SYS_openat:
+    case SYS_openat2:
+        return fan_handle_open(call);
+    case SYS_fstat:
+        return handle_fstat(call);
+    case SYS_newfstatat:
+        return handle_stat(call, (int)call->args[3]);
+    case SYS_statx:
+        return handle_stat(call, (int)call->args[2]);
+#ifdef SYS_readlink
+    case SYS_readlink:
+#endif
+    case SYS_readlinkat:
+        return handle_readlink(call);
+    case SYS_getcwd:
+        return handle_getcwd(call);
+    case SYS_chdir:
+        return fan_handle_chdir(call);
+    case SYS_execve:
+    case SYS_execveat:
+        return fan_handle_execve(call);
+    case SYS_exit_group:
+        return handle_exit(call);
+    default:
+        return fan_run(call);
+    }
+}
 
 long fan_handle(const struct fan_call *call)
 {
-    for (const struct fan_handler *handler = fan_handlers; handler->run != NULL; handler++) {
-        if (handler->number == call->number) {
-            long rc = handler->run(call, handler);
-            fan_call_end();
-            return rc;
-        }
-    }
-    return FAN_CALL_CONTINUE;
+    long rc = handle(call);
+    fan_call_end();
+    return rc;
 }

@@ -101,44 +101,41 @@ static bool follows(int flags)
     return !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
 }
 
-static long open_at(const struct fan_call *call, int dirfd, uint64_t path, int flags, mode_t mode)
+/* What an open asks for, whichever of the calls it is; false: the kernel is to say what is wrong.
+ */
+static bool reads_how(const struct fan_call *call, struct open_how *how)
 {
-    struct fan_spot spot;
-    if (!fan_call_find(call, dirfd, path, follows(flags) ? FAN_SPOT_FOLLOW : 0, &spot))
-        return FAN_CALL_CONTINUE;
-    return open_place(call, &spot, flags, mode);
+    switch (call->number) {
+#ifdef SYS_open
+    case SYS_open:
+        how->flags = (unsigned)call->args[1];
+        how->mode = (mode_t)call->args[2];
+        return true;
+    case SYS_creat:
+        how->flags = O_CREAT | O_WRONLY | O_TRUNC;
+        how->mode = (mode_t)call->args[1];
+        return true;
+#endif
+    case SYS_openat:
+        how->flags = (unsigned)call->args[2];
+        how->mode = (mode_t)call->args[3];
+        return true;
+    default:
+        return call->args[3] == sizeof(*how) &&
+               fan_target_read(call->tid, call->args[2], how, sizeof(*how)) == 0;
+    }
 }
 
-long fan_handle_openat(const struct fan_call *call, const struct fan_handler *handler)
-{
-    (void)handler;
-    return open_at(call, (int)call->args[0], call->args[1], (int)call->args[2],
-                   (mode_t)call->args[3]);
-}
-
-long fan_handle_open(const struct fan_call *call, const struct fan_handler *handler)
-{
-    (void)handler;
-    return open_at(call, AT_FDCWD, call->args[0], (int)call->args[1], (mode_t)call->args[2]);
-}
-
-long fan_handle_creat(const struct fan_call *call, const struct fan_handler *handler)
-{
-    (void)handler;
-    return open_at(call, AT_FDCWD, call->args[0], O_CREAT | O_WRONLY | O_TRUNC,
-                   (mode_t)call->args[1]);
-}
-
-/* Rules for what a path may lead through are refused, as on a kernel without the call. */
-long fan_handle_openat2(const struct fan_call *call, const struct fan_handler *handler)
+long fan_handle_open(const struct fan_call *call)
 {
     struct open_how how = {0};
     struct fan_spot spot;
-    (void)handler;
-    if (call->args[3] != sizeof(how) ||
-        fan_target_read(call->tid, call->args[2], &how, sizeof(how)) != 0 ||
-        !fan_call_find(call, (int)call->args[0], call->args[1],
-                        follows((int)how.flags) ? FAN_SPOT_FOLLOW : 0, &spot))
+    bool at_form = call->number == SYS_openat || call->number == SYS_openat2;
+    if (!reads_how(call, &how) ||
+        !fan_call_find(call, at_form ? (int)call->args[0] : AT_FDCWD, call->args[at_form],
+                       follows((int)how.flags) ? FAN_SPOT_FOLLOW : 0, &spot))
         return FAN_CALL_CONTINUE;
-    return how.resolve != 0 ? -ENOSYS : open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
+    if (how.resolve != 0) /* refused, as on a kernel without the call */
+        return -ENOSYS;
+    return open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
 }

@@ -13,6 +13,7 @@
 #include "handlers.h"
 #include "names.h"
 #include "origin.h"
+#include "run.h"
 #include "target.h"
 #include "tree.h"
 
@@ -39,9 +40,13 @@ static void lead_in_tree(const struct fan_call *call, const char *path)
         fan_sys_close(fd);
 }
 
-long fan_act_chdir(const struct fan_call *call, struct fan_spot *spot)
+long fan_handle_chdir(const struct fan_call *call)
 {
+    struct fan_spots spots;
     struct stat st;
+    if (!fan_run_find(call, &spots))
+        return FAN_CALL_CONTINUE;
+    const struct fan_spot *spot = &spots.spot[0];
     if (stat(spot->path, &st) != 0)
         return -errno;
     if (!S_ISDIR(st.st_mode))
@@ -79,13 +84,14 @@ static int real_program(int fd, char path[PATH_MAX])
     return length < 0 ? (int)length : 0;
 }
 
-long fan_act_execve(const struct fan_call *call, struct fan_spot *spot)
+long fan_handle_execve(const struct fan_call *call)
 {
     char path[PATH_MAX];
+    struct fan_spots spots;
     struct stat st;
-    (void)call;
-    if (spot->given[0] == '\0')
-        return FAN_CALL_CONTINUE; /* an open copy, which the kernel starts */
+    const struct fan_spot *spot = &spots.spot[0];
+    if (!fan_run_find(call, &spots) || spot->given[0] == '\0')
+        return FAN_CALL_CONTINUE; /* also of an open copy, which the kernel starts */
     if (stat(spot->path, &st) != 0 || access(spot->path, X_OK) != 0)
         return -errno;
     if (!S_ISREG(st.st_mode))

@@ -12,6 +12,11 @@
 #include "../common/sys.h"
 #include "origin.h"
 
+/* As newer headers have it. */
+#ifndef SYS_pidfd_getfd
+#    define SYS_pidfd_getfd 438
+#endif
+
 enum { PAGE_BYTES = 4096, STATUS_BYTES = 2048, LINKS_MAX = 8 };
 
 int fan_target_read(pid_t tid, uint64_t at, void *to, size_t bytes)
@@ -192,4 +197,18 @@ int fan_target_status(pid_t tid, struct fan_target_status *status)
     status->umask = (unsigned)strtoul(umask, NULL, 8) & 0777;
     status->tgid = (pid_t)strtol(tgid, NULL, 10);
     return 0;
+}
+
+int fan_target_borrow(pid_t tid, int fd)
+{
+    struct fan_target_status status;
+    int rc = fan_target_status(tid, &status);
+    if (rc < 0)
+        return rc;
+    int process = (int)FAN_SYS(pidfd_open, status.tgid, 0);
+    if (process < 0)
+        return process;
+    rc = (int)FAN_SYS(pidfd_getfd, process, fd, 0);
+    fan_sys_close(process);
+    return rc;
 }

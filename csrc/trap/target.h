@@ -27,6 +27,9 @@ int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX]);
  * only when `follow`. The length. "" is dirfd itself. */
 int fan_target_absolute(pid_t tid, int dirfd, const char *path, bool follow, char to[PATH_MAX]);
 
+/* A descriptor of this process for what `fd` is in the other one. */
+int fan_target_borrow(pid_t tid, int fd);
+
 /* What tells of a process in /proc. */
 struct fan_target_status {
     pid_t tgid;

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <pthread.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -96,6 +97,38 @@ static void looks(void)
     SYS(statfs, below("sub"), &fs);
     SYS(statfs, below("none"), &fs);
     SYS(getxattr, below("a.txt"), "user.x", text, sizeof(text));
+}
+
+/* A watch's number and a handle's content are the kernel's own. */
+static void watches(void)
+{
+    char handle[8 + MAX_HANDLE_SZ] = {0}, text[100];
+    int fd = inotify_init1(IN_NONBLOCK), mount_id;
+    *(unsigned *)handle = MAX_HANDLE_SZ;
+    printf("watch %d\n", syscall(SYS_inotify_add_watch, fd, below("a.txt"), IN_MODIFY) > 0);
+    printf("watch %d\n", syscall(SYS_inotify_add_watch, fd, below("sub"), IN_CREATE) > 0);
+    printf("watch %d\n", syscall(SYS_inotify_add_watch, fd, below("link/x"), IN_MODIFY) > 0);
+    SYS(inotify_add_watch, fd, below("none"), IN_MODIFY);
+    SYS(inotify_add_watch, fd, below("loop"), IN_MODIFY);
+    printf("watch %d\n",
+           syscall(SYS_inotify_add_watch, fd, below("loop"), IN_MODIFY | IN_DONT_FOLLOW) > 0);
+    SYS(inotify_add_watch, fd, below("a.txt"), 0);
+    SYS(inotify_add_watch, 99, below("a.txt"), IN_MODIFY);
+    SYS(inotify_add_watch, 1, below("a.txt"), IN_MODIFY);
+    SYS(read, fd, text, sizeof(text));
+    close(fd);
+    long rc = syscall(SYS_name_to_handle_at, AT_FDCWD, below("a.txt"), handle, &mount_id, 0);
+    printf("handle %d\n", rc == 0 || errno == EOPNOTSUPP); /* what a mount answers */
+    SYS(name_to_handle_at, AT_FDCWD, below("none"), handle, &mount_id, 0);
+    SYS(name_to_handle_at, AT_FDCWD, below("a.txt/x"), handle, &mount_id, 0);
+    SYS(lgetxattr, below("dangling"), "user.x", text, sizeof(text));
+    SYS(getxattr, below("dangling"), "user.x", text, sizeof(text));
+    SYS(getxattr, below("a.txt"), "x", text, sizeof(text));
+    SYS(getxattr, below("a.txt"), "", text, sizeof(text));
+    SYS(getxattr, below("a.txt"), "user.", text, sizeof(text));
+    SYS(getxattr, below("a.txt"), (char *)8, text, sizeof(text));
+    SYS(listxattr, below("a.txt"), text, sizeof(text));
+    SYS(llistxattr, below("none"), text, 0);
 }
 
 static int compare(const void *a, const void *b)
@@ -235,6 +268,7 @@ int main(int argc, char **argv)
     root = argv[1];
     files();
     looks();
+    watches();
     directories();
     places();
     many();

@@ -5,10 +5,12 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <sys/inotify.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <sys/xattr.h>
 #include <utime.h>
 
 static void show_file(const char *name)
@@ -139,6 +141,39 @@ static void attributes(void)
     SYS(access, below("new/h"), W_OK);
 }
 
+/* What an output has beside its content. */
+static void rest(void)
+{
+    char text[200] = "", handle[8 + MAX_HANDLE_SZ] = {0};
+    int fd = inotify_init1(IN_NONBLOCK), mount_id = -1;
+    const char *name = below("new/h");
+    SYS(setxattr, name, "user.one", "1st", 3, 0);
+    SYS(setxattr, name, "user.one", "1st", 3, XATTR_CREATE);
+    SYS(setxattr, name, "user.one", "x", 100000, 0);
+    SYS(lsetxattr, name, "user.two", NULL, 0, 0);
+    SYS(getxattr, name, "user.one", text, sizeof(text));
+    SYS(getxattr, name, "user.one", text, 2);
+    SYS(lgetxattr, name, "user.one", NULL, 0);
+    SYS(getxattr, name, "user.none", text, sizeof(text));
+    printf("%s\n", text);
+    SYS(listxattr, name, text, sizeof(text));
+    SYS(llistxattr, name, NULL, 0);
+    SYS(removexattr, name, "user.one");
+    SYS(removexattr, name, "user.one");
+    SYS(lremovexattr, name, "user.two");
+    printf("watch %d\n", syscall(SYS_inotify_add_watch, fd, name, IN_ATTRIB) > 0);
+    chmod(name, 0640);
+    printf("event %d\n", read(fd, text, sizeof(text)) > 0);
+    close(fd);
+    printf("no room %ld", syscall(SYS_name_to_handle_at, AT_FDCWD, name, handle, &mount_id, 0));
+    printf(" %d %d\n", errno, *(int *)handle > 0);
+    *(unsigned *)handle = MAX_HANDLE_SZ;
+    printf("handle %ld", syscall(SYS_name_to_handle_at, AT_FDCWD, name, handle, &mount_id, 0));
+    printf(" %d %d\n", *(int *)handle, mount_id > 0);
+    SYS(faccessat2, AT_FDCWD, name, X_OK, AT_EACCESS);
+    SYS(chown, below("new/none"), getuid(), getgid());
+}
+
 static void processes(void)
 {
     int status, fd = open(below("new/kept"), O_CREAT | O_WRONLY, 0600);
@@ -170,6 +205,7 @@ int main(int argc, char **argv)
     files();
     names();
     attributes();
+    rest();
     processes();
     list("new");
     return 0;

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <sys/wait.h>
 
-#include "../client/job/jobsocket.h"
-#include "../common/sys.h"
+#include "../../client/job/jobsocket.h"
+#include "../../common/sys.h"
 
 struct fan_witness *fan_witness;
 

@@ -11,13 +11,13 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include "../common/sys.h"
-#include "handlers.h"
+#include "../../common/sys.h"
+#include "../handlers.h"
 
 /* As newer headers have it. */
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
-#define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
-#define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
+#    define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
+#    define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
 /* A call may take long (a remote file): there is one more thread whenever none waits. */

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../client/job/job.h"
-#include "../common/sys.h"
+#include "../../client/job/job.h"
+#include "../../common/sys.h"
 #include "family.h"
 
 static char preload[8192];

@@ -7,18 +7,18 @@
 #include <stddef.h>
 #include <sys/prctl.h>
 
-#include "../common/sys.h"
-#include "handlers.h"
+#include "../../common/sys.h"
+#include "../handlers.h"
 
 /* As newer headers have it. */
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
-#define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
+#    define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
 
 #if defined(__x86_64__)
-#define OWN_ARCH AUDIT_ARCH_X86_64
+#    define OWN_ARCH AUDIT_ARCH_X86_64
 #else
-#define OWN_ARCH AUDIT_ARCH_AARCH64
+#    define OWN_ARCH AUDIT_ARCH_AARCH64
 #endif
 
 enum { FILTER_MAX = 160, FOREIGN_NUMBERS = 0x40000000 };
@@ -58,9 +58,11 @@ static void write_program(void)
     answer(SECCOMP_RET_ALLOW);
     add(JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_io_uring_setup, 0, 1));
     answer(SECCOMP_RET_ERRNO | ENOSYS);
-    for (const struct fan_handler *handler = fan_handlers; handler->run != NULL; handler++) {
+    for (unsigned number = 0; number < FAN_CALL_NUMBERS; number++) {
+        if (!fan_is_caught(number))
+            continue;
         caught[count++] = length;
-        add(JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)handler->number, 0, 0));
+        add(JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 0));
     }
     answer(SECCOMP_RET_ALLOW);
     for (unsigned i = 0; i < count; i++)

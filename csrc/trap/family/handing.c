@@ -9,14 +9,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "../client/machine/park.h"
-#include "../common/sys.h"
+#include "../../client/machine/park.h"
+#include "../../common/sys.h"
 
 void fan_send_fd(int socket, int fd)
 {
     char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
     struct iovec vector = {"", 1};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
                              .msg_controllen = sizeof(control)};
     struct cmsghdr *part = CMSG_FIRSTHDR(&message);
     part->cmsg_level = SOL_SOCKET;
@@ -32,7 +34,9 @@ int fan_receive_fd(int socket)
     char byte;
     int fd;
     struct iovec vector = {&byte, 1};
-    struct msghdr message = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control,
+    struct msghdr message = {.msg_iov = &vector,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
                              .msg_controllen = sizeof(control)};
     long got;
     do {

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../client/job/jobsocket.h"
-#include "../common/sys.h"
+#include "../../client/job/jobsocket.h"
+#include "../../common/sys.h"
 #include "family.h"
 
 enum { WITNESS_STEPS = 5, WITNESS_STEP_NS = 1000000, WITNESS_LIMIT_NS = 100000000 };
@@ -124,8 +124,10 @@ static void run(struct stand_in *own, int news, int signals)
         if (FAN_SYS(read, news, &heard, sizeof(heard)) == sizeof(heard)) {
             hear(own, &heard);
         } else {
-            fprintf(stderr, "%s: error: --trap: the supervisor was killed, and the command and all "
-                            "that it started with it\n", own->say);
+            fprintf(stderr,
+                    "%s: error: --trap: the supervisor was killed, and the command and all "
+                    "that it started with it\n",
+                    own->say);
             own->code = OWN_FAILURE;
             own->ended = true;
         }
@@ -143,8 +145,8 @@ int fan_stand_in(char **argv, const char *say)
         sigdelset(&all, faults[i]);
     sigprocmask(SIG_SETMASK, &all, &before);
     int signals = signalfd(-1, &all, SFD_CLOEXEC | SFD_NONBLOCK);
-    fan_witness = mmap(NULL, sizeof(*fan_witness), PROT_READ | PROT_WRITE,
-                       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    fan_witness =
+        mmap(NULL, sizeof(*fan_witness), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (fan_witness == MAP_FAILED || signals < 0 || pipe2(pipes, O_CLOEXEC) != 0) {
         fprintf(stderr, "%s: error: --trap: %s\n", say, strerror(errno));
         return OWN_FAILURE;

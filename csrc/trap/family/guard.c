@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../client/job/jobsocket.h"
-#include "../common/sys.h"
+#include "../../client/job/jobsocket.h"
+#include "../../common/sys.h"
 #include "family.h"
 #include "handing.h"
 

@@ -9,20 +9,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../client/job/jobsocket.h"
-#include "../common/sys.h"
+#include "../../client/job/jobsocket.h"
+#include "../../common/sys.h"
 #include "family.h"
 #include "filter.h"
 #include "handing.h"
-#include "names.h"
+#include "../names.h"
 #include "serve.h"
-#include "tree.h"
+#include "../tree.h"
 
 struct supervisor {
-    int news;      /* to the stand-in; -1: it has gone */
-    int listener;  /* -1: everybody who was watched has gone */
+    int news;     /* to the stand-in; -1: it has gone */
+    int listener; /* -1: everybody who was watched has gone */
     int signals;
-    int guard;     /* ends with the guard */
+    int guard;               /* ends with the guard */
     pid_t stand_in, command; /* 0: it has ended */
 };
 
