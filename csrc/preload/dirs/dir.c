@@ -85,7 +85,7 @@ FAN_EXPORT DIR *fdopendir(int fd)
     if (file == NULL || file->kind == FAN_FILE_NEAR || file->kind == FAN_FILE_OUTPUT)
         return REAL(fdopendir)(fd);
     bool listed = fan_file_is_directory(file);
-    int error = listed && fan_file_is_path(fd, file) ? -EBADF : -ENOTDIR;
+    int error = listed && fan_directory_is_path(file) ? -EBADF : -ENOTDIR;
     struct fan_dirstream *stream =
         listed && error == -ENOTDIR ? fan_dirstream_open_fd(fd, file, &error) : NULL;
     if (stream == NULL)

@@ -19,6 +19,17 @@
 #include "../undeclared.h"
 #include "of_file.h"
 
+/* The kernel's flags do not tell it of an input: its placeholder is always open with O_PATH. */
+bool fan_file_is_path(int fd, const struct fan_file *file)
+{
+    if (file != NULL && fan_file_is_directory(file))
+        return fan_directory_is_path(file);
+    if (file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH))
+        return file->kind == FAN_FILE_PATH;
+    long flags = fan_sys_fcntl(fd, F_GETFL, 0);
+    return flags >= 0 && flags & O_PATH;
+}
+
 /* What the real call said as an error number. */
 static int code_of_file(int code, int fd, int error)
 {
@@ -27,8 +38,8 @@ static int code_of_file(int code, int fd, int error)
 
 /* A call with its result, of whatever types they are: arguments in registers are passed on as they
  * come, and int results lie in the lower half. */
-static long of_file(enum fan_real_index index, int error, long a, long b, long c, long d, long e,
-                    long f)
+static inline __attribute__((always_inline)) long
+of_file(enum fan_real_index index, int error, long a, long b, long c, long d, long e, long f)
 {
     long (*real)(long, long, long, long, long, long) = fan_real_call(index);
     return fan_of_file(real(a, b, c, d, e, f), (int)a, error);
@@ -97,9 +108,9 @@ FAN_EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,
                             const struct timespec *timeout, const sigset_t *mask)
 {
     __typeof__(&epoll_pwait2) real = REAL(epoll_pwait2);
-    long rc = real != NULL ? real(fd, events, most, timeout, mask)
-                           : fan_answer(FAN_SYS(epoll_pwait2, fd, events, most, timeout, mask,
-                                                _NSIG / 8));
+    long rc = real != NULL
+                  ? real(fd, events, most, timeout, mask)
+                  : fan_answer(FAN_SYS(epoll_pwait2, fd, events, most, timeout, mask, _NSIG / 8));
     return (int)fan_of_file(rc, fd, EINVAL);
 }
 

@@ -7,7 +7,6 @@
 #include <sys/types.h>
 
 #include "../../client/files/filetable.h"
-#include "../../common/sys.h"
 
 /* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
 static inline struct fan_file *fan_regular(int fd)
@@ -18,20 +17,18 @@ static inline struct fan_file *fan_regular(int fd)
 
 static inline bool fan_file_is_directory(const struct fan_file *file)
 {
-    return file->kind == FAN_FILE_DIRECTORY || file->kind == FAN_FILE_OUTDIR;
+    unsigned kind = file->kind;
+    return kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_OUTDIR;
 }
 
-/* Whether the program opened `fd` with O_PATH. `file`: what the table has of it, or NULL. The
- * kernel's flags do not tell it of an input: its placeholder is always open with O_PATH. */
-static inline bool fan_file_is_path(int fd, const struct fan_file *file)
+/* fan_file_is_path of what fan_file_is_directory. */
+static inline bool fan_directory_is_path(const struct fan_file *file)
 {
-    if (file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH))
-        return file->kind == FAN_FILE_PATH;
-    if (file != NULL && fan_file_is_directory(file))
-        return atomic_load(&file->slot->status) & O_PATH;
-    long flags = fan_sys_fcntl(fd, F_GETFL, 0);
-    return flags >= 0 && flags & O_PATH;
+    return file->slot->status & O_PATH;
 }
+
+/* Whether the program opened `fd` with O_PATH. `file`: what the table has of it, or NULL. */
+bool fan_file_is_path(int fd, const struct fan_file *file);
 
 /* What the real call said of a descriptor: EBADF, which a placeholder makes, becomes the errno for
  * a file. */

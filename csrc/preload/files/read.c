@@ -100,7 +100,7 @@ FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
         return REAL(lseek)(fd, offset, whence);
     if (file->kind == FAN_FILE_REGULAR)
         return fan_answer(fan_content_seek(file, offset, whence));
-    bool listed = fan_file_is_directory(file) && !fan_file_is_path(fd, file);
+    bool listed = fan_file_is_directory(file) && !fan_directory_is_path(file);
     if (listed && whence == SEEK_SET && offset >= 0) {
         atomic_store(&file->slot->offset, offset);
         return offset;
@@ -114,19 +114,24 @@ FAN_ALIAS(lseek64, lseek);
 FAN_ALIAS(__lseek, lseek);
 FAN_ALIAS(llseek, lseek);
 
-FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+static __attribute__((noinline)) void *map_ours(void *at, size_t bytes, int prot, int flags,
+                                                struct fan_file *file, off_t offset)
 {
-    struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
-    bool ours = file != NULL && (file->kind == FAN_FILE_REGULAR ||
-                                 (file->kind == FAN_FILE_DIRECTORY && !fan_file_is_path(fd, file)));
-    if (!ours)
-        return REAL(mmap)(at, bytes, prot, flags, fd, offset);
-    long got = fan_mmap(file, at, bytes, prot, flags, offset);
+    bool path = file->kind == FAN_FILE_DIRECTORY && fan_directory_is_path(file);
+    long got = path ? -EBADF : fan_mmap(file, at, bytes, prot, flags, offset);
     if (fan_sys_failed(got)) {
         errno = (int)-got;
         return MAP_FAILED;
     }
     return (void *)got;
+}
+
+FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t offset)
+{
+    struct fan_file *file = flags & MAP_ANONYMOUS ? NULL : fan_file_get(fd);
+    bool ours = file != NULL && file->record != NULL && file->kind != FAN_FILE_COPY;
+    return ours ? map_ours(at, bytes, prot, flags, file, offset)
+                : REAL(mmap)(at, bytes, prot, flags, fd, offset);
 }
 
 FAN_ALIAS(mmap64, mmap);
@@ -274,7 +279,7 @@ static void show_entries(int fd, char *buffer, long bytes)
 FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
-    if (file != NULL && fan_file_is_directory(file) && !fan_file_is_path(fd, file))
+    if (file != NULL && fan_file_is_directory(file) && !fan_directory_is_path(file))
         return fan_answer(fan_getdents(fd, file, buffer, bytes));
     if (file != NULL && file->kind == FAN_FILE_REGULAR)
         return fan_answer(-ENOTDIR);
