@@ -75,7 +75,8 @@ COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRUCT = re.compile(r"struct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
 FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 MAKE_WORD = re.compile(r"(?:\\[ #]|[^\s])+")  # of what the compiler writes for make
-OF_LIBC = re.compile(r"^FAN_(?:CALL|OF_FILE|SYSCALL|OLD)\((\w+)", re.MULTILINE)
+OF_LIBC = re.compile(r"^FAN_(?:CALL|SAME|OF_FILE|CHECKED|SYSCALL|OLD)\((\w+)", re.MULTILINE)
+SAME = re.compile(r"^FAN_SAME\((\w+), .*, (\w+)\)$", re.MULTILINE)
 
 
 def fenced_texts() -> Iterator[tuple[Path, str]]:
@@ -144,6 +145,12 @@ def layout_table_text() -> str:
 def intercepted_names() -> list[str]:
     """The functions of libc in calls.def, sorted."""
     return sorted(set(OF_LIBC.findall((CSRC / "preload" / "calls.def").read_text())))
+
+
+def second_names() -> list[str]:
+    """Options for the linker: names that are others of the same function (calls.def)."""
+    pairs = SAME.findall((CSRC / "preload" / "calls.def").read_text())
+    return [f"-Wl,--defsym={name}={of}" for name, of in pairs]
 
 
 def version_script_text() -> str:
@@ -323,10 +330,12 @@ class Builder:
         compiler = self.compiler(folder)
         flags = [*PRELOAD_FLAGS, *([] if self.sanitize else [SMALL_FRAMES])]
         objects = compiler.compile(sources(PRELOAD_FOLDERS), CSRC, flags)
-        self.link(objects, OUTPUTS[1], [f"-Wl,--version-script={exports}", *PRELOAD_LINK_FLAGS])
+        names = second_names()
+        script = f"-Wl,--version-script={exports}"
+        self.link(objects, OUTPUTS[1], [script, *names, *PRELOAD_LINK_FLAGS])
         own = compiler.compile(sources((TRAP_FOLDER,)), CSRC, PRELOAD_FLAGS)
         compiler.remove_others()
-        self.link([*objects, *own], OUTPUTS[3], TRAP_LINK_FLAGS, LINK_FLAGS[1:])
+        self.link([*objects, *own], OUTPUTS[3], [*names, *TRAP_LINK_FLAGS], LINK_FLAGS[1:])
 
     def compiler(self, folder: Path) -> Objects:
         return Objects(folder, [*self.cc, *self.flags, *self.sanitize])

@@ -14,7 +14,6 @@
  * the 64-bit variants differ in the names of their types alone. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wattribute-alias"
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
 #pragma GCC diagnostic ignored "-Wnonnull-compare"
 #else
@@ -42,12 +41,6 @@ static inline void *fan_real_call(enum fan_real_index index)
 
 /* What makes a function one of the library's exported names. */
 #define FAN_EXPORT __attribute__((visibility("default")))
-
-/* A second name of the same function, for variants that differ in nothing on 64-bit systems.
- * Whether and how headers declare that name makes no difference: it is the linker's alone. */
-#define FAN_ALIAS(name, of)                                                                        \
-    extern __typeof__(of) fan_alias_##name __asm__(#name)                                          \
-        __attribute__((alias(#of), visibility("default")))
 
 /* Whether an argument that a header declares nonnull was given after all: the compiler, which would
  * take it for granted, is not told. */

@@ -143,8 +143,6 @@ FAN_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
     return -error;
 }
 
-FAN_ALIAS(readdir64_r, readdir_r);
-
 FAN_EXPORT int closedir(DIR *dir)
 {
     struct fan_dirstream *stream = fan_given(dir) ? fan_dirstream_of(dir) : NULL;
@@ -250,9 +248,6 @@ FAN_EXPORT int scandir(const char *path, struct dirent ***names, filter_fn *filt
     return scandirat(AT_FDCWD, path, names, filter, compare);
 }
 
-FAN_ALIAS(scandir64, scandir);
-FAN_ALIAS(scandirat64, scandirat);
-
 static void close_for_glob(void *dir)
 {
     closedir(dir);
@@ -272,8 +267,6 @@ FAN_EXPORT int glob(const char *pattern, int flags, int (*error)(const char *, i
     found->gl_flags &= ~GLOB_ALTDIRFUNC;
     return rc;
 }
-
-FAN_ALIAS(glob64, glob);
 
 static int enter_input(const struct fan_target *target)
 {
@@ -346,13 +339,6 @@ FAN_EXPORT char *getcwd(char *buffer, size_t bytes)
     }
     memcpy(buffer, path, (size_t)length + 1);
     return buffer;
-}
-
-FAN_EXPORT char *__getcwd_chk(char *buffer, size_t bytes, size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return getcwd(buffer, bytes);
 }
 
 /* By the name in $PWD, where that leads here. */

@@ -234,6 +234,3 @@ FAN_EXPORT int ftw(const char *path, old_visit_fn *visit, int descriptors)
     return starts_in_mount(path) ? walk_from(path, NULL, visit, 0)
                                  : REAL(ftw)(path, visit, descriptors);
 }
-
-FAN_ALIAS(nftw64, nftw);
-FAN_ALIAS(ftw64, ftw);

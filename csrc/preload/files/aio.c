@@ -93,6 +93,3 @@ FAN_EXPORT int lio_listio(int mode, struct aiocb *const list[], int count, struc
     }
     return rc;
 }
-
-FAN_ALIAS(aio_read64, aio_read);
-FAN_ALIAS(lio_listio64, lio_listio);

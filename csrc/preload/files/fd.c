@@ -8,7 +8,6 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/select.h>
-#include <termios.h>
 #include <unistd.h>
 
 #include "../../client/machine/vfork.h"
@@ -70,8 +69,6 @@ FAN_EXPORT int dup2(int from, int to)
     return got < 0 || from == to ? got : note_duplicate(from, to);
 }
 
-FAN_ALIAS(__dup2, dup2);
-
 FAN_EXPORT int dup3(int from, int to, int flags)
 {
     if (fan_is_parked(from) || make_room(to) < 0)
@@ -111,9 +108,6 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
     return (int)fan_answer(fan_control(fd, file, command, argument));
 }
 
-FAN_ALIAS(fcntl64, fcntl);
-FAN_ALIAS(__fcntl, fcntl);
-
 enum { IOCTL_FICLONE = 0x40049409 };
 
 FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
@@ -143,11 +137,6 @@ FAN_EXPORT int ttyname_r(int fd, char *buffer, size_t bytes)
     return fan_regular(fd) != NULL ? ENOTTY : REAL(ttyname_r)(fd, buffer, bytes);
 }
 
-FAN_EXPORT int tcgetattr(int fd, struct termios *settings)
-{
-    return fan_regular(fd) != NULL ? (int)fan_answer(-ENOTTY) : REAL(tcgetattr)(fd, settings);
-}
-
 FAN_EXPORT int flock(int fd, int operation)
 {
     if (!is_virtual(fan_file_get(fd)))
@@ -172,8 +161,6 @@ FAN_EXPORT int lockf(int fd, int command, off_t bytes)
     const bool writes = command == F_LOCK || command == F_TLOCK;
     return (int)fan_answer(known ? 0 : writes ? -EBADF : -EINVAL);
 }
-
-FAN_ALIAS(lockf64, lockf);
 
 /* What libc makes a cancellation point, of a file where there is nothing to do. */
 static int nothing_to_do(int rc)
@@ -218,8 +205,6 @@ FAN_EXPORT int posix_fadvise(int fd, off_t offset, off_t bytes, int advice)
     return 0;
 }
 
-FAN_ALIAS(posix_fadvise64, posix_fadvise);
-
 FAN_EXPORT ssize_t readahead(int fd, off64_t offset, size_t bytes)
 {
     struct fan_file *file = fan_regular(fd);
@@ -236,22 +221,16 @@ FAN_EXPORT int ftruncate(int fd, off_t bytes)
     return fan_regular(fd) != NULL ? (int)fan_answer(-EINVAL) : REAL(ftruncate)(fd, bytes);
 }
 
-FAN_ALIAS(ftruncate64, ftruncate);
-
 FAN_EXPORT int fallocate(int fd, int mode, off_t offset, off_t bytes)
 {
     return fan_regular(fd) != NULL ? nothing_to_do(-EBADF)
                                    : REAL(fallocate)(fd, mode, offset, bytes);
 }
 
-FAN_ALIAS(fallocate64, fallocate);
-
 FAN_EXPORT int posix_fallocate(int fd, off_t offset, off_t bytes)
 {
     return fan_regular(fd) != NULL ? EBADF : REAL(posix_fallocate)(fd, offset, bytes);
 }
-
-FAN_ALIAS(posix_fallocate64, posix_fallocate);
 
 /* A regular file is always ready; its placeholder is not pollable, so the real call never sees
  * it. */
@@ -336,8 +315,6 @@ FAN_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t 
     return poll(fds, count, timeout);
 }
 
-FAN_ALIAS(__poll, poll);
-
 FAN_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                      const sigset_t *mask)
 {
@@ -415,8 +392,6 @@ FAN_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts,
         time = (struct timespec){timeout->tv_sec, timeout->tv_usec * 1000};
     return pselect(count, reads, writes, excepts, timeout != NULL ? &time : NULL, NULL);
 }
-
-FAN_ALIAS(__select, select);
 
 FAN_EXPORT int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {

@@ -86,12 +86,6 @@ FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
     return 0;
 }
 
-FAN_ALIAS(statfs64, statfs);
-FAN_ALIAS(__statfs, statfs);
-FAN_ALIAS(fstatfs64, fstatfs);
-FAN_ALIAS(statvfs64, statvfs);
-FAN_ALIAS(fstatvfs64, fstatvfs);
-
 /* Extended attributes of inputs are not kept: none is there. Those of outputs are the kernel's. */
 static long no_attributes(const struct fan_target *target, long when_found)
 {

@@ -1,6 +1,7 @@
 /*
- * Calls for sockets, terminals, timers and watches, given a file: what they answer of one. The
- * kernel is asked first; only the EBADF that a placeholder makes is looked at again.
+ * Calls for sockets, terminals, timers and watches, given a file: the errno that they answer of it.
+ * The kernel is asked first; only the EBADF that a placeholder makes is looked at again. Most are
+ * rows of calls.def.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,8 +54,6 @@ of_file(enum fan_real_index index, int error, long a, long b, long c, long d, lo
     }
 #include "../calls.def"
 
-FAN_ALIAS(__send, send);
-
 FAN_EXPORT ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
 {
     if (bytes > room)
@@ -87,20 +86,6 @@ FAN_EXPORT char *ptsname(int fd)
 FAN_EXPORT int ptsname_r(int fd, char *buffer, size_t bytes)
 {
     return code_of_file(REAL(ptsname_r)(fd, buffer, bytes), fd, ENOTTY);
-}
-
-FAN_EXPORT int __ptsname_r_chk(int fd, char *buffer, size_t bytes, size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return ptsname_r(fd, buffer, bytes);
-}
-
-FAN_EXPORT int __ttyname_r_chk(int fd, char *buffer, size_t bytes, size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return ttyname_r(fd, buffer, bytes);
 }
 
 /* Newer than some libc's: made directly there. */

@@ -101,14 +101,6 @@ FAN_EXPORT int creat(const char *path, mode_t mode)
     return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
-FAN_ALIAS(open64, open);
-FAN_ALIAS(__open, open);
-FAN_ALIAS(__open64, open);
-FAN_ALIAS(openat64, openat);
-FAN_ALIAS(__open64_2, __open_2);
-FAN_ALIAS(__openat64_2, __openat_2);
-FAN_ALIAS(creat64, creat);
-
 static int close_ours(int fd)
 {
     fan_file_remove(fd);
@@ -137,8 +129,6 @@ FAN_EXPORT int close(int fd)
         return (int)fan_answer(-EBADF);
     return REAL(close)(fd);
 }
-
-FAN_ALIAS(__close, close);
 
 static int close_range_ours(unsigned first, unsigned last, int flags)
 {

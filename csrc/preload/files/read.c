@@ -37,26 +37,12 @@ FAN_EXPORT ssize_t read(int fd, void *buffer, size_t bytes)
     READING(fan_content_read(file, buffer, bytes));
 }
 
-FAN_EXPORT ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return read(fd, buffer, bytes);
-}
-
 FAN_EXPORT ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
     struct fan_file *file = fan_regular(fd);
     if (file == NULL)
         return REAL(pread)(fd, buffer, bytes, offset);
     READING(fan_content_pread(file, buffer, bytes, offset));
-}
-
-FAN_EXPORT ssize_t __pread_chk(int fd, void *buffer, size_t bytes, off_t offset, size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return pread(fd, buffer, bytes, offset);
 }
 
 FAN_EXPORT ssize_t readv(int fd, const struct iovec *vector, int count)
@@ -86,13 +72,6 @@ FAN_EXPORT ssize_t preadv2(int fd, const struct iovec *vector, int count, off_t 
                          : fan_content_preadv(file, vector, count, offset));
 }
 
-FAN_ALIAS(__read, read);
-FAN_ALIAS(pread64, pread);
-FAN_ALIAS(__pread64, pread);
-FAN_ALIAS(__pread64_chk, __pread_chk);
-FAN_ALIAS(preadv64, preadv);
-FAN_ALIAS(preadv64v2, preadv2);
-
 FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -109,10 +88,6 @@ FAN_EXPORT off_t lseek(int fd, off_t offset, int whence)
         return atomic_load(&file->slot->offset);
     return REAL(lseek)(fd, offset, whence);
 }
-
-FAN_ALIAS(lseek64, lseek);
-FAN_ALIAS(__lseek, lseek);
-FAN_ALIAS(llseek, lseek);
 
 static __attribute__((noinline)) void *map_ours(void *at, size_t bytes, int prot, int flags,
                                                 struct fan_file *file, off_t offset)
@@ -133,8 +108,6 @@ FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t
     return ours ? map_ours(at, bytes, prot, flags, file, offset)
                 : REAL(mmap)(at, bytes, prot, flags, fd, offset);
 }
-
-FAN_ALIAS(mmap64, mmap);
 
 /* Moving, and giving pages back, are the kernel's to do. */
 FAN_EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...)
@@ -224,8 +197,6 @@ FAN_EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t bytes)
                         : REAL(sendfile)(out, in, offset, bytes);
 }
 
-FAN_ALIAS(sendfile64, sendfile);
-
 FAN_EXPORT ssize_t copy_file_range(int in, off64_t *in_offset, int out, off64_t *out_offset,
                                    size_t bytes, unsigned flags)
 {
@@ -298,5 +269,3 @@ FAN_EXPORT ssize_t getdirentries(int fd, char *buffer, size_t bytes, off_t *base
         *base = start;
     return got;
 }
-
-FAN_ALIAS(getdirentries64, getdirentries);

@@ -155,15 +155,6 @@ FAN_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat 
     return stat_at(dirfd, path, st, flags);
 }
 
-FAN_ALIAS(stat64, stat);
-FAN_ALIAS(lstat64, lstat);
-FAN_ALIAS(fstat64, fstat);
-FAN_ALIAS(fstatat64, fstatat);
-FAN_ALIAS(__xstat64, __xstat);
-FAN_ALIAS(__lxstat64, __lxstat);
-FAN_ALIAS(__fxstat64, __fxstat);
-FAN_ALIAS(__fxstatat64, __fxstatat);
-
 /* rc: what filling `st` said. */
 static int give_statx(int rc, const struct stat *st, struct statx *stx)
 {
@@ -259,8 +250,6 @@ FAN_EXPORT int euidaccess(const char *path, int mode)
 {
     return faccessat(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
 }
-
-FAN_ALIAS(eaccess, euidaccess);
 
 /* The directory above one of the tree may be one of the dataset. */
 ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
@@ -384,21 +373,6 @@ FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t 
 FAN_EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
 {
     return readlinkat(AT_FDCWD, path, buffer, bytes);
-}
-
-FAN_EXPORT ssize_t __readlink_chk(const char *path, char *buffer, size_t bytes, size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return readlink(path, buffer, bytes);
-}
-
-FAN_EXPORT ssize_t __readlinkat_chk(int dirfd, const char *path, char *buffer, size_t bytes,
-                                    size_t room)
-{
-    if (bytes > room)
-        __chk_fail();
-    return readlinkat(dirfd, path, buffer, bytes);
 }
 
 static char *give_path(const char *path, size_t length, char *resolved)

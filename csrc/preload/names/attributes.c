@@ -104,8 +104,6 @@ FAN_EXPORT int truncate(const char *path, off_t bytes)
     return (int)fan_logged("truncate", path, &target, rc);
 }
 
-FAN_ALIAS(truncate64, truncate);
-
 static struct fan_output_call mode_call(mode_t mode)
 {
     return (struct fan_output_call){

@@ -58,5 +58,3 @@ FAN_EXPORT FTS *fts_open(char *const *paths, int options,
     }
     return REAL(fts_open)(paths, options, compare);
 }
-
-FAN_ALIAS(fts64_open, fts_open);

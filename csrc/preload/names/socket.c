@@ -137,8 +137,6 @@ FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }
 
-FAN_ALIAS(__connect, connect);
-
 /* Descriptors handed to another process (SCM_RIGHTS): ours mean nothing there, so it is given the
  * real descriptions, which then are ours, too. */
 enum { HANDED_MAX = 253, CONTROL_MAX = 1 << 16 }; /* the first is the kernel's limit */

@@ -96,8 +96,3 @@ FAN_EXPORT char *mkdtemp(char *template)
         return REAL(mkdtemp)(template);
     return make_free(template, part, -1) < 0 ? NULL : template;
 }
-
-FAN_ALIAS(mkostemps64, mkostemps);
-FAN_ALIAS(mkstemps64, mkstemps);
-FAN_ALIAS(mkostemp64, mkostemp);
-FAN_ALIAS(mkstemp64, mkstemp);

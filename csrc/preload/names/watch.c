@@ -59,8 +59,3 @@ FAN_EXPORT int inotify_add_watch(int fd, const char *path, uint32_t mask)
                  : REAL(inotify_add_watch)(fd, path, mask);
     return (int)fan_of_file(rc, fd, EINVAL);
 }
-
-FAN_EXPORT int inotify_rm_watch(int fd, int watch)
-{
-    return (int)fan_of_file(REAL(inotify_rm_watch)(fd, watch), fd, EINVAL);
-}

@@ -49,8 +49,6 @@ FAN_EXPORT pid_t fork(void)
     return pid;
 }
 
-FAN_ALIAS(__fork, fork);
-
 /* _Fork runs no fork handlers. */
 FAN_EXPORT pid_t _Fork(void)
 {
@@ -128,8 +126,6 @@ FAN_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argu
     return REAL(clone)(function, stack, flags, argument, parent_tid, thread_memory, child_tid);
 }
 
-FAN_ALIAS(__clone, clone);
-
 /* libc starts a shell past our wrappers, with the environment as it is: for that moment it is the
  * one that a program of ours is started with. */
 struct lent {
@@ -192,8 +188,6 @@ FAN_EXPORT FILE *popen(const char *command, const char *mode)
     return stream;
 }
 
-FAN_ALIAS(_IO_popen, popen);
-
 /* libc puts others under 0, 1 and 2 past us. */
 static void forget_standard(void)
 {
@@ -209,8 +203,6 @@ FAN_EXPORT void _exit(int status)
     FAN_SYS(exit_group, status);
     __builtin_unreachable();
 }
-
-FAN_ALIAS(_Exit, _exit);
 
 FAN_EXPORT void quick_exit(int status)
 {

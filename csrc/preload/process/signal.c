@@ -15,8 +15,6 @@ FAN_EXPORT int sigaction(int number, const struct sigaction *action, struct siga
     return (int)fan_answer(fan_fault_sigaction(number, action, old));
 }
 
-FAN_ALIAS(__sigaction, sigaction);
-
 static sighandler_t set_handler(int number, sighandler_t handler, int flags)
 {
     struct sigaction action = {.sa_handler = handler, .sa_flags = flags}, old;
@@ -31,14 +29,9 @@ FAN_EXPORT sighandler_t signal(int number, sighandler_t handler)
     return set_handler(number, handler, SA_RESTART);
 }
 
-FAN_ALIAS(bsd_signal, signal);
-FAN_ALIAS(ssignal, signal);
-
 FAN_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
 {
     if (!fan_fault_is_ours(number))
         return REAL(__sysv_signal)(number, handler);
     return set_handler(number, handler, (int)(SA_RESETHAND | SA_NODEFER));
 }
-
-FAN_ALIAS(sysv_signal, __sysv_signal);

@@ -93,8 +93,13 @@ FAN_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *acti
     return possible(fd) && possible(to) ? append(actions, action, NULL) : EBADF;
 }
 
-/* Newer headers give the names with _np to the linker without it: both are made below. */
-static __attribute__((used)) int add_chdir(posix_spawn_file_actions_t *actions, const char *path)
+/* Newer headers give the names with _np to the linker without it, older ones lack the latter. */
+int fan_add_chdir(posix_spawn_file_actions_t *actions,
+                  const char *path) __asm__("posix_spawn_file_actions_addchdir");
+int fan_add_fchdir(posix_spawn_file_actions_t *actions,
+                   int fd) __asm__("posix_spawn_file_actions_addfchdir");
+
+FAN_EXPORT int fan_add_chdir(posix_spawn_file_actions_t *actions, const char *path)
 {
     if (fan_job.view_count == 0)
         return REAL(posix_spawn_file_actions_addchdir_np)(actions, path);
@@ -115,18 +120,13 @@ ADD_FD(addclose, DO_CLOSE, possible(fd))
 ADD_FD(addclosefrom_np, DO_CLOSEFROM, fd >= 0)
 ADD_FD(addtcsetpgrp_np, DO_TCSETPGRP, possible(fd))
 
-static __attribute__((used)) int add_fchdir(posix_spawn_file_actions_t *actions, int fd)
+FAN_EXPORT int fan_add_fchdir(posix_spawn_file_actions_t *actions, int fd)
 {
     if (fan_job.view_count == 0)
         return REAL(posix_spawn_file_actions_addfchdir_np)(actions, fd);
     struct action action = {.tag = DO_FCHDIR, .fd = fd};
     return possible(fd) ? append(actions, action, NULL) : EBADF;
 }
-
-FAN_ALIAS(posix_spawn_file_actions_addchdir_np, add_chdir);
-FAN_ALIAS(posix_spawn_file_actions_addchdir, add_chdir);
-FAN_ALIAS(posix_spawn_file_actions_addfchdir_np, add_fchdir);
-FAN_ALIAS(posix_spawn_file_actions_addfchdir, add_fchdir);
 
 /* What the child is to do. error: its answer, in the memory that both share. */
 struct order {

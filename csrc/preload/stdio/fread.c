@@ -108,8 +108,6 @@ FAN_EXPORT size_t fread(void *to, size_t size, size_t count, FILE *stream)
     return items;
 }
 
-FAN_ALIAS(_IO_fread, fread);
-
 /* What _FORTIFY_SOURCE calls; `room` is the size of the buffer. */
 static void check_room(size_t room, size_t size, size_t count)
 {

@@ -143,17 +143,12 @@ FAN_EXPORT FILE *fopen(const char *path, const char *mode)
     return fan_logged_pointer("fopen", path, &target, stream);
 }
 
-FAN_ALIAS(fopen64, fopen);
-FAN_ALIAS(_IO_fopen, fopen);
-
 FAN_EXPORT int fclose(FILE *stream)
 {
     if (!fan_stream_is_ours(stream))
         forget_number(stream);
     return REAL(fclose)(stream);
 }
-
-FAN_ALIAS(_IO_fclose, fclose);
 
 FAN_EXPORT FILE *fdopen(int fd, const char *mode)
 {
@@ -167,8 +162,6 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
     }
     return fan_stream_make(fd, mode);
 }
-
-FAN_ALIAS(_IO_fdopen, fdopen);
 
 /* A stream of libc's own is to show a file of ours: it is given a real copy, or the output. */
 static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
@@ -251,5 +244,3 @@ FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     return reopen(path, mode, stream);
 }
-
-FAN_ALIAS(freopen64, freopen);

@@ -52,8 +52,6 @@ FAN_EXPORT wint_t getwchar(void)
     return fgetwc(stdin);
 }
 
-FAN_ALIAS(getwc, fgetwc);
-
 static wchar_t *decode_line(wchar_t *line, int room, FILE *stream)
 {
     int length = 0;
