@@ -10,6 +10,7 @@
 #include <sys/time.h>
 #include <utime.h>
 
+#include "../client/paths/cwd.h"
 #include "../common/sys.h"
 #include "../preload/syscall/arguments.h"
 #include "../preload/syscall/syscall.h"
@@ -75,6 +76,14 @@ static unsigned how_of(const struct fan_call *call, const char *letters, int at)
     return (follow ? FAN_SPOT_FOLLOW : 0u) | (flags & AT_EMPTY_PATH ? FAN_SPOT_EMPTY : 0u);
 }
 
+/* The preload library passes one path of a pair as it is, relative to an output directory, and the
+ * other below the tree of outputs: both must be the mount's here, or they seem to be apart. */
+static void show_all(struct fan_spots *spots)
+{
+    for (unsigned i = 0; i < spots->count; i++)
+        fan_unskeleton(spots->spot[i].path, strlen(spots->spot[i].path), PATH_MAX);
+}
+
 bool fan_run_find(const struct fan_call *call, struct fan_spots *spots)
 {
     const char *letters = fan_call_arguments(call->number);
@@ -93,6 +102,8 @@ bool fan_run_find(const struct fan_call *call, struct fan_spots *spots)
             return false;
     }
     spots->count = count;
+    if (found > 0 && found < count)
+        show_all(spots);
     return found > 0;
 }
 

@@ -504,3 +504,35 @@ def test_a_program_finds_libraries_beside_itself(stage: Stage) -> None:
         command = (*before, "sh", "-c", script, "sh", str(stage.mount))
         done = stage.run(dataset, *command, options=("--trap", "--quiet"))
         assert done.stdout == expected
+
+
+PAIRS = """
+import os, sys
+os.makedirs("d", exist_ok=True)
+os.symlink("to", "d/link")  # from now on paths are looked at name by name
+os.chdir("d")
+here = os.getcwd()
+for change in (os.link, os.rename):
+    for old, new in ("", ""), ("", here + "/"), (here + "/", ""), (here + "/", here + "/"):
+        open("x", "w").close()
+        try:
+            change(old + "x", new + "y")
+            print(change.__name__, sorted(os.listdir()))
+            os.unlink("y")
+        except OSError as error:
+            print(change.__name__, error)
+"""
+
+
+def test_pairs_of_names_in_a_directory_of_outputs(stage: Stage) -> None:
+    """Where the preload library is in the program, too, each makes its part of the way."""
+    data = stage.dataset()
+    plain = stage.path / "beside"
+    plain.mkdir()
+    command = [sys.executable, "-c", PAIRS]
+    there = subprocess.run(command, cwd=plain, capture_output=True, text=True, check=True)
+    done = stage.run(
+        data, "sh", "-c", f'cd "$0" && exec {shlex.join(command)}', str(stage.mount),
+        options=("--trap", "--output-dir", str(stage.path / "out")),
+    )  # fmt: skip
+    assert done.stdout == there.stdout
