@@ -11,7 +11,7 @@ import platform
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,211 +22,203 @@ from fanstore.errors import UsageError
 class Setting:
     """One setting: its name (also the TOML key), kind (bool, int, float or str), default.
 
-    form: what a str must look like, a regular expression; what an int may look like besides
-    digits: "bytes" for units such as 64M. least, most: the bounds of a number.
+    meaning: a sentence for people, which is also the help of its option. option: how the option is
+    written, such as "--stage full|plan"; "" where `run` and `start` have none. form: what a str
+    must look like, a regular expression; what an int may look like besides digits: "bytes" for
+    units such as 64M. least, most: the bounds of a number.
     """
 
     name: str
     kind: type
     default: Any
     meaning: str
-    form: str = ""
-    least: float = 0
-    most: float = 1e6
+    option: str
+    form: str
+    least: float
+    most: float
 
     @property
     def variable(self) -> str:
         """The environment variable that sets it."""
         return "FANSTORE_" + self.name.upper()
 
+    @property
+    def flag(self) -> str:
+        """The name of its option; of one that only other commands have, too."""
+        return self.option.partition(" ")[0] or "--" + self.name.replace("_", "-")
+
+
+def _about(
+    default: Any,
+    meaning: str,
+    option: str = "",
+    form: str = "",
+    least: float = 0,
+    most: float = 1e6,
+) -> dict[str, Any]:
+    """Returns a field's metadata: what the table says of the setting."""
+    return {
+        "default": default, "meaning": meaning, "option": option, "form": form, "least": least,
+        "most": most,
+    }  # fmt: skip
+
 
 CACHE_LEAST_BYTES = 10 << 20  # eight blocks and their tables
-
-SETTINGS = (
-    Setting("local_dir", str, None, "node-local directory for staged packs (default: searched)"),
-    Setting(
-        "output_dir",
-        str,
-        "./fanstore-output",
-        "where what programs write appears; made with the first output",
-    ),
-    Setting(
-        "partial_outputs",
-        str,
-        "keep",
-        "what a killed program was writing: keep it as NAME.partial, or drop it",
-        "keep|drop",
-    ),
-    Setting(
-        "continue_outputs",
-        bool,
-        False,
-        "go on with what the output directory holds: programs find it under the mount",
-    ),
-    Setting("in_place", bool, False, "read packs where they lie; nothing is copied"),
-    Setting("verify", bool, False, "check every pack before serving, also in place"),
-    Setting("keep_staged", bool, False, "leave staged packs on the local disk for the next job"),
-    Setting("stage_threads", int, 2, "packs copied at the same time", least=1),
-    Setting("orphan_wait_s", float, 30.0, "how long a command may outlive a killed wrapper"),
-    Setting("quiet", bool, False, "no progress and no summary on stderr"),
-    Setting(
-        "stage",
-        str,
-        "auto",
-        "full: stage before the command starts; plan: meanwhile, each node its share; lazy: that "
-        "when it is first read; auto: full where all fits, else plan; memory: auto, in memory",
-        "auto|full|plan|lazy|memory",
-    ),
-    Setting(
-        "plan",
-        str,
-        "",
-        "a file of `fanstore plan`: what each node keeps on its disk, and the order of reads",
-        ".+",
-    ),
-    Setting(
-        "replicas",
-        str,
-        "1",
-        "on how many nodes each pack lies: a number, auto or all",
-        "[1-9][0-9]*|auto|all",
-    ),
-    Setting(
-        "local_bytes",
-        int,
-        None,
-        "the most that a node keeps of the datasets on its local disk (default: what is free)",
-        "bytes",
-        most=1 << 60,
-    ),
-    Setting(
-        "memory_bytes",
-        int,
-        None,
-        "the most that a rank takes of its node's memory: the block cache, and indexes and packs "
-        "where the local directory is in memory (default: half of what is left)",
-        "bytes",
-        least=CACHE_LEAST_BYTES,
-        most=1 << 46,
-    ),
-    Setting(
-        "cache_bytes",
-        int,
-        None,
-        "size of the block cache of a node "
-        "(default: the smaller of 1 GiB and a fifth of memory_bytes)",
-        "bytes",
-        least=CACHE_LEAST_BYTES,
-        most=1 << 46,
-    ),
-    Setting(
-        "cache_policy",
-        str,
-        "belady",
-        "what the block cache drops, and when: close, lru, random, minio, belady or none",
-        "close|lru|random|minio|belady|none",
-    ),
-    Setting(
-        "deadline_s", float, 10.0, "how long another node may take for one request", least=0.001
-    ),
-    Setting(
-        "shared_deadline_s",
-        float,
-        300.0,
-        "how long the shared file system may take for one read of the node daemon",
-        least=0.001,
-        most=600,
-    ),
-    Setting(
-        "peer_wait_s", float, 30.0, "how long a silent node is waited for while staging", least=1
-    ),
-    Setting(
-        "output_wait_s",
-        float,
-        4.0,
-        "how long, at the end, an output that its directory refuses is tried again",
-        least=0,
-    ),
-    Setting(
-        "trace",
-        str,
-        "on",
-        "what programs opened and waited for: on: what is newest, in memory; off: counts alone; "
-        "or the file in which all of it is kept",
-        "on|off|.+",
-    ),
-    Setting(
-        "order",
-        str,
-        "auto",
-        "the order in which the command reads, for prefetching: auto: what loaders announce, and "
-        "what comes again as it came before; torch: what torch's DataLoaders announce; off; or a "
-        "file with a path a line",
-        "auto|off|torch|.+",
-    ),
-    Setting(
-        "keep_learnt",
-        bool,
-        True,
-        "keep for later jobs what is learnt of how programs read a dataset, beside it where that "
-        "may be written, else in ~/.cache/fanstore",
-    ),
-    Setting(
-        "metrics_port",
-        int,
-        None,
-        "a TCP port for Prometheus; the next ones for further ranks of a host; 0: any that is free "
-        "(default: none)",
-        most=65535,
-    ),
-    Setting("metrics_address", str, "127.0.0.1", "the address of that port"),
-    Setting(
-        "report",
-        str,
-        "",
-        "the directory, or the file that ends in .html, for the report of the job",
-        ".+",
-    ),
-    Setting("keep_mpi_env", bool, False, "leave the launcher's MPI variables to the command"),
-    Setting("trap", bool, False, "serve programs that no library can enter, too (run, exec)"),
-)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Resolved values; ``sources`` says for each name where it came from."""
+    """The table of settings, and their resolved values; ``sources`` says for each name where its
+    value came from. Options are shown in this order."""
 
-    local_dir: str | None
-    output_dir: str
-    partial_outputs: str
-    continue_outputs: bool
-    in_place: bool
-    verify: bool
-    keep_staged: bool
-    stage_threads: int
-    orphan_wait_s: float
-    quiet: bool
-    stage: str
-    plan: str
-    replicas: str
-    local_bytes: int | None
-    memory_bytes: int | None
-    cache_bytes: int | None
-    cache_policy: str
-    deadline_s: float
-    shared_deadline_s: float
-    peer_wait_s: float
-    output_wait_s: float
-    trace: str
-    order: str
-    keep_learnt: bool
-    metrics_port: int | None
-    metrics_address: str
-    report: str
-    keep_mpi_env: bool
-    trap: bool
+    local_dir: str | None = field(metadata=_about(
+        None,
+        "Node-local directory for packs; made where it is missing [default: searched].",
+        "--local-dir DIR",
+    ))  # fmt: skip
+    output_dir: str = field(metadata=_about(
+        "./fanstore-output",
+        "Where what CMD writes under a PREFIX appears; made with the first output [default: "
+        "./fanstore-output].",
+        "--output-dir DIR",
+    ))  # fmt: skip
+    partial_outputs: str = field(metadata=_about(
+        "keep",
+        "What a killed program was writing: keep it as NAME.partial, or drop it.",
+        form="keep|drop",
+    ))  # fmt: skip
+    continue_outputs: bool = field(metadata=_about(
+        False,
+        "Go on with what the output directory holds: CMD finds it under PREFIX.",
+        "--continue",
+    ))  # fmt: skip
+    in_place: bool = field(metadata=_about(
+        False, "Read packs where they lie; copy nothing.", "--in-place"
+    ))  # fmt: skip
+    verify: bool = field(metadata=_about(
+        False, "Check all content before serving, also in place.", "--verify"
+    ))  # fmt: skip
+    keep_staged: bool = field(metadata=_about(
+        False, "Leave the staged packs for the next job.", "--keep-staged"
+    ))  # fmt: skip
+    stage_threads: int = field(metadata=_about(
+        2, "Packs copied at the same time.", least=1
+    ))  # fmt: skip
+    orphan_wait_s: float = field(metadata=_about(
+        30.0, "How long a command may outlive a killed wrapper."
+    ))  # fmt: skip
+    stage: str = field(metadata=_about(
+        "auto",
+        "Stage all before the command starts; or meanwhile, what the nodes have room for; "
+        "or that when it is first read; or what fits in memory [default: full where all "
+        "fits, else plan].",
+        "--stage full|plan|lazy|memory", form="auto|full|plan|lazy|memory",
+    ))  # fmt: skip
+    plan: str = field(metadata=_about(
+        "",
+        "Have each node keep what a plan of `fanstore plan` says, and bring what is read in "
+        "its order.",
+        "--plan FILE", form=".+",
+    ))  # fmt: skip
+    replicas: str = field(metadata=_about(
+        "1",
+        "On how many nodes each pack lies [default: 1].",
+        "--replicas R|auto|all", form="[1-9][0-9]*|auto|all",
+    ))  # fmt: skip
+    local_bytes: int | None = field(metadata=_about(
+        None,
+        "The most that a node keeps of the datasets on its local disk [default: what is "
+        "free].",
+        "--local-bytes BYTES|auto", form="bytes", most=1 << 60,
+    ))  # fmt: skip
+    memory_bytes: int | None = field(metadata=_about(
+        None,
+        "The most that a rank takes of its node's memory: the block cache, and what is "
+        "staged where the local directory is in memory [default: half of what is left].",
+        "--memory-bytes BYTES|auto", form="bytes", least=CACHE_LEAST_BYTES, most=1 << 46,
+    ))  # fmt: skip
+    cache_bytes: int | None = field(metadata=_about(
+        None,
+        "Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a fifth "
+        "of --memory-bytes].",
+        "--cache-bytes BYTES|auto", form="bytes", least=CACHE_LEAST_BYTES, most=1 << 46,
+    ))  # fmt: skip
+    cache_policy: str = field(metadata=_about(
+        "belady",
+        "Drop a block at its file's last close (close; none: and take 64 MiB at most), when "
+        "room is needed (lru, random), never (minio), or for one that is read again sooner, "
+        "where the order is known (belady) [default: belady].",
+        "--cache-policy close|lru|random|minio|belady|none",
+        form="close|lru|random|minio|belady|none",
+    ))  # fmt: skip
+    deadline_s: float = field(metadata=_about(
+        10.0, "How long another node may take for one request.", least=0.001
+    ))  # fmt: skip
+    shared_deadline_s: float = field(metadata=_about(
+        300.0,
+        "How long the shared file system may take for one read of the node daemon.",
+        least=0.001, most=600,
+    ))  # fmt: skip
+    peer_wait_s: float = field(metadata=_about(
+        30.0, "How long a silent node is waited for while staging.", least=1
+    ))  # fmt: skip
+    output_wait_s: float = field(metadata=_about(
+        4.0, "How long, at the end, an output that its directory refuses is tried again."
+    ))  # fmt: skip
+    trace: str = field(metadata=_about(
+        "on",
+        "Trace what programs open and wait for: the newest in memory (on), counts alone "
+        "(off), or all of it, kept in FILE [default: on].",
+        "--trace on|off|FILE", form="on|off|.+",
+    ))  # fmt: skip
+    order: str = field(metadata=_about(
+        "auto",
+        "Bring what the command reads before it opens it: what its loaders announce, and "
+        "what comes again (auto), what torch's DataLoaders announce (torch), or in the "
+        "order of FILE, a path a line [default: auto].",
+        "--order auto|off|torch|FILE", form="auto|off|torch|.+",
+    ))  # fmt: skip
+    keep_learnt: bool = field(metadata=_about(
+        True,
+        "Keep for later jobs what is learnt of how programs read a dataset, beside it where "
+        "that may be written, else in ~/.cache/fanstore.",
+    ))  # fmt: skip
+    metrics_port: int | None = field(metadata=_about(
+        None,
+        "Serve Prometheus metrics at this TCP port of 127.0.0.1; further ranks of a host "
+        "take the next ones; 0: any that is free [default: none].",
+        "--metrics-port PORT", most=65535,
+    ))  # fmt: skip
+    metrics_address: str = field(metadata=_about(
+        "127.0.0.1",
+        "The address of that port; 0.0.0.0 for all of this node's [default: 127.0.0.1].",
+        "--metrics-address ADDRESS",
+    ))  # fmt: skip
+    report: str = field(metadata=_about(
+        "",
+        "At the end write a page with plots of who waited for what, and beside it JSON and "
+        "the trace [default: none].",
+        "--report DIR|FILE.html", form=".+",
+    ))  # fmt: skip
+    keep_mpi_env: bool = field(metadata=_about(
+        False, "Leave the launcher's MPI variables to the command.", "--keep-mpi-env"
+    ))  # fmt: skip
+    quiet: bool = field(metadata=_about(
+        False, "No progress and no summary on stderr.", "--quiet"
+    ))  # fmt: skip
+    trap: bool = field(metadata=_about(
+        False, "Serve programs that no library can enter, too (run, exec)."
+    ))  # fmt: skip
     sources: Mapping[str, str]
 
+
+_KINDS = {"bool": bool, "int": int, "float": float, "str": str}
+SETTINGS = tuple(
+    Setting(each.name, _KINDS[str(each.type).removesuffix(" | None")], **each.metadata)
+    for each in fields(Settings)
+    if each.metadata
+)
+_BY_NAME = {setting.name: setting for setting in SETTINGS}
 
 _WORDS = {"1": True, "true": True, "yes": True, "on": True}
 _WORDS |= {"0": False, "false": False, "no": False, "off": False, "": False}
@@ -274,12 +266,9 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
     return value
 
 
-_FLAGS = {"continue_outputs": "--continue"}  # of settings with another name
-
-
 def spoken(source: str, name: str) -> str:
     """Returns where the value of the setting `name` came from, for people."""
-    return _FLAGS.get(name, "--" + name.replace("_", "-")) if source == "flag" else source
+    return _BY_NAME[name].flag if source == "flag" else source
 
 
 def _fits(setting: Setting, value: Any) -> bool:

@@ -42,6 +42,16 @@ class ServingCommand(click.Command):
             raise
 
 
+def _setting_option(setting: config.Setting) -> Callable[..., Any]:
+    """Returns the option of a setting. One that is not given is None."""
+    flag, _, metavar = setting.option.partition(" ")
+    is_flag = setting.kind is bool
+    return click.option(
+        flag, setting.name, metavar=metavar or None, is_flag=is_flag, default=None,
+        help=setting.meaning,
+    )  # fmt: skip
+
+
 def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options of a job to a command; their values go to `make_plan`."""
     options = [
@@ -59,124 +69,8 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             help="Where the dataset named before it appears "
             "[default: /tmp/fanstore-$USER/<dataset name>].",
         ),
-        click.option(
-            "--local-dir",
-            metavar="DIR",
-            help="Node-local directory for packs; made where it is missing.",
-        ),
-        click.option(
-            "--output-dir",
-            metavar="DIR",
-            help="Where what CMD writes under a PREFIX appears [default: ./fanstore-output].",
-        ),
-        click.option(
-            "--continue",
-            "continue_outputs",
-            is_flag=True,
-            default=None,
-            help="Go on with what the output directory holds: CMD finds it under PREFIX.",
-        ),
-        click.option(
-            "--in-place",
-            is_flag=True,
-            default=None,
-            help="Read packs where they lie; copy nothing.",
-        ),
-        click.option(
-            "--verify",
-            is_flag=True,
-            default=None,
-            help="Check all content before serving, also in place.",
-        ),
-        click.option(
-            "--keep-staged",
-            is_flag=True,
-            default=None,
-            help="Leave the staged packs for the next job.",
-        ),
-        click.option(
-            "--stage",
-            metavar="full|plan|lazy|memory",
-            help="Stage all before the command starts; or meanwhile, what the nodes have room for; "
-            "or that when it is first read; or what fits in memory [default: full where all fits, "
-            "else plan].",
-        ),
-        click.option(
-            "--plan",
-            metavar="FILE",
-            help="Have each node keep what a plan of `fanstore plan` says, and bring what is read "
-            "in its order.",
-        ),
-        click.option(
-            "--replicas",
-            metavar="R|auto|all",
-            help="On how many nodes each pack lies [default: 1].",
-        ),
-        click.option(
-            "--local-bytes",
-            metavar="BYTES|auto",
-            help="The most that a node keeps of the datasets on its local disk [default: what is "
-            "free].",
-        ),
-        click.option(
-            "--memory-bytes",
-            metavar="BYTES|auto",
-            help="The most that a rank takes of its node's memory: the block cache, and what is "
-            "staged where the local directory is in memory [default: half of what is left].",
-        ),
-        click.option(
-            "--cache-bytes",
-            metavar="BYTES|auto",
-            help="Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a "
-            "fifth of --memory-bytes].",
-        ),
-        click.option(
-            "--cache-policy",
-            metavar="close|lru|random|minio|belady|none",
-            help="Drop a block at its file's last close (close; none: and take 64 MiB at most), "
-            "when room is needed (lru, random), never (minio), or for one that is read again "
-            "sooner, where the order is known (belady) [default: belady].",
-        ),
-        click.option(
-            "--trace",
-            metavar="on|off|FILE",
-            help="Trace what programs open and wait for: the newest in memory (on), counts alone "
-            "(off), or all of it, kept in FILE [default: on].",
-        ),
-        click.option(
-            "--order",
-            metavar="auto|off|torch|FILE",
-            help="Bring what the command reads before it opens it: what its loaders announce, and "
-            "what comes again (auto), what torch's DataLoaders announce (torch), or in the order "
-            "of FILE, a path a line [default: auto].",
-        ),
-        click.option(
-            "--metrics-port",
-            metavar="PORT",
-            help="Serve Prometheus metrics at this TCP port of 127.0.0.1; further ranks of a host "
-            "take the next ones.",
-        ),
-        click.option(
-            "--metrics-address",
-            metavar="ADDRESS",
-            help="The address of that port; 0.0.0.0 for all of this node's [default: 127.0.0.1].",
-        ),
-        click.option(
-            "--report",
-            metavar="DIR|FILE.html",
-            help="At the end write a page with plots of who waited for what, and beside it JSON "
-            "and the trace [default: none].",
-        ),
-        click.option(
-            "--keep-mpi-env",
-            is_flag=True,
-            default=None,
-            help="Leave the launcher's MPI variables to the command.",
-        ),
-        click.option(
-            "--quiet", is_flag=True, default=None, help="No progress and no summary on stderr."
-        ),
     ]
+    options += [_setting_option(setting) for setting in config.SETTINGS if setting.option]
     for option in reversed(options):
         function = option(function)
     return function
