@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -20,6 +20,7 @@ from fanstore.report.places import make_folder, page_at, remove_empty
 from fanstore.staging.budget import budget_of
 
 _ORDER = "fanstore.foresight.order"
+_WRITTEN = "fanstore.written"  # the options as they were written
 _MADE = "fanstore.made"  # directories for the report
 
 
@@ -40,6 +41,47 @@ class ServingCommand(click.Command):
         except click.UsageError as error:  # without the context click would not name the command
             error.ctx = error.ctx or ctx
             raise
+
+
+class WrittenOptionsCommand(ServingCommand):
+    """A command that remembers its options as they were written, for `written_options`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        raw, _, order = self.parsed(ctx, args)
+        ctx.meta[_WRITTEN] = list(_as_written(raw, order))
+        return super().parse_args(ctx, args)
+
+
+def _as_written(
+    raw: Mapping[str, Any], order: Sequence[click.Parameter]
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """(parameter, words) of each option in the order given; of a repeated value the last."""
+    several = {p.name: iter(raw[p.name]) for p in order if p.name and p.multiple}
+    done = set()
+    for parameter in order:
+        name = parameter.name
+        if not isinstance(parameter, click.Option) or name is None or name in done:
+            continue
+        if name in several:
+            yield name, (parameter.opts[-1], next(several[name]))
+            continue
+        done.add(name)
+        if parameter.is_flag:
+            yield name, ((parameter.opts if raw[name] else parameter.secondary_opts)[-1],)
+        else:
+            yield name, (parameter.opts[-1], raw[name])
+
+
+def written_options(
+    ctx: click.Context, serving: Mapping[str, Any]
+) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Returns the name and the words of each option in `serving`, those of `fanstore run`, in the
+    order in which they were given. Raises UsageError for values that make no sense."""
+    given = tuple((name, words) for name, words in ctx.meta[_WRITTEN] if name in serving)
+    order = [name for name, _ in given if name in ("dataset", "mount")]
+    pair_mounts(order, serving["dataset"], serving["mount"])
+    config.resolve(serving)
+    return given
 
 
 def _setting_option(setting: config.Setting) -> Callable[..., Any]:

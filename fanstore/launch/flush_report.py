@@ -8,6 +8,7 @@ from typing import Any
 
 from fanstore.launch import report
 from fanstore.progress import Meter, progress_of
+from fanstore.wording import show_bytes
 
 _TELL_AFTER_S = 2.0
 
@@ -41,7 +42,7 @@ class FlushReport:
         if count == 0:
             return "the output directory" if self._last else "the node daemon"
         what = "output" if count == 1 else "outputs"
-        return f"{count:,} {what} ({report.size(self._last['waiting_bytes'])})"
+        return f"{count:,} {what} ({show_bytes(self._last['waiting_bytes'])})"
 
     def close(self) -> None:
         """Ends the progress that is shown."""

@@ -9,7 +9,7 @@ from typing import Any
 from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
 from fanstore.messages import has_looked
-from fanstore.wording import counted, lines_naming
+from fanstore.wording import counted, lines_naming, show_bytes
 
 DAMAGED_SHOWN = 20
 
@@ -34,18 +34,6 @@ def say(text: str) -> None:
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     sys.stderr.write(f"{_speaker}: {safe}\n")
     sys.stderr.flush()
-
-
-def size(amount_bytes: float) -> str:
-    """Returns a number of bytes for people, in binary units."""
-    if amount_bytes < 1024:
-        return f"{amount_bytes:.0f} bytes"
-    units = ["KiB", "MiB", "GiB", "TiB"]
-    amount_bytes /= 1024
-    while amount_bytes >= 1024 and len(units) > 1:
-        amount_bytes /= 1024
-        units.pop(0)
-    return f"{amount_bytes:,.1f} {units[0]}"
 
 
 def damage_lines(job: dict[str, Any]) -> list[str]:
@@ -170,7 +158,7 @@ def _output_line(ranks: list[dict[str, Any]]) -> list[str]:
     )
     missing = published - staged - gone
     line = f"outputs: {published:,} published, {staged:,} staged out to "
-    line += f"{ranks[0]['outputs']['output_dir']} ({size(staged_bytes)})"
+    line += f"{ranks[0]['outputs']['output_dir']} ({show_bytes(staged_bytes)})"
     line += f", {missing:,} not placed" if missing else ""
     return [line + (f", {gone:,} replaced or removed by the job" if gone else "")]
 
@@ -183,10 +171,10 @@ def _read_line(ranks: list[dict[str, Any]]) -> str:
     damaged = sum(d["damaged_count"] for d in ranks[0]["datasets"])
     where = f"{len(ranks)} ranks: " if len(ranks) > 1 else ""
     mapped_bytes = _total(ranks, "counters", "mapped_bytes")
-    mapped = f"{size(mapped_bytes)} mapped, " if mapped_bytes else ""
+    mapped = f"{show_bytes(mapped_bytes)} mapped, " if mapped_bytes else ""
     return (
         f"{where}{counted(_total(ranks, 'counters', 'opens'), 'file')} opened, "
-        f"{size(_total(ranks, 'counters', 'read_bytes'))} read, {mapped}"
+        f"{show_bytes(_total(ranks, 'counters', 'read_bytes'))} read, {mapped}"
         f"{counted(_total(ranks, 'counters', 'errors'), 'error')}, "
         f"{counted(damaged, 'damaged file')}"
     )
@@ -197,7 +185,7 @@ def _remote_line(ranks: list[dict[str, Any]]) -> str:
     bins = [sum(column) for column in zip(*(r["node"]["latency_bins"] for r in ranks), strict=True)]
     waits = f"{latency(bins, 0.5)} median, {latency(bins, 0.99)} at 99 %" if any(bins) else ""
     return (
-        f"remote: {size(_total(ranks, 'node', 'fetched_bytes'))} fetched from other ranks in "
+        f"remote: {show_bytes(_total(ranks, 'node', 'fetched_bytes'))} fetched from other ranks in "
         f"{_total(ranks, 'node', 'fetches'):,} requests ({waits or 'nobody waited'}), "
         f"{hits:,} blocks found in the cache, {misses:,} not"
     )
@@ -213,11 +201,11 @@ def _staged_line(ranks: list[dict[str, Any]]) -> str:
     def total(name: str) -> int:
         return sum(dataset[name] for rank in ranks for dataset in rank["datasets"])
 
-    line = f"shared file system: {size(total('shared_bytes'))} read to stage, "
-    line += f"{size(_shared_bytes(ranks))} read for commands"
+    line = f"shared file system: {show_bytes(total('shared_bytes'))} read to stage, "
+    line += f"{show_bytes(_shared_bytes(ranks))} read for commands"
     if ranks[0]["world_size"] == 1:
         return line
-    return line + f"; {size(total('received_bytes'))} of replicas came from other ranks"
+    return line + f"; {show_bytes(total('received_bytes'))} of replicas came from other ranks"
 
 
 def latency(bins: list[int], share: float) -> str:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanstore import __version__
+from fanstore.config import load_toml
 from fanstore.errors import UsageError
+from fanstore.report.templates import template
 
 if TYPE_CHECKING:
     import jinja2
@@ -60,14 +61,7 @@ class Job:
 def load_site(path: Path) -> Site:
     """Reads the site file. Raises UsageError naming the file and the key for what it cannot
     mean."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"{path}: {error}") from None
+    table = load_toml(path)
     try:
         return make_site(table)
     except UsageError as error:
@@ -152,23 +146,14 @@ def _header(option: str) -> str:
 
 def shell_template(name: str) -> jinja2.Template:
     """Returns a template of a job script, with the filters by which values become shell words."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fanstore.launch"),
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-        autoescape=False,  # a shell script: each value has its filter
-    )
-    environment.filters |= {
+    filters: dict[str, Callable[..., str]] = {
         "quote": lambda value: shlex.quote(str(value)),
         "words": _words,
         "header": _header,
         "verbatim": str,  # what a site or a template means to be shell as it is
     }
-    return environment.get_template(f"{name}.sh.j2")
+    # Nothing is escaped in a shell script: each value has its filter.
+    return template("fanstore.launch", f"{name}.sh.j2", autoescape=False, filters=filters)
 
 
 def render(job: Job, site: Site) -> str:

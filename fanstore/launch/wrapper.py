@@ -40,6 +40,7 @@ from fanstore.node.job_directory import clean_up_directory, rescue_job
 from fanstore.outputs.tree.dead_job import left_behind, rescue_lines
 from fanstore.programs.check import entry_hint
 from fanstore.staging import locks
+from fanstore.wording import show_bytes
 
 _DAEMON_END_WAIT_S = 60.0
 _GIVE_UP_WAIT_S = 8.0  # for all that a daemon does that was told to give up
@@ -347,7 +348,7 @@ class Wrapper:
         if left is not None and left[0] and not self._gave_up:
             count, total_bytes, output_dir = left
             report.say(
-                f"the node daemon died; {count:,} outputs ({report.size(total_bytes)}) are brought "
+                f"the node daemon died; {count:,} outputs ({show_bytes(total_bytes)}) are brought "
                 f"to {output_dir}"
             )
         told = 0

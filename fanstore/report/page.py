@@ -14,23 +14,15 @@ from fanstore.report.files import Wait
 from fanstore.report.foreseen import sentences
 from fanstore.report.sampled import Gathered
 from fanstore.report.sections import in_detail, overview
+from fanstore.report.templates import template
 from fanstore.report.verdict import SOURCE_WORDS, duration, headline, percent
 from fanstore.wording import counted, show_bytes
 
 
 def page_of(got: Gathered, advice: list[Advice]) -> str:
     """Returns the page as a text of HTML."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fanstore.report"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     files = got.files
-    return environment.get_template("report.html.j2").render(
+    return template("fanstore.report", "report.html.j2").render(
         headline=headline(got.figures),
         about=about(got),
         problems=problems(got),

@@ -213,8 +213,8 @@ def kept_words(paths: Iterable[str]) -> str:
     noun = "pack is" if packs == 1 else "packs are"
     where = os.path.dirname(kept[0][0])
     return (
-        f"{packs:,} whole {noun} kept in {where} ({total_bytes / (1 << 20):,.1f} MiB) for the next "
-        "job; `fanstore clean` removes them"
+        f"{packs:,} whole {noun} kept in {where} ({show_bytes(total_bytes)}) for the next job; "
+        "`fanstore clean` removes them"
     )
 
 

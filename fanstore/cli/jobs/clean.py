@@ -12,6 +12,7 @@ import click
 from fanstore.cli.jobs.job_options import local_directory
 from fanstore.errors import FanstoreError
 from fanstore.launch import report
+from fanstore.wording import show_bytes
 
 if TYPE_CHECKING:
     from fanstore.job.cleaning import Found
@@ -53,7 +54,7 @@ def command(local_dir: str | None, dry_run: bool, unstaged: bool, as_json: bool)
 def show(found: Found, dry_run: bool) -> None:
     """Prints for people what went and what stayed."""
     for each in found.leftovers:
-        text = f"{each.verb(dry_run)}: {each.what} {each.path} ({report.size(each.bytes)})"
+        text = f"{each.verb(dry_run)}: {each.what} {each.path} ({show_bytes(each.bytes)})"
         click.echo(readable(f"{text}: {each.reason}" if each.reason else text))
     if not found.leftovers:
         click.echo(f"{readable(found.directory)}: nothing to remove")

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import sysconfig
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from fanstore.cli.dataset_options import serving_options
+from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options, written_options
 from fanstore.cli.datasets.prepare import ByteCount
-from fanstore.cli.jobs.sbatch import SbatchCommand, our_program, say_what_is_missing, serving_words
+from fanstore.launcher import NO_MPI4PY
+
+if TYPE_CHECKING:
+    from fanstore.launch.sbatch import Site
 
 # What only a scheduler can be asked for: (parameter, option).
 _ASKED = (
@@ -22,9 +28,82 @@ _ASKED = (
     ("directives", "--directive"),
 )  # fmt: skip
 
+Words = tuple[tuple[str, ...], ...]
+
+
+def script_options(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds what all commands that print a job script take, behind their own options."""
+    options: list[Callable[..., Any]] = [
+        click.option(
+            "--site",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="TOML file that describes the cluster.",
+        ),
+        click.option("--time", metavar="LIMIT", help="Time limit: minutes, H:M:S or days-hours."),
+        click.option("--job-name", metavar="NAME", help="Name of the job."),
+        click.option("--account", metavar="NAME", help="Account; LSF's project."),
+        click.option("--output", metavar="FILE", help="Where what the job prints goes."),
+        click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too."),
+        serving_options,
+        click.argument(
+            "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD..."
+        ),
+        click.pass_context,
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def print_script(
+    ctx: click.Context,
+    site: Path | None,
+    nodes: int,
+    serving: Mapping[str, Any],
+    rendered: Callable[[Site, Words], str],
+) -> None:
+    """Prints a job script for a site, and warns of problems that this machine can tell. serving:
+    the options of `fanstore run`; rendered: makes the text of the site and those options. They are
+    checked as far as this machine can; the local directory is not among them, for the script names
+    it on each node."""
+    from fanstore.launch import sbatch
+
+    options = tuple(w for name, w in written_options(ctx, serving) if name != "local_dir")
+    text = rendered(sbatch.load_site(site) if site else sbatch.Site(), options)
+    _warn_of_problems(serving["dataset"], nodes)
+    sys.stdout.buffer.write(os.fsencode(text))
+
+
+def _warn_of_problems(datasets: Sequence[str], nodes: int) -> None:
+    """Warns of problems that would end the job at its start, were its nodes as this machine."""
+    from fanstore.dataset import open_dataset
+    from fanstore.errors import FanstoreError
+
+    problems = []
+    for dataset in datasets:
+        try:
+            open_dataset(dataset).close()
+        except (FanstoreError, OSError) as error:
+            problems.append(str(error))
+    if nodes > 1 and find_spec("mpi4py") is None:
+        problems.append(NO_MPI4PY)
+    for problem in problems:
+        print(f"fanstore: warning: on this machine the job would fail: {problem}", file=sys.stderr)
+
+
+def _installed(name: str) -> str | None:
+    """Returns the path of a program that lies beside this installation's Python, or None."""
+    path = os.path.join(sysconfig.get_path("scripts"), name)
+    return path if os.access(path, os.X_OK) else None
+
+
+def our_program() -> str:
+    """Returns the console script of this installation, else the one on PATH."""
+    return _installed("fanstore") or shutil.which("fanstore") or "fanstore"
+
 
 @click.command(
-    cls=SbatchCommand,
+    cls=WrittenOptionsCommand,
     context_settings={"allow_interspersed_args": False},
     short_help="Print a job script for Slurm, PBS, LSF or plain ssh.",
 )
@@ -36,19 +115,10 @@ _ASKED = (
 )
 @click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes.")
 @click.option("--hosts", metavar="HOST,HOST...", help="With --scheduler ssh: the nodes.")
-@click.option(
-    "--site",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="TOML file that describes the cluster.",
-)
-@click.option("--time", metavar="LIMIT", help="Time limit: minutes, H:M:S or days-hours.")
 @click.option("--cpus-per-node", "cpus", type=click.IntRange(min=1), help="CPUs of each node.")
 @click.option("--gpus-per-node", "gpus", type=click.IntRange(min=1), help="GPUs of each node.")
 @click.option("--mem", type=ByteCount(), metavar="SIZE", help="Memory of each node, such as 64G.")
-@click.option("--job-name", metavar="NAME", help="Name of the job.")
 @click.option("--queue", metavar="NAME", help="Queue; Slurm's partition.")
-@click.option("--account", metavar="NAME", help="Account; LSF's project.")
-@click.option("--output", metavar="FILE", help="Where what the job prints goes.")
 @click.option(
     "--directive",
     "directives",
@@ -56,10 +126,7 @@ _ASKED = (
     metavar="OPTION",
     help="Any other option of the scheduler, as it stands in a #SBATCH, #PBS or #BSUB line.",
 )
-@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
-@serving_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
-@click.pass_context
+@script_options
 def command(
     ctx: click.Context,
     /,
@@ -76,22 +143,18 @@ def command(
     are those of `fanstore run`. In --local-dir, $NAMES are expanded on each node. `fanstore sbatch`
     has more for Slurm.
     """
-    from fanstore.launch import sbatch
-
     asked = {name: others.pop(name) for name, _ in _ASKED}
     _refuse_idle(ctx, scheduler, hosts, asked)
-    options = serving_words(ctx, others)
-    if trap:
-        options = (*options, ("--trap",))
+    about = {"command": command, "local_dir": others["local_dir"], "fanstore": our_program()}
+
+    def rendered(described: Site, options: Words) -> str:
+        about["options"] = (*options, ("--trap",)) if trap else options
+        if scheduler == "slurm":
+            return _for_slurm(asked, about, described)
+        return _for_hosts(scheduler, hosts, asked, about, described)
+
     nodes = asked["nodes"] or (hosts or "").count(",") + 1
-    described = sbatch.load_site(site) if site else sbatch.Site()
-    about = {"command": command, "options": options, "local_dir": others["local_dir"]}
-    if scheduler == "slurm":
-        text = _for_slurm(asked, about, described)
-    else:
-        text = _for_hosts(scheduler, hosts, asked, about, described)
-    say_what_is_missing(others["dataset"], nodes)
-    sys.stdout.buffer.write(os.fsencode(text))
+    print_script(ctx, site, nodes, others, rendered)
 
 
 def _refuse_idle(
@@ -113,7 +176,7 @@ def _refuse_idle(
             )
 
 
-def _for_slurm(asked: dict[str, Any], about: dict[str, Any], site: Any) -> str:
+def _for_slurm(asked: dict[str, Any], about: dict[str, Any], site: Site) -> str:
     from fanstore.launch import sbatch
 
     mem = asked["mem"]
@@ -127,7 +190,6 @@ def _for_slurm(asked: dict[str, Any], about: dict[str, Any], site: Any) -> str:
     }
     job = sbatch.Job(
         nodes=asked["nodes"],
-        fanstore=our_program(),
         time=asked["time"],
         cpus_per_task=asked["cpus"],
         limits={name: str(value) for name, value in limits.items() if value is not None},
@@ -148,16 +210,9 @@ def _for_hosts(
         scheduler=scheduler,
         nodes=nodes,
         hosts=named,
-        fanstore=our_program(),
-        mpiexec=_our_mpiexec(),
+        mpiexec=_installed("mpiexec") or "mpiexec",  # as the wheel of MPICH brings it
         mem_bytes=asked.pop("mem"),
         **asked,
         **about,
     )
     return scheduled.render(request, site)
-
-
-def _our_mpiexec() -> str:
-    """The mpiexec of this installation, as the wheel of MPICH brings it, else the one on PATH."""
-    installed = os.path.join(sysconfig.get_path("scripts"), "mpiexec")
-    return installed if os.access(installed, os.X_OK) else "mpiexec"

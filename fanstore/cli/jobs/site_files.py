@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from fanstore import __version__
-from fanstore.cli.jobs.sbatch import our_program
+from fanstore.cli.jobs.script import our_program
 from fanstore.errors import FanstoreError, UsageError
 
 _MODULE = """\

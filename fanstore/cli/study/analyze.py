@@ -9,12 +9,11 @@ from typing import Any
 import click
 
 from fanstore import config
-from fanstore.cli.dataset_options import pair_mounts, serving_options
-from fanstore.cli.jobs.sbatch import GIVEN, SbatchCommand
+from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options, written_options
 
 
 @click.command(
-    cls=SbatchCommand,
+    cls=WrittenOptionsCommand,
     context_settings={"allow_interspersed_args": False},
     short_help="Say where a job waits, and what would help.",
 )
@@ -67,10 +66,7 @@ def command(
         if serving[name] is not None:
             option = config.spoken("flag", name)
             raise UsageError(f"{option} is of a whole job; an analysis has traces of its own")
-    config.resolve(serving)
-    given = [(name, words) for name, words in ctx.meta[GIVEN] if name in serving]
-    order = [name for name, _ in given if name in ("dataset", "mount")]
-    pair_mounts(order, serving["dataset"], serving["mount"])
+    given = written_options(ctx, serving)
     if serving["output_dir"] is not None:
         click.echo("fanstore: outputs go to a scratch directory, not to --output-dir", err=True)
     if writes == "aside" and (reason := problem()):
@@ -83,6 +79,6 @@ def command(
     except ValueError as error:
         raise UsageError(f"--launcher {launcher!r}: {error}") from None
     request = Request(
-        serving["dataset"], tuple(given), command, steps, limit, words, writes == "aside", ingest
+        serving["dataset"], given, command, steps, limit, words, writes == "aside", ingest
     )
     return analyse(request, out, bool(serving["quiet"]), click.echo)

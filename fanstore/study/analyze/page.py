@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore import __version__
 from fanstore.arrays import np
 from fanstore.report.charts import DRAWN, drawn, percent_axis, style_of
+from fanstore.report.templates import template
 from fanstore.study.analyze.analysis import Analysis
 from fanstore.study.analyze.gains import Gain
 from fanstore.study.analyze.prediction import Setting, predict
@@ -27,18 +28,9 @@ _COLOURS = {"ingest": "ink", "prepare": "rank", "fetch": "shared", "speed": "acc
 
 def page_of(analysis: Analysis, gains: Sequence[Gain]) -> str:
     """Returns the page as a text of HTML."""
-    import jinja2
-
-    environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("fanstore.study.analyze"),
-        undefined=jinja2.StrictUndefined,
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     first, *others = lines(analysis)
     complete = bool(gains)
-    return environment.get_template("analysis.html.j2").render(
+    return template("fanstore.study.analyze", "analysis.html.j2").render(
         headline=first,
         sentences=others,
         doubts=doubts(analysis),
