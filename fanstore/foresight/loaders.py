@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Announcement
+from fanstore.foresight.followed import FollowedEpoch
 from fanstore.foresight.next_epochs import Coming, Key
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.torch_samplers import samples
 from fanstore.foresight.sample_files import Learnt
 from fanstore.foresight.sink import Sink
-from fanstore.foresight.stream import Stream
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -41,38 +41,38 @@ class Loaders:
         self._sink = sink
         self._coming = Coming(sink)
         self._files: dict[tuple[int, int], list[tuple[int, NDArray[np.uint64]]]] = {}
-        self._streams: dict[tuple[int, int], list[Stream]] = {}
+        self._epochs: dict[tuple[int, int], list[FollowedEpoch]] = {}
         self._left: dict[tuple[int, int], NDArray[np.uint64]] = {}
         self._unclaimed: list[Opened] = []
         self._matched: Counter[str] = Counter()
-        self._strange = self._broken = self._epochs = 0
+        self._strange = self._broken = self._begun = 0
 
     def announce(self, said: Announcement) -> None:
         """A loader begins an epoch, and what it read before is over; or it tells more of it. Raises
         ValueError for what makes no sense, with the reason."""
         key = (said.pid, said.loader)
         if said.place != "more":
-            known_otherwise = said.place == "instead" and key in self._streams
+            known_otherwise = said.place == "instead" and key in self._epochs
             self._broken += known_otherwise
             self._end(key)
         if said.sampler.get("samples") == 0:
             return
         if "paths" in said.parts:
             self._take_files(said)
-        if said.place == "more" and key not in self._streams:
+        if said.place == "more" and key not in self._epochs:
             return  # what this follows was refused
         files = self._files_of(said)
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
         expected = _expected(said, order, files)
         if said.place == "more":
-            for stream, each in zip(self._streams[key], expected, strict=True):
-                stream.extend(each.records, each.batch)
+            for epoch, each in zip(self._epochs[key], expected, strict=True):
+                epoch.extend(each.records, each.batch)
         else:
             self._begin(key, said, expected, parts, files)
-            self._epochs += not known_otherwise
-        for stream in self._streams[key]:
-            self._catch_up(stream)
+            self._begun += not known_otherwise
+        for epoch in self._epochs[key]:
+            self._catch_up(said.pid, epoch)
         self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
 
     def _files_of(self, said: Announcement) -> Files:
@@ -95,8 +95,8 @@ class Loaders:
     ) -> None:
         tokens = self._coming.take(key, expected)
         known = str(said.sampler.get("name", said.sampler["kind"]))[:100]
-        self._streams[key] = [
-            Stream(self._sink, said.pid, each, known, token)
+        self._epochs[key] = [
+            FollowedEpoch(self._sink, each, token, known)
             for each, token in zip(expected, tokens, strict=True)
         ]
         self._coming.foresee(
@@ -118,38 +118,38 @@ class Loaders:
 
     def note(self, opened: Sequence[Opened]) -> None:
         """Takes what was opened, as Opens.take gives it."""
-        for pid in {key[0] for key in self._streams}:
+        for pid in {key[0] for key in self._epochs}:
             mine = _of_process(pid, opened)
             for mount, records in mine.items():
-                for stream in self._streams_of(pid, mount):
-                    records = stream.note(records)
+                for epoch in self._epochs_read(pid, mount):
+                    records = epoch.note(records)
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
-        known = {key[0] for key in self._streams}
+        known = {key[0] for key in self._epochs}
         # Whose process is not known counts for all loaders, of which there may be none yet.
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
         self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
 
     def processes(self) -> set[int]:
         """Returns the processes that have announced something, and are there."""
-        return {pid for pid, _ in self._streams}
+        return {pid for pid, _ in self._epochs}
 
-    def _streams_of(self, pid: int, mount: int) -> list[Stream]:
-        """Returns the streams of a process, the newest first: an old one may be given up."""
-        of_process = [each for key, each in reversed(self._streams.items()) if key[0] == pid]
-        return [each for streams in of_process for each in streams if each.mount == mount]
+    def _epochs_read(self, pid: int, mount: int) -> list[FollowedEpoch]:
+        """Returns the epochs of a process, the newest first: an old one may be given up."""
+        of_process = [each for key, each in reversed(self._epochs.items()) if key[0] == pid]
+        return [each for epochs in of_process for each in epochs if each.expected.mount == mount]
 
-    def _catch_up(self, stream: Stream) -> None:
-        """Has a stream take what was opened since its loader began, and nobody expected."""
-        pid, mount = stream.pid, stream.mount
+    def _catch_up(self, pid: int, epoch: FollowedEpoch) -> None:
+        """Has an epoch of a process take opens since it began that nobody expected."""
+        mount = epoch.expected.mount
         early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
         left = self._left.get((pid, mount), early[:0])
-        self._left[pid, mount] = stream.catch_up(np.append(early, left))[-_LEFT_MAX:]
+        self._left[pid, mount] = epoch.catch_up(np.append(early, left))[-_LEFT_MAX:]
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
         """Drops what is known of processes that have ended."""
-        gone = {pid for pid, _ in [*self._streams, *self._files] if not is_alive(pid)}
-        for key in [key for key in self._streams if key[0] in gone]:
+        gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
+        for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
         for table in (self._files, self._left):
             for key in [key for key in table if key[0] in gone]:
@@ -158,30 +158,30 @@ class Loaders:
 
     def end(self) -> None:
         """Ends what is known of all of them; the counts stay."""
-        for key in list(self._streams):
+        for key in list(self._epochs):
             self._end(key)
         self._coming.forget(lambda _: True)
 
     def _end(self, key: tuple[int, int]) -> None:
-        for stream in self._streams.pop(key, []):
-            self._count(stream, self._matched)
-            self._strange += stream.follower.strange
-            self._broken += stream.follower.broken
-            stream.end()
+        for epoch in self._epochs.pop(key, []):
+            self._count(epoch, self._matched)
+            self._strange += epoch.follower.strange
+            self._broken += epoch.follower.broken
+            epoch.end()
 
-    def _count(self, stream: Stream, matched: Counter[str]) -> None:
-        known = stream.known if stream.known in matched or len(matched) < _NAMES_MAX else "others"
-        matched[known] += stream.follower.matched
+    def _count(self, epoch: FollowedEpoch, matched: Counter[str]) -> None:
+        known = epoch.known if epoch.known in matched or len(matched) < _NAMES_MAX else "others"
+        matched[known] += epoch.follower.matched
 
     def figures(self) -> dict[str, Any]:
         """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler) and
         `strange`, epochs `broken` off for another order."""
         matched = Counter(self._matched)
-        live = [stream for streams in list(self._streams.values()) for stream in streams]
-        for stream in live:
-            self._count(stream, matched)
+        live = [epoch for epochs in list(self._epochs.values()) for epoch in epochs]
+        for epoch in live:
+            self._count(epoch, matched)
         return {
-            "epochs": self._epochs,
+            "epochs": self._begun,
             "predicted": sum(matched.values()),
             "samplers": dict(matched),
             "strange": self._strange + sum(each.follower.strange for each in live),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.next_epoch import NextEpoch
 from fanstore.foresight.order.torch_samplers import samples
 from fanstore.foresight.sink import Sink

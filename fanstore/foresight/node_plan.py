@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fanstore.arrays import np
 from fanstore.dataset import Dataset
 from fanstore.errors import FanstoreError, UsageError
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order_file import expected
 from fanstore.plan.planfile import PlanFile
 from fanstore.plan.schedule import filling

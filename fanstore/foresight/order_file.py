@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fanstore.arrays import np
 from fanstore.dataset import Dataset
 from fanstore.errors import UsageError, show_path
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

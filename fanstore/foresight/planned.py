@@ -8,9 +8,10 @@ import traceback
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from fanstore.foresight.epoch_follower import Course
+from fanstore.arrays import np
+from fanstore.foresight.followed import Course, figures_of
 from fanstore.foresight.loaders import side_by_side
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.sink import Sink
 from fanstore.node.opens import Opens
 
@@ -52,14 +53,9 @@ class Planned:
 
     def figures(self) -> dict[str, Any]:
         """Returns counts as Announced does."""
-        counts = [each.counts() for each in self._courses.values()]
-        epochs, predicted, strange, broken = (sum(each) for each in zip(*counts, strict=True))
+        counts = sum((each.counts() for each in self._courses.values()), np.zeros(4, np.int64))
         refused = {self._problem: 1} if self._problem else {}
-        samplers = {self._source: predicted} if self._source else {}
-        return {
-            "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
-            "broken": broken, "refused": refused,
-        }  # fmt: skip
+        return {**figures_of(counts, self._source), "refused": refused}
 
     def _run(self) -> None:
         quiet = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -9,20 +10,157 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.dataset import Dataset
+from fanstore.foresight.followed import Course, figures_of
 from fanstore.foresight.loaders import Opened, side_by_side
+from fanstore.foresight.order.follow import Expected
+from fanstore.foresight.order.history import History, begins_as
 from fanstore.foresight.order.rules import Rules
-from fanstore.foresight.reader import Reader
 from fanstore.foresight.sink import Sink
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+_REORDERED, _REORDERED_PART = 1024, 32  # samples, or a part of the order that chance cannot meet
+_PIECE = 32  # opens that are taken at once, at least: the order in them does not count
+_HEAD = 64  # opens that tell which of several orders it is
+KEPT_MIN = 64  # opens
 _READERS_MAX = 16
 _REMEMBERED = 1 << 21  # opens of a reader: 24 MB, and 8 bytes for each record of its dataset
 _KNOWN = "recorded"
 
 # The orders that may come in a mount, by its number.
 Kept = dict[int, "Sequence[NDArray[np.uint32]]"]
+
+
+class RecordedReader:
+    """Notes what is opened, and once that comes again follows it.
+
+    mount: its number; records: how many the dataset has. most: so many opens are remembered. kept:
+    orders that may come, as record ids, such as those of earlier jobs; rules: others that may.
+    """
+
+    def __init__(
+        self,
+        mount: int,
+        records: int,
+        most: int,
+        kept: Sequence[NDArray[np.uint32]],
+        rules: Rules,
+        sink: Sink,
+    ) -> None:
+        self._mount = mount
+        self._sink = sink
+        self._history = History(records, most)
+        self._kept = list(kept)
+        self._course: Course | None = None
+        self._step = _PIECE
+        self._from_kept = False
+        self._rules = rules
+        self._ruled = -1  # since when the last opens were that rules were tried at
+        self._sure = 0  # up to there opens were due
+        self._since = 0  # opens before do not show what comes now
+        self._first_round: int | None = None  # its opens, where all that followed was the same
+        self._counts: NDArray[np.int64] = np.zeros(4, np.int64)
+        self._late = 0  # opens that were there before it was known that they would come
+
+    def note(self, opened: Any) -> None:
+        """Takes the record ids of what was opened, in about that order."""
+        at = 0
+        while at < len(opened):
+            piece = opened[at : at + self._step]
+            at += len(piece)
+            due = self._follow(piece) if self._course is not None else 0
+            self._history.note(piece)
+            if 2 * due >= len(piece):
+                self._sure = self._history.count
+            if self._course is None:
+                self._look()
+
+    def _follow(self, piece: Any) -> int:
+        """Follows opens in the order that is expected. Returns how many were due."""
+        assert self._course is not None
+        matched = int(self._course.counts()[1])
+        self._course.note(piece)
+        due = int(self._course.counts()[1]) - matched
+        if self._course.current is None:
+            self._give_up()
+        return due
+
+    def _look(self) -> None:
+        """Begins to follow an order that the newest opens show."""
+        if self._kept:
+            head = self._history.opens(0, _HEAD)
+            fits = {place: begins_as(head, order) for place, order in enumerate(self._kept)}
+            for place, order in enumerate(self._kept):
+                if fits[place]:
+                    self._from_kept = True
+                    self._begin(order, 0)
+                    break
+            self._kept = [each for place, each in enumerate(self._kept) if fits[place] is None]
+            if self._course is not None:
+                self._kept = []
+                return
+        found = self._history.repeats(self._since)
+        if found is None:
+            self._look_at_rules()
+        else:
+            start, end, again = found
+            if self._first_round is None:
+                self._first_round = again
+            self._begin(self._history.opens(start, end), again)
+
+    def _look_at_rules(self) -> None:
+        """Begins to follow a rule that explains the first opens since others were given up."""
+        head = self._history.opens(self._since, self._since + _HEAD)
+        if self._ruled < self._since and len(head) == _HEAD:
+            self._ruled = self._since
+            order = self._rules.order_of(head)
+            if order is not None:
+                self._begin(order, self._since)
+
+    def _begin(self, order: NDArray[np.uint32], since: int) -> None:
+        batch = min(_REORDERED, max(1, len(order) // _REORDERED_PART))
+        self._step = max(_PIECE, batch)
+        expected = Expected(self._mount, order.astype(np.uint64), batch=batch)
+        self._course = Course(self._sink, itertools.repeat(expected))
+        before = int(self._course.counts()[1])
+        self._course.note(self._history.opens(since, self._history.count))
+        self._late += int(self._course.counts()[1]) - before
+        self._sure = self._history.count
+        if self._course.current is None:
+            self._give_up()
+
+    def _give_up(self) -> None:
+        """The reader goes another way."""
+        self._close()
+        self._first_round, self._from_kept = -1, False
+        self._history.went_away(self._sure)
+        self._since = self._history.count
+
+    def _close(self) -> None:
+        if self._course is not None:
+            self._course.end()
+            self._counts += self._course.counts()
+            self._course = None
+
+    def end(self) -> NDArray[np.uint32] | None:
+        """Ends it. Returns the order that a later job may follow; None where there is none, or it
+        is kept already."""
+        was_kept = self._from_kept
+        self._close()
+        if was_kept:
+            return None
+        history, begun = self._history, self._history.begun
+        whole = history.opens(0, history.count) if begun is None else begun
+        if self._first_round is not None and self._first_round >= KEPT_MIN:
+            whole = whole[: self._first_round]
+        return whole if len(whole) >= KEPT_MIN else None
+
+    def counts(self) -> NDArray[np.int64]:
+        """Returns counts as Course.counts does. May be called in any thread."""
+        counts: NDArray[np.int64] = self._counts - np.array([0, self._late, 0, 0])
+        course = self._course  # another thread may end it
+        return counts if course is None else counts + course.counts()
 
 
 class Recorded:
@@ -44,7 +182,7 @@ class Recorded:
         self._kept = kept
         self._group_of = group_of
         self._sink = sink
-        self._readers: dict[tuple[int, int], Reader] = {}
+        self._readers: dict[tuple[int, int], RecordedReader] = {}
         self._counts = np.zeros(4, np.int64)
         self._off = False
 
@@ -68,7 +206,7 @@ class Recorded:
             print(f"fanstore: orders: {error}", file=sys.stderr, flush=True)
             self._off = True
 
-    def _reader(self, mount: int, group: int) -> Reader:
+    def _reader(self, mount: int, group: int) -> RecordedReader:
         """Returns the reader that a process group is, as the newest of them. Of processes that have
         ended it is not known any more: they count for the newest reader."""
         key = (mount, group)
@@ -77,7 +215,9 @@ class Recorded:
         reader = self._readers.pop(key, None)
         if reader is None:
             kept, rules = self._kept.get(mount, ()), self._rules[mount]
-            reader = Reader(mount, self._records[mount], _REMEMBERED, kept, rules, self._sink)
+            reader = RecordedReader(
+                mount, self._records[mount], _REMEMBERED, kept, rules, self._sink
+            )
             if len(self._readers) >= _READERS_MAX:
                 oldest = self._readers.pop(next(iter(self._readers)))
                 oldest.end()
@@ -96,13 +236,5 @@ class Recorded:
 
     def figures(self) -> dict[str, Any]:
         """Returns counts as Loaders.figures does. May be called in any thread."""
-        counts = self._counts + sum(
-            (np.array(each.counts()) for each in list(self._readers.values())),
-            np.zeros(4, np.int64),
-        )
-        epochs, predicted, strange, broken = (int(each) for each in counts)
-        samplers = {_KNOWN: predicted} if epochs else {}
-        return {
-            "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
-            "broken": broken,
-        }  # fmt: skip
+        counts = sum((each.counts() for each in list(self._readers.values())), self._counts)
+        return figures_of(counts, _KNOWN if counts[0] else "")

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fanstore.foresight.order.expected import Expected
+    from fanstore.foresight.order.follow import Expected
     from fanstore.node.core import Node
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fanstore.foresight.order.expected import Expected
-from fanstore.foresight.order.follow import Follower
+from fanstore.foresight.order.follow import Expected, Follower
 
 _SEEDS = range(20)
 

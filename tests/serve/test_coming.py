@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from fanstore.foresight.next_epochs import Coming
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.torch_samplers import samples
 from fanstore.foresight.sink import Sink
 

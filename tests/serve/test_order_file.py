@@ -19,9 +19,9 @@ from serving import make_stage, wait_for
 from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import UsageError
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.followed import Course
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order_file import read_order
-from fanstore.foresight.planned import Course
 from fanstore.foresight.sink import Sink
 from fanstore.job.jobs import ask, find_jobs
 

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from fanstore.foresight.order.expected import Expected
+from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.rules import Rules
-from fanstore.foresight.reader import Reader
+from fanstore.foresight.recorded import RecordedReader
 from fanstore.foresight.sink import Sink
 
 
@@ -39,7 +39,7 @@ class Bounded(Sink):
 def test_rounds_with_gaps_are_followed_to_their_end(seed: int) -> None:
     """Opens that nobody saw, as of a full lane, make rounds of other lengths."""
     chance, at = random.Random(seed), 0
-    reader = Reader(0, 300, 1 << 21, [], NoRules(), Bounded())
+    reader = RecordedReader(0, 300, 1 << 21, [], NoRules(), Bounded())
     order = np.array(sorted(range(300), key=str), np.uint64)
     for _ in range(60):
         count = chance.choice([1, 5, 30, 64, 100, 300, 700, 1500])

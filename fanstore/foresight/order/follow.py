@@ -1,20 +1,50 @@
-"""Comparing what is opened with what was expected, and how far the loader is."""
+"""The order in which a loader is expected to read, and how far it is by what is opened."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
-from fanstore.foresight.order.places import Places
+from fanstore.policy import checks
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-    from fanstore.foresight.order.expected import Expected
-
 _STRANGE_MAX = 16  # so many opens in a row that an order does not explain break it
 _STRANGE_RATIO = 4  # and so many for each that it does: others may open the same files, too
+
+
+@dataclass(frozen=True, eq=False)
+class Expected:
+    """mount: the number of the mount in its job. records: the record ids of the files in the order
+    of sampling, uint64 (samples); one that is read again is there again. workers: 0 where the
+    process itself reads. batch: samples. prefetch_factor: batches that each worker is ahead.
+    in_order: whether batches leave the loader as they were sampled (of torch's DataLoader).
+
+    Raises ValueError for values out of range.
+    """
+
+    mount: int
+    records: NDArray[np.uint64]
+    workers: int = 0
+    batch: int = 1
+    prefetch_factor: int = 2
+    in_order: bool = True
+
+    def __post_init__(self) -> None:
+        checks.integer("mount", self.mount, 0)
+        checks.integer("workers", self.workers, 0)
+        checks.integer("batch", self.batch, 1)
+        checks.integer("prefetch_factor", self.prefetch_factor, 1)
+        checks.flag("in_order", self.in_order)
+        records = checks.reads("records", self.records, 2**63)
+        object.__setattr__(self, "records", records.astype(np.uint64, copy=False))
+
+    @property
+    def reordered(self) -> int:
+        """How many samples may be under way at once: opens are so far from the order at most."""
+        return self.batch * max(1, self.workers * self.prefetch_factor)
 
 
 class Follower:
@@ -160,3 +190,65 @@ class Follower:
         self.matched, self.strange, self._doubt, self._astray = len(places), 0, 0, []
         self._advance()
         return True
+
+
+class Places:
+    """The places of each record in an order, and which of them are taken: always the first ones.
+
+    records: the order, uint64 (samples). Records have numbers here, in the order of their ids.
+    """
+
+    def __init__(self, records: NDArray[np.uint64]) -> None:
+        self._count = len(records)
+        self._places = np.argsort(records, kind="stable")
+        by_record = records[self._places]
+        changes = np.flatnonzero(by_record[1:] != by_record[:-1]) + 1
+        starts = np.append(np.zeros(min(1, len(records)), np.int64), changes)
+        self._records = by_record[starts]
+        self._starts = starts
+        self._ends = np.append(starts[1:], len(records)) if len(records) else starts
+        self._next = starts.copy()
+
+    def of(
+        self, opened: NDArray[np.uint64], position: int
+    ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Returns four arrays with an entry for each open of a record of the order: where it is in
+        `opened`; the number of the record; its next place that is not taken and not before
+        `position`, or the length of the order where there is none; the place before that, or
+        -1."""
+        numbers = np.searchsorted(self._records, opened)
+        known = numbers < len(self._records)
+        known[known] = self._records[numbers[known]] == opened[known]
+        numbers = numbers[known]
+        which = np.flatnonzero(known)
+        self._pass(np.unique(numbers), position)
+        at = self._next[numbers] + _nth_of_its_kind(numbers)
+        before = np.minimum(at, self._ends[numbers]) - 1
+        last = np.where(before >= self._starts[numbers], self._places[before], -1)
+        there = at < self._ends[numbers]
+        at[~there] = 0
+        return which, numbers, np.where(there, self._places[at], self._count), last
+
+    def take(self, numbers: NDArray[np.int64]) -> None:
+        """Takes the next place of each of these records; one that is there twice has two taken."""
+        np.add.at(self._next, numbers, 1)
+
+    def take_records(self, records: NDArray[np.uint64]) -> None:
+        """Takes the next place of each of some records of the order."""
+        self.take(np.searchsorted(self._records, records))
+
+    def _pass(self, numbers: NDArray[np.int64], position: int) -> None:
+        """Takes the places of some records that are before `position`."""
+        while len(numbers):
+            numbers = numbers[self._next[numbers] < self._ends[numbers]]
+            numbers = numbers[self._places[self._next[numbers]] < position]
+            self._next[numbers] += 1
+
+
+def _nth_of_its_kind(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Returns for each entry how many equal ones stand before it."""
+    by_number = np.argsort(numbers, kind="stable")
+    ordered = numbers[by_number]
+    nth = np.empty(len(numbers), np.int64)
+    nth[by_number] = np.arange(len(numbers)) - np.searchsorted(ordered, ordered)
+    return nth

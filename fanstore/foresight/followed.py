@@ -1,0 +1,253 @@
+"""Epochs that are known beforehand: the sink is told of them, and they are followed by what is
+opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from fanstore.arrays import np
+from fanstore.foresight.order.follow import Expected, Follower
+from fanstore.foresight.sink import Sink
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Records = NDArray[np.uint64]
+    Counts = NDArray[np.int64]
+
+_PIECE = 32  # opens that a follower takes at once, at least: the order in them does not count
+_TRIES = 16  # in an epoch, to find the place where an order holds again
+_FEW_STRANGE = 8  # opens that are due for one that is not
+_FOUND = 64  # opens in the order of an epoch, after another one went otherwise
+
+
+def figures_of(counts: Counts, source: str = "") -> dict[str, Any]:
+    """Returns counts by name. counts: epochs that were known, opens that were foreseen, strange
+    ones, and epochs that went another way; source: how the order was known, for people."""
+    epochs, predicted, strange, broken = (int(each) for each in counts)
+    samplers = {source: predicted} if source else {}
+    return {
+        "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
+        "broken": broken,
+    }  # fmt: skip
+
+
+class FollowedEpoch:
+    """What one reader will read of one mount in one epoch. The sink was told of it and hears how
+    far it is; more may be read behind it.
+
+    token: the name that the sink gave it. known: how it is known, for people. follower: one that
+    has followed the reader already.
+    """
+
+    def __init__(
+        self,
+        sink: Sink,
+        expected: Expected,
+        token: int,
+        known: str = "",
+        follower: Follower | None = None,
+    ) -> None:
+        self.expected = expected
+        self.known = known
+        self.follower = follower or Follower(expected)
+        self._sink = sink
+        self._dropped = 0  # samples that the follower does not know of any more
+        self._end = len(expected.records)
+        self._pieces = [(token, 0, self._end)]  # token, begin, end
+
+    @property
+    def token(self) -> int:
+        """The name that the sink gave to the part that is read."""
+        return self._pieces[0][0]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the reader is past its end, as far as can be seen."""
+        return self.follower.position >= len(self.expected.records)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the rest may be under way, or will not be read."""
+        left = len(self.expected.records) - self.follower.position
+        mostly_read = 2 * self.follower.matched >= len(self.expected.records)
+        return mostly_read and left <= 2 * self.expected.reordered
+
+    def extend(self, records: Records, batch: int) -> None:
+        """More is read behind what was expected. Raises OSError."""
+        if self.follower.broken:
+            return
+        behind = self._pieces[-1][0] if self._pieces else 0
+        self._dropped += self.follower.extend(records, batch)
+        token = self._sink.begin(Expected(self.expected.mount, records), behind)
+        self._pieces.append((token, self._end, self._end + len(records)))
+        self._end += len(records)
+        self.tell()
+
+    def note(self, records: Records) -> Records:
+        """Takes opens, in pieces in which their order does not count; returns those that may be of
+        others."""
+        follower = self.follower
+        if follower.broken or not len(records):
+            return records
+        step = max(_PIECE, follower.reordered)
+        left = []
+        for at in range(0, len(records), step):
+            follower.note(records[at : at + step])
+            left.append(follower.left)
+        if follower.broken:
+            self.end()
+        else:
+            self.tell()
+        return np.concatenate(left)
+
+    def catch_up(self, opened: Records) -> Records:
+        """Takes opens since the loader began that nobody expected. Returns the rest."""
+        if self.follower.broken:
+            return opened
+        self.follower.catch_up(opened)
+        self.tell()
+        return self.follower.left
+
+    def tell(self) -> None:
+        """Tells the sink how far the reader is."""
+        position = self._dropped + self.follower.position
+        read = self._dropped + self.follower.read
+        while len(self._pieces) > 1 and self._pieces[0][2] <= position:
+            self._sink.end(self._pieces.pop(0)[0])
+        token, begin, end = self._pieces[0]
+        if position >= begin:
+            self._sink.advance(token, position - begin, min(read, end) - begin)
+
+    def end(self) -> None:
+        """Tells the sink that it is read no further."""
+        for token, _, _ in self._pieces:
+            self._sink.end(token)
+        self._pieces = []
+
+
+class _Search:
+    """Whether a command whose order was dropped reads in the order of the next epoch. It looks from
+    when as many files were opened as the epoch has, and at the head of the next one alone: a file
+    that is wrong for good costs next to nothing."""
+
+    def __init__(self, expected: Expected, opened: int) -> None:
+        """opened: so many of the epoch that was dropped were."""
+        self.expected = expected
+        self.follower = Follower(expected)
+        self._enough = min(_FOUND, max(1, len(expected.records) // 2))
+        self._left = max(0, len(expected.records) - opened)
+
+    def note(self, opened: Any) -> bool:
+        """Takes what was opened; returns whether the order holds again."""
+        left = min(self._left, len(opened))
+        self._left -= left
+        if left < len(opened):
+            self.follower.note(opened[left:])
+        # Of files that are opened in any order many are due by chance.
+        found, strange = self.follower.matched >= self._enough, self.follower.strange
+        if found and _FEW_STRANGE * strange <= self.follower.matched:
+            return True
+        if found or self.follower.broken:
+            self.follower = Follower(self.expected)
+            self._left = len(self.expected.records) // _TRIES
+        return False
+
+
+class Course:
+    """The epochs of one mount: that which is read, and the next."""
+
+    def __init__(self, sink: Sink, epochs: Iterator[Expected], is_taken_up: bool = False) -> None:
+        """is_taken_up: when it does not hold any more, it is looked for in later epochs."""
+        self._sink = sink
+        self._is_taken_up = is_taken_up
+        self._epochs = epochs
+        self._counts: Counts = np.zeros(4, np.int64)
+        self.current = self._begin_next(0)
+        self.following = self._begin_next(self.current.token) if self.current else None
+        self._search: _Search | None = None
+
+    def _begin_next(self, behind: int) -> FollowedEpoch | None:
+        expected = next(self._epochs, None)
+        return None if expected is None else self._begin(expected, behind)
+
+    def _begin(
+        self, expected: Expected, behind: int, follower: Follower | None = None
+    ) -> FollowedEpoch:
+        token = self._sink.begin(expected, behind)
+        return FollowedEpoch(self._sink, expected, token, follower=follower)
+
+    def note(self, opened: Any) -> None:
+        """Takes what was opened, and moves on."""
+        if self._search is not None:
+            self._take_up(self._search, opened)
+            return
+        idle = 0
+        while len(opened):
+            left = self._follow(opened)
+            # An epoch that ends may leave all to the next; where that takes nothing either, none
+            # will.
+            idle = idle + 1 if len(left) == len(opened) else 0
+            if idle > 1 and self.current is not None:
+                self._drop(self.current)
+                return
+            opened = left
+
+    def _follow(self, opened: Any) -> Any:
+        """Does so in the epoch that is read. Returns those opens that may be of the next one, which
+        is that from now on; none where it goes on."""
+        epoch = self.current
+        if epoch is None:
+            return opened[:0]
+        was_ending = epoch.is_ending
+        epoch.follower.note(opened)
+        if epoch.follower.broken and not was_ending:
+            self._drop(epoch)
+            return opened[:0]
+        epoch.tell()
+        if not epoch.is_over and not epoch.follower.broken:
+            return opened[:0]
+        self._close(epoch)
+        self.current, self.following = self.following, None
+        if self.current is not None:
+            self.following = self._begin_next(self.current.token)
+        return opened if epoch.follower.broken else epoch.follower.left
+
+    def _drop(self, epoch: FollowedEpoch) -> None:
+        """The command reads another way; in the next epoch the order may hold again."""
+        self._counts[3] += 1
+        if self._is_taken_up and self.following is not None:
+            opened = epoch.follower.matched + epoch.follower.strange
+            self._search = _Search(self.following.expected, opened)
+        self.end()
+
+    def _take_up(self, search: _Search, opened: Any) -> None:
+        """Goes on with the order where it holds again."""
+        if not search.note(opened):
+            return
+        self._search = None
+        self.current = self._begin(search.expected, 0, search.follower)
+        self.current.tell()
+        self.following = self._begin_next(self.current.token)
+
+    def _close(self, epoch: FollowedEpoch) -> None:
+        epoch.end()
+        self._counts += _counts_of(epoch)
+
+    def end(self) -> None:
+        """Ends the epochs that are known: the sink brings nothing more for them."""
+        for epoch in (self.current, self.following):
+            if epoch is not None:
+                self._close(epoch)
+        self.current = self.following = None
+
+    def counts(self) -> Counts:
+        """Returns epochs, opens that were foreseen, strange ones, and epochs broken off."""
+        current = self.current  # another thread may end it
+        return self._counts if current is None else self._counts + _counts_of(current)
+
+
+def _counts_of(epoch: FollowedEpoch) -> Counts:
+    follower = epoch.follower
+    return np.array([follower.matched > 0, follower.matched, follower.strange, 0])
