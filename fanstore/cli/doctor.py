@@ -28,7 +28,7 @@ def _libraries() -> dict[str, str]:
     """Each of FanStore's own libraries: its path, or what is wrong with it."""
     try:
         from fanstore._native import preload_path
-        from fanstore.programs.redirect import problem
+        from fanstore.programs.check import problem
 
         left = problem()
         redirected = "redirected" if left is None else f"{left}: safetensors needs --trap to save"

@@ -11,8 +11,7 @@ from fanstore.dataset import Dataset
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order_file import expected
-from fanstore.plan.planfile import PlanFile
-from fanstore.plan.schedule import filling
+from fanstore.plan.planfile import PlanFile, filling
 from fanstore.staging.chosen import Chosen
 from fanstore.staging.index import DatasetInfo
 from fanstore.startup import RankLost, World

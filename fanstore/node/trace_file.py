@@ -14,9 +14,8 @@ from typing import Any, BinaryIO
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.trace.lanes import LaneFile
-from fanstore.trace.notes import time_note
 from fanstore.trace.sections import Section, encode, file_header
-from fanstore.trace.tables import summed
+from fanstore.trace.tables import summed, time_note
 
 _PAUSE_S = 0.01
 _IDLE_PAUSE_S = 0.05

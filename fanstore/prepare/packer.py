@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from fanstore._native import lib
 from fanstore.arrays import np
 from fanstore.prepare.codecs import Codec
-from fanstore.prepare.encode import Encoded, Encoder
-from fanstore.prepare.large import LargeFile
+from fanstore.prepare.encode import Encoded, Encoder, LargeFile
 from fanstore.prepare.packfile import PackFile, Stored, pack_header
 from fanstore.prepare.plan import (
     UNIT_BYTES,

@@ -20,10 +20,10 @@ from fanstore.atomic import Destination, check_destination, make_whole
 from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
 from fanstore.errors import FanstoreError, SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec
-from fanstore.prepare.footer import Footers
 from fanstore.prepare.index import build_index
 from fanstore.prepare.journal import Journal, journal_key
 from fanstore.prepare.packer import Packer
+from fanstore.prepare.packfile import Footers
 from fanstore.prepare.plan import assign_packs, plan_id
 from fanstore.prepare.room import pieces
 from fanstore.prepare.source import STDIN, DirectorySource, Source

@@ -28,7 +28,7 @@ from fanstore.prepare.plan import Plan, replicated, spread
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.footer import Footers
+    from fanstore.prepare.packfile import Footers
     from fanstore.prepare.tree import Tree
 
 _CATALOGUE: int = lib.FAN_PACK_CATALOGUE

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
+import mmap
 import os
 import platform
+import shlex
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -14,7 +18,36 @@ from typing import BinaryIO
 
 from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.programs import elf
-from fanstore.programs.script import SCRIPTS_MAX, interpreter_of, run_by_env
+
+HEAD_BYTES = 256  # how much of the line the kernel looks at
+SCRIPTS_MAX = 5  # interpreters in a row
+
+
+def interpreter_of(head: bytes) -> tuple[str, str] | None:
+    """(interpreter, its one argument or "") that the head of a script names; None: none."""
+    line = head[2:HEAD_BYTES].partition(b"\n")[0].partition(b"\0")[0].strip(b" \t\r")
+    if not line:
+        return None
+    name, _, argument = line.replace(b"\t", b" ").partition(b" ")
+    return os.fsdecode(name), os.fsdecode(argument.strip(b" \t"))
+
+
+def run_by_env(argument: str) -> str | None:
+    """The program that `env ARGUMENT SCRIPT` starts; None where that cannot be told. The kernel
+    gives env one argument, which only -S splits.
+    """
+    split = next((o for o in ("-S", "--split-string=", "-vS") if argument.startswith(o)), None)
+    if split is None:
+        return argument if argument and argument[0] != "-" and "=" not in argument else None
+    try:
+        words = shlex.split(argument[len(split) :])
+    except ValueError:
+        return None
+    while words and (words[0].startswith("-") or "=" in words[0]):
+        takes_value = words[0] in ("-u", "--unset", "-C", "--chdir")
+        words = words[1 + takes_value :]
+    return words[0] if words else None
+
 
 _SHELL = "/bin/sh"
 _IO_SYMBOLS = ("io_uring_setup", "io_uring_enter", "io_uring_queue_init")
@@ -274,3 +307,25 @@ def entry_hint(program: str) -> str | None:
     if verdict.mode is Mode.NEITHER:
         return f"{program} will not see the mount: {verdict.reasons[0]}"
     return None
+
+
+_FAILED = ctypes.c_void_p(-1).value
+
+
+def problem() -> str | None:
+    """Why loaded code cannot be changed in a process like this one; None: it can."""
+    if platform.machine() != "x86_64":
+        return f"not redirected on {platform.machine()}"
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+    with open(sys.executable, "rb") as code:
+        protection = mmap.PROT_READ | mmap.PROT_EXEC
+        at = libc.mmap(None, mmap.PAGESIZE, protection, mmap.MAP_PRIVATE, code.fileno(), 0)
+    if at == _FAILED:
+        return f"code cannot be mapped ({os.strerror(ctypes.get_errno())})"
+    page = ctypes.c_void_p(at), ctypes.c_size_t(mmap.PAGESIZE)
+    refused = libc.mprotect(*page, protection | mmap.PROT_WRITE) != 0
+    reason = os.strerror(ctypes.get_errno())
+    libc.munmap(*page)
+    return f"the system forbids to change loaded code ({reason})" if refused else None

@@ -13,11 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
 from fanstore.dataset import open_dataset
-from fanstore.reading.mounted import mount_of
-from fanstore.reading.packs import MappedPacks
+from fanstore.reading.packs import ContentStream, MappedPacks, ServedContent, mount_of
 from fanstore.reading.paths import AnyPath, Paths
-from fanstore.reading.served import ServedContent
-from fanstore.reading.stream import ContentStream
 from fanstore.reading.tree import Tree, error
 
 if TYPE_CHECKING:

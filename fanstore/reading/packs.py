@@ -1,21 +1,46 @@
-"""The content of a dataset's files, from packs that are mapped where they lie."""
+"""Reads the content of a dataset's files: from packs that are mapped where they lie, through a
+mount in this process, or as a stream."""
 
 from __future__ import annotations
 
+import io
 import mmap
+import os
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 import xxhash
 
 from fanstore._native import lib
-from fanstore.dataset import Dataset
+from fanstore.dataset import Dataset, device_number
 from fanstore.decoding import ContentDamaged, pieces_of
 from fanstore.errors import DatasetDamaged
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_PREFIX = "FANSTORE_MOUNT_PREFIX"
+
+
+def mount_of(index: Dataset) -> str | None:
+    """Returns the prefix below which a dataset is mounted in this process, None where it is not, or
+    in a program that FanStore could not get into."""
+    prefixes = [
+        value
+        for name, value in os.environ.items()
+        if name == _PREFIX or name.startswith(_PREFIX + "_")
+    ]
+    device = device_number(index.dataset_id)
+    return next((each for each in sorted(prefixes) if _device_of(each) == device), None)
+
+
+def _device_of(path: str) -> int:
+    try:
+        return os.stat(path).st_dev
+    except OSError:
+        return 0
 
 
 class MappedPacks:
@@ -123,3 +148,82 @@ class MappedPacks:
             except BufferError:
                 continue
         self._mapped.clear()
+
+
+class ServedContent:
+    """Reads files below a mount prefix. By any thread."""
+
+    def __init__(self, index: Dataset, prefix: str) -> None:
+        self._index = index
+        self._prefix = os.fsencode(prefix)
+
+    def content(self, record: int) -> bytes:
+        """Returns the content of a regular file, whose checksum is right. Raises DatasetDamaged, or
+        OSError where the job cannot have it."""
+        row = self._index.record(record)
+        content = self.part(record, 0, row.logical_size)
+        if xxhash.xxh3_64_intdigest(content) != row.checksum:
+            raise DatasetDamaged(os.fsdecode(self._path(record)), "content", 0)
+        return content
+
+    def view(self, record: int) -> memoryview:
+        """Returns the same, read-only."""
+        return memoryview(self.content(record))
+
+    def read_into(self, records: NDArray[np.int64], rows: NDArray[np.uint8]) -> None:
+        """Reads files, each as long as a row, into rows. Raises as `content` does."""
+        for row, record in zip(rows, records.tolist(), strict=True):
+            row.data[:] = self.content(record)
+
+    def part(self, record: int, offset: int, size: int) -> bytes:
+        """Returns `size` bytes from `offset` on, fewer at the end. Raises OSError."""
+        with open(self._path(record), "rb", buffering=0) as stream:
+            stream.seek(offset)
+            return stream.read(size) or b""
+
+    def _path(self, record: int) -> bytes:
+        return self._prefix + b"/" + self._index.relpath(record)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class ContentStream(io.RawIOBase):
+    """Reads parts as they are asked for. read: returns so many bytes from an offset on; size: of
+    the file, in bytes; name: its path."""
+
+    def __init__(self, read: Callable[[int, int], bytes], size: int, name: str) -> None:
+        self._read = read
+        self._size = size
+        self._at = 0
+        self.name = name
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        """Moves as io.IOBase.seek says. Raises ValueError for a place before the start."""
+        bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}
+        if whence not in bases:
+            raise ValueError(f"whence is {whence}; allowed are 0, 1 and 2")
+        if bases[whence] + offset < 0:
+            raise ValueError(f"offset {offset} lies before the start of {self.name}")
+        self._at = bases[whence] + offset
+        return self._at
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+        part = self._read(self._at, len(buffer))
+        buffer[: len(part)] = part
+        self._at += len(part)
+        return len(part)
+
+    def readall(self) -> bytes:
+        part = self._read(self._at, max(0, self._size - self._at))
+        self._at += len(part)
+        return part

@@ -19,8 +19,8 @@ from typing import Literal, Protocol
 import xxhash
 
 from fanstore.dataset import Dataset, open_index
+from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
-from fanstore.staging.damage import damaged_records
 from fanstore.staging.staged import Expected, StagedDirectory
 
 CHUNK_BYTES = 8 << 20
@@ -197,3 +197,17 @@ class Stager:
             self._watcher.advance(amount_bytes)
 
         return stream(source, target, advance, self._watcher.check)
+
+
+def damaged_records(
+    dataset: Dataset, pack: int, path: str | os.PathLike[str], check: Callable[[], None]
+) -> list[int]:
+    """Returns the record ids of the damaged files of a pack whose copy is at `path`; `check` may
+    raise to give up."""
+    damaged = []
+    with PackReader(dataset, path) as reader:
+        for record in dataset.records_of_pack(pack):
+            check()
+            if not reader.is_sound(record):
+                damaged.append(record)
+    return damaged

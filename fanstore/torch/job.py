@@ -10,7 +10,7 @@ from torch.utils.data.distributed import DistributedSampler
 from fanstore.errors import UsageError
 from fanstore.policy import checks
 from fanstore.torch.loader import DataLoader
-from fanstore.torch.samplers.group import agreed_seed, replicas_and_rank
+from fanstore.torch.samplers.base import agreed_seed, replicas_and_rank
 
 _OWN = {"sampler", "batch_sampler", "shuffle"}  # what a job says itself
 _STATE = {"epoch", "epochs", "seed", "loader"}

@@ -9,7 +9,6 @@ from typing import Any
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
-from fanstore.trace.notes import decode
 from fanstore.trace.sections import Section, TraceDamaged, read_sections
 from fanstore.trace.tables import (
     BLOCK,
@@ -21,6 +20,7 @@ from fanstore.trace.tables import (
     Table,
     Trace,
     by_time,
+    decode,
     summed,
 )
 

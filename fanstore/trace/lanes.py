@@ -10,8 +10,20 @@ from typing import Any
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.errors import FanstoreError
-from fanstore.trace.notes import decode, newest, time_note
-from fanstore.trace.tables import BLOCK, COUNTS, OPEN, PROCESS, STALL, Table, Trace, by_time, summed
+from fanstore.trace.tables import (
+    BLOCK,
+    COUNTS,
+    OPEN,
+    PROCESS,
+    STALL,
+    Table,
+    Trace,
+    by_time,
+    decode,
+    newest,
+    summed,
+    time_note,
+)
 
 _LANE = dtype_of("struct fan_lane")
 _TRACE = dtype_of("struct fan_trace")

@@ -17,7 +17,7 @@ from serving import Stage, make_stage, wait_for
 
 from fanstore.errors import FanstoreError
 from fanstore.study.analyze.aside import problem
-from fanstore.study.analyze.request import Request
+from fanstore.study.analyze.phase import Request
 from fanstore.study.analyze.run import Analyzer
 
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"

@@ -10,7 +10,7 @@ import pytest
 
 from fanstore.study.analyze.analysis import Analysis, Rate, read
 from fanstore.study.analyze.gains import best, cached_shares, gains_of
-from fanstore.study.analyze.written import write_report
+from fanstore.study.analyze.session import write_report
 from fanstore.study.models.coordl import lru_misses, random_misses
 
 

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from fanstore.study.analyze.measure import Span, doubt, half_of, rate_of, spans_of, together
-from fanstore.study.analyze.rates import rate_of_loader, training_loader
+from fanstore.study.analyze.rates import (
+    Span,
+    doubt,
+    half_of,
+    rate_of,
+    rate_of_loader,
+    spans_of,
+    together,
+    training_loader,
+)
 
 Step = tuple[float, float, int, int]
 

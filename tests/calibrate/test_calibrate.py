@@ -16,15 +16,13 @@ from serving import LIMIT_S, wait_for
 from small_disk import small_disk
 
 from fanstore.config import load_toml
-from fanstore.plan.fields import Fields
+from fanstore.plan.fields import Fields, rate_bytes_per_s, rate_text
 from fanstore.plan.machine import SYSTEM_KEYS, System, read_system
-from fanstore.plan.units import rate_bytes_per_s, rate_text
 from fanstore.startup import World
 from fanstore.study.calibrate.extents import cached_share, drop, own_files, portions, read
 from fanstore.study.calibrate.machine import Machine, doubts, text_of
-from fanstore.study.calibrate.repeats import Measured, Repeats
 from fanstore.study.calibrate.run import turns
-from fanstore.study.calibrate.together import Bench
+from fanstore.study.calibrate.together import Bench, Measured, Repeats
 
 JOB = {"nodes": 2, "ranks_per_node": 1, "compute": "1 MB/s", "preprocess": "1 MB/s"}
 

@@ -17,8 +17,15 @@ from click.testing import CliRunner
 
 from fanstore.cli.doctor import command
 from fanstore.programs import elf
-from fanstore.programs.check import Mode, Verdict, check, entry_hint, glibc_needed
-from fanstore.programs.script import interpreter_of, run_by_env
+from fanstore.programs.check import (
+    Mode,
+    Verdict,
+    check,
+    entry_hint,
+    glibc_needed,
+    interpreter_of,
+    run_by_env,
+)
 
 LOADER = "/lib64/ld-linux-x86-64.so.2"
 X86 = platform.machine() == "x86_64"

@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="torch is not installed")
 ROUNDS, BYTES = 200, 8 << 20
 SCRIPT = f"""
 import resource
-from fanstore.torch.batches.allocating import keep_freed
+from fanstore.torch.batches.collating import keep_freed
 
 keep_freed()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

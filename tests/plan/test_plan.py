@@ -18,9 +18,8 @@ from small_disk import small_disk
 
 from fanstore.config import load_toml
 from fanstore.dataset import open_dataset
-from fanstore.plan.planfile import PlanFile
+from fanstore.plan.planfile import PlanFile, fetches, filling
 from fanstore.plan.samples import samples_below
-from fanstore.plan.schedule import fetches, filling
 from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.reads import reads_of_ranks
 from fanstore.policy.placement.by_frequency import by_frequency_partitioned

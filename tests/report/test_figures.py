@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from trace_files import RankTrace, write_trace
 
-from fanstore.report.access import patterns
 from fanstore.report.epochs import covered_before, epoch_starts, lone_begins
 from fanstore.report.figures import BINS
-from fanstore.report.sampled import Gathered, gather
+from fanstore.report.sampled import Gathered, gather, patterns
 from fanstore.trace import SOURCES, read_trace
 
 SECOND = 10**9

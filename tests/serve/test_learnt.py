@@ -13,7 +13,7 @@ from fanstore.foresight.announcement import Name
 from fanstore.foresight.kept import KeptFiles
 from fanstore.foresight.sample_files import Learnt, SampleFiles
 from fanstore.node.opens import READ, Tagged
-from fanstore.trace.notes import note
+from fanstore.trace.tables import note
 
 ID = "0123456789abcdef" * 2
 NAME = Name("job.Named of 5", 7, 5)

@@ -12,9 +12,9 @@ from fanstore.errors import UsageError
 from fanstore.study.models.nopfs import batches_end_s
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.epochs import epoch_of, padded
-from fanstore.study.simulate.pipeline import Batches, Pipeline
 from fanstore.study.simulate.policies import POLICIES
 from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.steps import Batches, Pipeline
 from fanstore.study.simulate.workload import Workload
 
 RNG = np.random.default_rng(8)

@@ -13,8 +13,8 @@ from soak import sampled
 
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.study.models.deepio import opportunistic_level
+from fanstore.study.simulate.caches import Opportunistic
 from fanstore.study.simulate.engine import simulate
-from fanstore.study.simulate.opportunistic import Opportunistic
 from fanstore.study.simulate.results import Outcome
 from fanstore.study.simulate.workload import Workload
 

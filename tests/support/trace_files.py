@@ -8,9 +8,8 @@ from typing import Any
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
-from fanstore.trace.notes import note, stall_payload, time_note
 from fanstore.trace.sections import Section, encode, file_header
-from fanstore.trace.tables import NO_FILE, SOURCES
+from fanstore.trace.tables import NO_FILE, SOURCES, note, stall_payload, time_note
 
 BASE_NS = 1_700_000_000_000_000_000
 _PROCESS = dtype_of("struct fan_traced_process")

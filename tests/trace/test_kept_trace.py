@@ -13,8 +13,8 @@ from trace_files import BASE_NS, RankTrace, trace_bytes, write_trace
 
 from fanstore._native import lib
 from fanstore.trace import read_trace
-from fanstore.trace.notes import newest, note, stall_payload
 from fanstore.trace.sections import Section, TraceDamaged, encode, file_header
+from fanstore.trace.tables import newest, note, stall_payload
 
 
 def two_ranks() -> tuple[RankTrace, RankTrace]:

@@ -59,7 +59,7 @@ def command(
     """
     from fanstore.errors import UsageError
     from fanstore.study.analyze.aside import problem
-    from fanstore.study.analyze.request import Request
+    from fanstore.study.analyze.phase import Request
     from fanstore.study.analyze.session import analyse
 
     for name in ("trace", "report", "metrics_port", "metrics_address"):

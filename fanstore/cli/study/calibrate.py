@@ -67,7 +67,7 @@ def command(
 
 def _budget_bytes(text: str) -> int:
     from fanstore.errors import UsageError
-    from fanstore.plan.units import size_bytes
+    from fanstore.plan.fields import size_bytes
 
     with contextlib.suppress(ValueError):
         if size_bytes(text) >= 1 << 20:

@@ -81,7 +81,7 @@ def _values(option: str, text: str | None, parse: Callable[[str], Any]) -> list[
 
 
 def _cache(text: str, analysis: Analysis) -> int:
-    from fanstore.plan.units import SIZES, size_bytes
+    from fanstore.plan.fields import SIZES, size_bytes
 
     try:
         if not text.endswith("%"):
@@ -95,7 +95,7 @@ def _cache(text: str, analysis: Analysis) -> int:
 
 
 def _rate(text: str) -> float:
-    from fanstore.plan.units import RATES, rate_bytes_per_s
+    from fanstore.plan.fields import RATES, rate_bytes_per_s
 
     try:
         return rate_bytes_per_s(text)
@@ -110,8 +110,7 @@ def _count(text: str) -> int:
 
 
 def _show(analysis: Analysis, told: list[tuple[dict[str, str], Prediction]]) -> None:
-    from fanstore.study.analyze.prediction import LIMITS
-    from fanstore.study.analyze.verdict import doubts
+    from fanstore.study.analyze.prediction import LIMITS, doubts
 
     names = [name for name in ("cache", "cores", "disk", "nodes") if name in told[0][0]]
     heads = [*names, "samples/s", "prep. stall", "fetch stall", "limit"]

@@ -31,7 +31,7 @@ class Analysis:
     measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
     measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
     the loader has workers, so that stages go on beside one another; else they take turns.
-    compression: as of fanstore.study.analyze.compression. nodes: that all was measured on together.
+    compression: as of fanstore.study.analyze.access. nodes: that all was measured on together.
     processor_s: seconds of a core that `ingest` and `prepare` take a sample, where known."""
 
     samples: int

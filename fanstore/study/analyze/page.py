@@ -12,8 +12,7 @@ from fanstore.report.charts import DRAWN, drawn, percent_axis, style_of
 from fanstore.report.templates import template
 from fanstore.study.analyze.analysis import Analysis
 from fanstore.study.analyze.gains import Gain
-from fanstore.study.analyze.prediction import Setting, predict
-from fanstore.study.analyze.verdict import doubts, lines
+from fanstore.study.analyze.prediction import Setting, doubts, lines, predict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing

@@ -16,15 +16,14 @@ from typing import Any
 from fanstore.arrays import np
 from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
-from fanstore.study.analyze.access import Access, Served, access_of
+from fanstore.study.analyze.access import Access, Served, access_of, tried
 from fanstore.study.analyze.analysis import Analysis, Rate
-from fanstore.study.analyze.compression import tried
-from fanstore.study.analyze.measure import doubt
-from fanstore.study.analyze.phase import Ran, run_phase
+from fanstore.study.analyze.phase import OF_THE_JOB, Ran, Request, run_phase
 from fanstore.study.analyze.rates import (
     Loader,
     ahead_samples,
     cached_after_drop,
+    doubt,
     processor_s_of,
     rate_of_loader,
     rate_of_opens,
@@ -32,7 +31,6 @@ from fanstore.study.analyze.rates import (
     training_loader,
 )
 from fanstore.study.analyze.reader import Replay
-from fanstore.study.analyze.request import OF_THE_JOB, Request
 from fanstore.trace import SOURCES, Trace, read_trace
 from fanstore.trees import remove_tree
 

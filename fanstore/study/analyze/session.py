@@ -1,21 +1,45 @@
-"""An analysis from its beginning to its report, which is left also where it is broken off."""
+"""An analysis from its beginning to its report (JSON for programs, and a page where matplotlib is
+installed), which is left also where it is broken off."""
 
 from __future__ import annotations
 
+import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fanstore.atomic import Ended, ending_on_signals
+from fanstore.atomic import Ended, ending_on_signals, whole_file
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
-from fanstore.report.places import make_folder, remove_empty
-from fanstore.study.analyze.gains import best, gains_of
-from fanstore.study.analyze.request import Request
+from fanstore.report.places import can_draw, make_folder, remove_empty
+from fanstore.study.analyze.analysis import JSON_NAME, Analysis
+from fanstore.study.analyze.gains import Gain, best, gains_of
+from fanstore.study.analyze.phase import Request
+from fanstore.study.analyze.prediction import cold, doubts, lines
 from fanstore.study.analyze.run import Analyzer
-from fanstore.study.analyze.verdict import cold, doubts, lines
-from fanstore.study.analyze.written import write_report
+
+PAGE_NAME = "analysis.html"
+
+
+def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[Path]:
+    """Writes the report into a directory; returns what was written. Raises OSError."""
+    found = cold(analysis)
+    told = {
+        **analysis.as_dict(),
+        "verdict": list(lines(analysis)),
+        "without_cache": None if found is None else found.as_dict(),
+        "gains": [each.as_dict() for each in gains],
+    }
+    texts = {JSON_NAME: json.dumps(told, indent=1) + "\n"}
+    if can_draw():
+        from fanstore.study.analyze.page import page_of
+
+        texts[PAGE_NAME] = page_of(analysis, gains)
+    for name, text in texts.items():
+        with whole_file(out / name, force=True) as stream:
+            stream.write(text.encode("utf-8", "backslashreplace"))
+    return [out / name for name in texts]
 
 
 def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]) -> int:

@@ -6,10 +6,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fanstore.plan.fields import Fields
-from fanstore.plan.units import rate_text
+from fanstore.plan.fields import Fields, rate_text
 from fanstore.study.calibrate.network import FETCH_BYTES
-from fanstore.study.calibrate.repeats import Measured
+from fanstore.study.calibrate.together import Measured
 from fanstore.wording import show_bytes
 
 _MIB = 1 << 20

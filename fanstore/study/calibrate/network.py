@@ -8,8 +8,7 @@ from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.startup import MpiWorld
-from fanstore.study.calibrate.repeats import Measured, Repeats
-from fanstore.study.calibrate.together import Bench
+from fanstore.study.calibrate.together import Bench, Measured, Repeats
 
 SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
 FETCH_BYTES = 1 << 20  # what the daemons fetch from one another at once

@@ -16,9 +16,16 @@ from fanstore.staging.local_dir import LocalDirectory, fs_type
 from fanstore.startup import World
 from fanstore.study.calibrate.extents import portions
 from fanstore.study.calibrate.machine import Machine
-from fanstore.study.calibrate.memory import copy_rates, free_bytes, processors
 from fanstore.study.calibrate.network import network_rates
-from fanstore.study.calibrate.storage import COUNTS, local_rates, reader_counts, shared_rates
+from fanstore.study.calibrate.storage import (
+    COUNTS,
+    copy_rates,
+    free_bytes,
+    local_rates,
+    processors,
+    reader_counts,
+    shared_rates,
+)
 from fanstore.study.calibrate.together import Bench
 from fanstore.wording import counted
 

@@ -1,16 +1,20 @@
-"""Rates of the shared file system, by readers on all ranks, and of a local disk, by threads."""
+"""Rates of the shared file system, by readers on all ranks, and of a local disk and of copying in
+memory, by threads."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from fanstore.arrays import np
 from fanstore.dataset import INDEX_NAME
 from fanstore.errors import FanstoreError
+from fanstore.staging.memory import available_bytes
 from fanstore.study.calibrate.extents import (
     PAGE_BYTES,
     Extent,
@@ -25,8 +29,10 @@ from fanstore.study.calibrate.extents import (
     read,
     write,
 )
-from fanstore.study.calibrate.repeats import Measured, Repeats
-from fanstore.study.calibrate.together import Bench
+from fanstore.study.calibrate.together import Bench, Measured, Repeats
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 COUNTS = (1, 2, 4, 8)
 Gather = Callable[[Any], list[Any]]
@@ -147,3 +153,45 @@ def _written_s(directory: Path, count: int, size: int, bench: Bench) -> float:
 def _share(unit: int, count: int) -> int:
     """What each of some readers reads of a unit: whole pages."""
     return -(-unit // count // PAGE_BYTES) * PAGE_BYTES
+
+
+_PIECE_BYTES = 1 << 20
+_ROUNDS = 8  # so that it lasts
+
+
+def copy_rates(budget_bytes: int, repeats: int, bench: Bench) -> Measured:
+    """Measures how fast threads copy from one half of `budget_bytes` (of 16 MiB at least) to the
+    other: bytes copied."""
+    of_each = max(1, budget_bytes // 2 // _PIECE_BYTES // COUNTS[-1]) * _PIECE_BYTES
+    half = of_each * COUNTS[-1]
+    source, target = np.ones(half, dtype=np.uint8), np.ones(half, dtype=np.uint8)  # has its pages
+    points = {}
+    for count in COUNTS:
+        parts = list(zip(np.split(source, count), np.split(target, count), strict=True))
+        works = [partial(_copy, *part, bench) for part in parts]
+        points[count] = Repeats(
+            _ROUNDS * half, tuple(bench.together(works) for _ in range(repeats))
+        )
+    return Measured(points)
+
+
+def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], bench: Bench) -> None:
+    for _ in range(_ROUNDS):
+        for at in range(0, len(source), _PIECE_BYTES):
+            bench.check()
+            np.copyto(target[at : at + _PIECE_BYTES], source[at : at + _PIECE_BYTES])
+
+
+def free_bytes() -> int:
+    """Returns how much memory this node has for a job: what is available, and what the control
+    group allows."""
+    with open("/proc/meminfo", encoding="ascii") as stream:
+        table = dict(line.split(":", 1) for line in stream)
+    amount = int(table["MemAvailable"].split()[0]) << 10
+    allowed = available_bytes()
+    return amount if allowed is None else min(amount, allowed)
+
+
+def processors() -> int:
+    """Returns on how many processors this process may run."""
+    return len(os.sched_getaffinity(0))

@@ -22,8 +22,7 @@ from fanstore.study.planning.request import Request
 from fanstore.study.simulate.engine import outcome_of
 from fanstore.study.simulate.epochs import reads_of_epochs
 from fanstore.study.simulate.policies import Plan
-from fanstore.study.simulate.scenario import Scenario
-from fanstore.study.simulate.sizes import Sizes
+from fanstore.study.simulate.scenario import Scenario, Sizes
 from fanstore.study.simulate.workload import Workload
 from fanstore.wording import counted, show_bytes
 

@@ -7,8 +7,7 @@ from statistics import median
 from typing import Any
 
 from fanstore.plan.description import Description
-from fanstore.plan.planfile import PlanFile
-from fanstore.plan.schedule import fetches, filling
+from fanstore.plan.planfile import PlanFile, fetches, filling
 from fanstore.policy.placement.rules import NOWHERE
 from fanstore.study.simulate.results import show_s
 from fanstore.wording import counted, show_bytes

@@ -1,10 +1,13 @@
-"""Caches whose content changes with each read, one on each node in its first storage class."""
+"""Caches on each node, in its first storage class, that change with each read; and DeepIO's
+opportunistic order, in which such a cache decides what is read (Zhu et al. 2018, section 3)."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from fanstore.policy.cluster import ELSEWHERE, NOWHERE, WITH_NEXT_USES, Cluster
+from fanstore.arrays import np
+from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE, WITH_NEXT_USES, Cluster
+from fanstore.policy.orders.shuffles import through_buffer
 from fanstore.study.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -54,3 +57,66 @@ class NodeCaches:
         if self._alone:
             found[found == ELSEWHERE] = NOWHERE
         return found
+
+
+_NOBODY = -1
+
+
+class Opportunistic:
+    """The nodes' memories, which decide what is read.
+
+    The paper does not say how memory is filled anew. Here the next sample is any of those in
+    memory, on whichever node, for whichever rank; one that was not read yet in this epoch takes its
+    place from shared storage, while any are left. So an epoch begins with what memory holds from
+    the last one. A sample counts as read from shared storage by the rank that consumes it, and lies
+    on its node from then on; a node holds what it read last of these.
+    """
+
+    def __init__(self, workload: Workload) -> None:
+        self._sizes = workload.sizes_bytes
+        self._ranks_per_node = workload.system.ranks_per_node
+        self._capacity = int(workload.memory_bytes[0, 0])
+        self._holders = np.full(len(self._sizes), _NOBODY, dtype=np.int32)
+        self.peak_bytes = 0
+
+    def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Returns the samples of the job's epoch in this order: a rule of reordering.py."""
+        by_turns = reads.T.ravel()
+        read = by_turns != len(self._sizes)
+        rng = np.random.default_rng(epoch)
+        samples = rng.permutation(by_turns[read])
+        absent = self._holders[samples] == _NOBODY
+        coming = samples[np.argsort(absent, kind="stable")]
+        held = len(samples) - int(absent.sum())
+        if held:
+            words = rng.integers(0, 2**32, len(samples), dtype=np.uint64)
+            coming = coming[through_buffer(len(samples), held, words)]
+        changed = by_turns.copy()
+        changed[read] = coming
+        return np.ascontiguousarray(changed.reshape(reads.T.shape).T)
+
+    def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:
+        """See fanstore.study.simulate.caches.Caches."""
+        holders = np.append(self._holders, _NOBODY)
+        found = np.empty(reads.shape, dtype=np.uint8)
+        for rank, row in enumerate(reads):
+            held_by = holders[row]
+            here = held_by == rank // self._ranks_per_node
+            found[rank] = np.where(here, HERE, np.where(held_by == _NOBODY, NOWHERE, ELSEWHERE))
+        self._fill(reads, found)
+        return found
+
+    def _fill(self, reads: NDArray[np.intp], found: NDArray[np.uint8]) -> None:
+        """Each node's memory takes what came last from shared storage, as far as it goes, and keeps
+        what it held as far as there is room."""
+        before = self._holders
+        self._holders = np.full(len(self._sizes), _NOBODY, dtype=np.int32)
+        for node in range(len(reads) // self._ranks_per_node):
+            ranks = slice(node * self._ranks_per_node, (node + 1) * self._ranks_per_node)
+            came = reads[ranks].T.ravel()[found[ranks].T.ravel() == NOWHERE][::-1]
+            came = came[came < len(self._sizes)]
+            wanted = np.concatenate((came, np.flatnonzero(before == node)))
+            upto_bytes = np.cumsum(self._sizes[wanted])
+            kept = wanted[upto_bytes <= self._capacity]
+            self._holders[kept] = node
+            self.peak_bytes = max(self.peak_bytes, int(self._sizes[kept].sum()))

@@ -8,8 +8,7 @@ from dataclasses import replace
 from fanstore.errors import UsageError
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.results import Outcome
-from fanstore.study.simulate.scenario import Scenario
-from fanstore.study.simulate.sizes import Sizes
+from fanstore.study.simulate.scenario import Scenario, Sizes
 
 SLOWER = 1.01  # the job may take this many times as long as with memory for all
 _PARTS = 128  # the answer is right to this part of the dataset

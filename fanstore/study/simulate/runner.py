@@ -8,11 +8,10 @@ from fanstore.arrays import np
 from fanstore.plan.machine import source_names
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.study.simulate.epochs import Epoch
-from fanstore.study.simulate.pipeline import Batches, Pipeline
 from fanstore.study.simulate.policies import AHEAD, IN_TURN, Plan
 from fanstore.study.simulate.results import Outcome
 from fanstore.study.simulate.sources import codes_of, contended_sources
-from fanstore.study.simulate.steps import Steps, staging_s
+from fanstore.study.simulate.steps import Batches, Pipeline, Steps, staging_s
 from fanstore.study.simulate.workload import Workload
 
 if TYPE_CHECKING:

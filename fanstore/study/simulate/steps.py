@@ -1,6 +1,5 @@
-"""How fast the steps of a job go: how many are slow, when the job has warmed up, and how long
-staging takes before it. A step is one batch on every rank. It lasts from the end of the step before
-to its own end."""
+"""How fast the steps of a job go. A step is one batch on every rank. It lasts from the end of the
+step before to its own end."""
 
 from __future__ import annotations
 
@@ -12,7 +11,6 @@ from fanstore.plan.machine import System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
 
 SLOW = 1.5  # a step is slow that takes longer than this many times its computing
 WARM = 0.95  # a job is warm once it reads at this part of the rate of its last epoch
@@ -88,3 +86,91 @@ def staging_s(system: System, kept_bytes: NDArray[np.int64]) -> float:
     incoming = shared.share_bytes_per_s(system.nodes) * shared.readers_per_rank
     rates = [min(incoming, float(each.write(each.threads))) for each in system.classes]
     return float((kept_bytes / np.array(rates)).sum(axis=1).max())
+
+
+@dataclass(frozen=True)
+class Batches:
+    """The batches of an epoch. Matrices are ranks x batches, times in seconds.
+
+    load_s: how long each batch takes to load. span_s: how long it is from the start of its loading
+    to its end, if nothing but its own loading were waited for. compute_s: how long the slowest rank
+    computes with each batch (batches). batch_bytes: what each takes in the staging buffer.
+    """
+
+    load_s: NDArray[np.float64]
+    span_s: NDArray[np.float64]
+    compute_s: NDArray[np.float64]
+    batch_bytes: NDArray[np.int64]
+
+
+class Pipeline:
+    """Until when each rank of a job has loaded and computed. Ranks load ahead into the next
+    epoch."""
+
+    def __init__(self, ranks: int, capacity_bytes: int, start_s: float) -> None:
+        """capacity_bytes: what the staging buffer of a rank holds. start_s: when loading begins."""
+        self._capacity = capacity_bytes
+        self._loaded_s = np.full(ranks, start_s)  # until when each rank has loaded
+        self._ends_s = np.array([start_s])  # of the batches that matter still; first one before
+        self._upto_bytes = np.zeros((ranks, 1), dtype=np.int64)  # read with these batches
+        self.staged_max_bytes = 0
+
+    @property
+    def end_s(self) -> float:
+        """The time in seconds when the last batch is done, from the start of the job."""
+        return float(self._ends_s[-1])
+
+    def advance(self, batches: Batches) -> NDArray[np.float64]:
+        """Adds an epoch, of which no batch may exceed the capacity. Returns the time in seconds
+        when each batch ends on all ranks (batches)."""
+        known = len(self._ends_s)
+        upto = self._upto_bytes[:, -1:] + np.cumsum(batches.batch_bytes, axis=1)
+        self._upto_bytes = np.concatenate((self._upto_bytes, upto), axis=1)
+        needed = self._needed(known)
+        needed_by_all = needed.max(axis=0)
+        self._ends_s = np.concatenate((self._ends_s, np.empty(upto.shape[1])))
+        done = known
+        while done < len(self._ends_s):
+            # All of the next batches that need only ends that are known.
+            end = known + int(np.searchsorted(needed_by_all, done - 1, side="right"))
+            part = slice(done - known, end - known)
+            self._stretch(batches, part, self._ends_s[needed[:, part]], slice(done, end))
+            done = end
+        ends_s = self._ends_s[known:]
+        self._forget()
+        return ends_s
+
+    def _needed(self, known: int) -> NDArray[np.intp]:
+        """The place in _ends_s of the last batch that must be done before each new one fits."""
+        limits = self._upto_bytes[:, known:] - self._capacity
+        rows = zip(self._upto_bytes, limits, strict=True)
+        return np.stack([np.searchsorted(row, limit, side="left") for row, limit in rows])
+
+    def _stretch(
+        self, batches: Batches, part: slice, free_s: NDArray[np.float64], places: slice
+    ) -> None:
+        load_s = batches.load_s[:, part]
+        free_s[:, 0] = np.maximum(free_s[:, 0], self._loaded_s)
+        loaded_s = np.cumsum(load_s, axis=1)
+        loaded_s += np.maximum.accumulate(free_s - (loaded_s - load_s), axis=1)
+        no_sooner = (loaded_s - load_s + batches.span_s[:, part]).max(axis=0)
+        compute_s = batches.compute_s[part]
+        no_sooner[0] = max(no_sooner[0], self._ends_s[places.start - 1] + compute_s[0])
+        together = np.cumsum(compute_s)
+        self._ends_s[places] = together + np.maximum.accumulate(no_sooner - together)
+        self._loaded_s = loaded_s[:, -1]
+        self._count_staged(loaded_s, places)
+
+    def _count_staged(self, loaded_s: NDArray[np.float64], places: slice) -> None:
+        known_s = self._ends_s[: places.stop]
+        for upto, times_s in zip(self._upto_bytes, loaded_s, strict=True):
+            done = np.maximum(np.searchsorted(known_s, times_s, side="right") - 1, 0)
+            staged = int((upto[places] - upto[done]).max())
+            self.staged_max_bytes = max(self.staged_max_bytes, staged)
+
+    def _forget(self) -> None:
+        """Drops the batches that no later one can need."""
+        left = self._upto_bytes[:, -1:] - self._upto_bytes
+        first = int((left > self._capacity).all(axis=0).sum())
+        self._ends_s = self._ends_s[first:]
+        self._upto_bytes = self._upto_bytes[:, first:]

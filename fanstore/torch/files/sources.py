@@ -11,7 +11,7 @@ from typing import Any
 from fanstore._native import ffi, lib
 from fanstore.dataset import INDEX_NAME, open_dataset
 from fanstore.reading.mapping import Dataset
-from fanstore.reading.mounted import mount_of
+from fanstore.reading.packs import mount_of
 from fanstore.torch.batches.slots import Array
 
 Walk = Iterator[tuple[str, list[str], list[str]]]
