@@ -50,32 +50,3 @@ def first_places(reads: ArrayLike, sample_count: int) -> NDArray[np.uint32]:
     # Of equal samples NumPy keeps what is assigned last, which is the first of them.
     places[samples[::-1]] = np.arange(len(samples) - 1, -1, -1, dtype=np.uint32)
     return places
-
-
-def next_uses(reads: ArrayLike, following: ArrayLike, sample_count: int) -> NDArray[np.uint32]:
-    """Returns for each place of `reads`, a rank's epoch, the place at which the same sample is
-    read next, or NEVER: uint32 (reads). Places go on counting in `following`, the next epoch.
-
-    It takes 8 bytes a sample and 9 a read, the result in it, and more where `reads` has samples
-    several times. Raises ValueError for samples beyond sample_count.
-    """
-    samples = checks.reads("reads", reads, checks.sample_count(sample_count))
-    later = first_places(following, sample_count)
-    later[later != NEVER] += np.uint32(len(samples))
-    uses: NDArray[np.uint32] = later[samples]
-    again = _read_again(samples, sample_count)
-    if again.size:
-        by_sample = again[np.argsort(samples[again], kind="stable")]
-        same = samples[by_sample[1:]] == samples[by_sample[:-1]]
-        uses[by_sample[:-1][same]] = by_sample[1:][same]
-    return uses
-
-
-def _read_again(samples: NDArray[np.integer], sample_count: int) -> NDArray[np.intp]:
-    """The places of all samples that come more than once."""
-    repeats = first_places(samples, sample_count)[samples] != np.arange(
-        len(samples), dtype=np.uint32
-    )
-    several = np.zeros(sample_count, dtype=bool)
-    several[samples[repeats]] = True
-    return np.flatnonzero(several[samples])

@@ -14,7 +14,6 @@ Table = Any  # a structured NumPy array
 # What was waited for, by number (csrc/format/trace_format.h).
 SOURCES = ("disk", "cache", "rank", "shared", "output")
 
-NO_FILE = 0xFFFFFFFF
 
 PROCESS = np.dtype(
     [
@@ -44,7 +43,7 @@ class Trace:
     opens: time_ns, process (a row of `processes`), dataset (its place in the job), file (record).
         A time is exact to what lies between two of a thread's time notes: 64 opens, or 0.1 s.
     blocks: reads that went on to a further MiB of a large file; block: which MiB.
-    stalls: waits, at their ends; source (a number of SOURCES), duration_ns, file (NO_FILE: none).
+    stalls: waits, at their ends; source (a number of SOURCES), duration_ns, file (2**32 - 1: none).
     problem: why the rest of a file could not be read, or "".
     samples: of a kept trace, what each rank had counted by some times, and how its daemon was then:
         rank, and the fields of `struct fan_traced_sample`.
@@ -70,10 +69,6 @@ class Trace:
         len(SOURCES)), ns."""
         return self.counts["stalls"]["ns"]
 
-    def stall_bins(self) -> Table:
-        """Returns the histograms of waits: an array of shape (programs, len(SOURCES), bins)."""
-        return self.counts["stalls"]["bins"]
-
 
 def by_time(parts: list[Table], dtype: np.dtype[Any]) -> Table:
     """Joins tables, sorted by time; what has one time stays in its order."""
@@ -95,21 +90,9 @@ _TIME_MASK = (1 << _LAP_SHIFT) - 1
 _MANTISSA_BITS, _EXPONENT_BITS = 16, 5
 
 
-def note(kind: int, mount: int = 0, file: int = 0, payload: int = 0) -> int:
-    """Returns a note with no lap."""
-    return kind << _KIND_SHIFT | mount << _MOUNT_SHIFT | file << _FILE_SHIFT | payload
-
-
 def time_note(since_base_ns: int) -> int:
     """Returns a note of the time."""
     return int(lib.FAN_NOTE_TIME) << _KIND_SHIFT | since_base_ns & _TIME_MASK
-
-
-def stall_payload(source: int, duration_ns: int) -> int:
-    """Returns the payload of a stall: the time is cut to its highest 16 bits."""
-    exponent = max(0, duration_ns.bit_length() - _MANTISSA_BITS)
-    mantissa = duration_ns >> exponent
-    return (source << _EXPONENT_BITS | exponent) << _MANTISSA_BITS | mantissa
 
 
 def newest(ring: Table, begin: int, head: int) -> Table:

@@ -13,7 +13,7 @@ import pytest
 
 from fanstore.policy.curve import Curve
 from fanstore.policy.next_use import frequencies
-from fanstore.policy.orders.reads import by_rank
+from fanstore.policy.orders.reads import strided
 from fanstore.policy.orders.registry import orders
 from fanstore.study.models import coordl, deepio, lobster, nopfs
 
@@ -29,7 +29,10 @@ def deviations(sample_count: int) -> float:
     """How far the mean over workers of often read samples, with torch's generator, is from the
     formula, in its standard errors."""
     coming = islice(orders("torch-distributed", sample_count, world_size=WORKERS), EPOCHS)
-    counts = frequencies(sample_count, (by_rank(order, WORKERS) for order in coming))
+    counts = frequencies(
+        sample_count,
+        ([strided(order, rank, WORKERS) for rank in range(WORKERS)] for order in coming),
+    )
     found = (counts > OFTEN).sum(axis=1).mean()
     chance = nopfs.reads_more_than(OFTEN, EPOCHS, WORKERS)
     error = math.sqrt(sample_count * chance * (1 - chance) / WORKERS)
@@ -58,9 +61,6 @@ MB = 1e6
 
 def test_nopfs_fetches_and_writes_as_printed() -> None:
     sizes = np.array([1.0, 2.0]) * MB
-    shared = Curve([1, 2, 4, 8], np.array([330, 730, 1540, 2870]) * MB)
-    assert nopfs.shared_fetch_s(sizes, shared, 4).tolist() == [1 / 385, 2 / 385]
-    assert nopfs.shared_fetch_s(sizes, shared, 16).tolist() == [16 / 2870, 32 / 2870]
     ram = Curve([1, 4], [30e9, 85e9])
     assert nopfs.local_fetch_s(sizes, ram, 4) == pytest.approx(sizes / 21.25e9)
     assert nopfs.remote_fetch_s(sizes, 24e9, ram, 4) == pytest.approx(sizes / 21.25e9)
@@ -76,35 +76,6 @@ def test_nopfs_fetches_from_the_fastest_source() -> None:
     near, far, shared = nopfs.LOCAL, nopfs.REMOTE, nopfs.SHARED
     assert sources.tolist() == [near, far, shared, shared, far]
     assert nopfs.fastest_rates(local, local, 2)[1].tolist() == [near, shared, shared, near, near]
-
-
-def test_nopfs_consumes_when_ready_and_free() -> None:
-    sizes = RNG.integers(1, 100, 200).astype(float)
-    read_s = sizes * RNG.uniform(0, 2, 200)
-    ready = nopfs.available_s(read_s, 4)
-    expected: list[float] = []
-    for at in range(200):
-        free = expected[-1] + sizes[at - 1] / 4 if at else 0.0
-        expected.append(max(sum(read_s[: at + 1]) / 4, free))
-    assert nopfs.consumed_s(sizes, ready, 4) == pytest.approx(np.array(expected))
-
-
-def test_nopfs_workers_wait_for_each_other() -> None:
-    sizes = RNG.integers(1, 100, (3, 60)).astype(float)
-    ready = np.cumsum(sizes * RNG.uniform(0, 0.5, (3, 60)), axis=1)
-    ends, begin = [], 0.0
-    for batch in range(12):
-        times = []
-        for worker in range(3):
-            now = begin
-            for at in range(batch * 5, batch * 5 + 5):
-                now = max(now, ready[worker, at]) + sizes[worker, at] / 4
-            times.append(now)
-        begin = max(times)
-        ends.append(begin)
-    assert nopfs.batches_end_s(sizes, ready, 4, 5) == pytest.approx(np.array(ends))
-    with pytest.raises(ValueError, match="multiples of 7 reads"):
-        nopfs.batches_end_s(sizes, ready, 4, 7)
 
 
 def test_nopfs_lower_bounds() -> None:

@@ -15,7 +15,7 @@ from fanstore.policy.orders import torch_samplers as randperms
 from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.generators import Mt19937
 from fanstore.policy.orders.other_frameworks import rotating_shard
-from fanstore.policy.orders.reads import of_worker, strided
+from fanstore.policy.orders.reads import strided
 from fanstore.policy.orders.registry import ORDERS, orders
 from fanstore.policy.orders.torch_samplers import randperm
 
@@ -162,19 +162,6 @@ def test_ranks_of_a_distributed_sampler_read_as_many(world_size: int, drop_last:
     assert np.stack(reads, axis=1).ravel().tolist() == (expected + expected)[: each * world_size]
 
 
-def test_workers_take_batches_in_turn() -> None:
-    reads = np.arange(100, 123)
-    expected = [[100, 101, 102, 103, 104, 115, 116, 117, 118, 119], [105, 106, 107, 108, 109]]
-    expected[1] += [120, 121, 122]
-    expected.append([110, 111, 112, 113, 114])
-    found = [of_worker(reads, worker, 3, batch_size=5).tolist() for worker in range(3)]
-    assert found == expected
-    found = [of_worker(reads, w, 3, batch_size=5, drop_last=True).tolist() for w in range(3)]
-    assert found == [expected[0], expected[1][:5], expected[2]]
-    assert of_worker(reads, 0, 1, batch_size=50).tolist() == reads.tolist()
-    assert of_worker(reads, 1, 2, batch_size=50).tolist() == []
-
-
 # What accelerate's BatchSamplerShard gives of [0, 1, ... 9] to two ranks, batches of 3.
 @pytest.mark.parametrize(
     ("options", "expected"),
@@ -278,14 +265,10 @@ def test_many_samples_are_refused_with_replacement() -> None:
         orders("torch-random", 2**28, seed=1, num_samples=1, replacement=True)
 
 
-def test_ranks_and_workers_are_checked() -> None:
+def test_ranks_are_checked() -> None:
     order = np.arange(10)
     with pytest.raises(ValueError, match="rank is 2; allowed are integers, 0 to 1"):
         strided(order, 2, 2)
-    with pytest.raises(ValueError, match="worker is -1; allowed are integers, 0 to 1"):
-        of_worker(order, -1, 2, batch_size=1)
-    with pytest.raises(ValueError, match="drop_last is 'no'; allowed are true and false"):
-        of_worker(order, 0, 2, batch_size=1, drop_last="no")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="batch_size is 0"):
         batch_sampler_shard(order, 0, 2, batch_size=0)
     with pytest.raises(ValueError, match="epoch is -1"):

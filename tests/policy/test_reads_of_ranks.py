@@ -11,7 +11,7 @@ import pytest
 from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.other_frameworks import rotating_shard
-from fanstore.policy.orders.reads import by_rank, reads_of_ranks
+from fanstore.policy.orders.reads import reads_of_ranks, strided
 from fanstore.policy.orders.registry import orders
 
 EIGHT = {"seed": 1, "batch_size": 8}
@@ -25,7 +25,7 @@ def first_two(name: str, **parameters: Any) -> list[list[list[int]]]:
 def test_each_order_is_divided_as_its_framework_does() -> None:
     order = next(orders("torch-distributed", 50, 5, world_size=3, seed=2, drop_last=True))
     found = first_two("torch-distributed", seed=2, drop_last=True)
-    assert found[1] == [reads.tolist() for reads in by_rank(order, 3)]
+    assert found[1] == [strided(order, rank, 3).tolist() for rank in range(3)]
 
     order = next(orders("accelerate-seedable", 50, 5, seed=2))
     found = first_two("accelerate-seedable", seed=2, batch_size=4, drop_last=True)

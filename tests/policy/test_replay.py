@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from next_reads import next_uses
 from soak import sampled
 
-from fanstore.policy.next_use import NEVER, next_uses
+from fanstore.policy.next_use import NEVER
 from fanstore.policy.placement.by_frequency import by_frequency
 from fanstore.policy.placement.rules import NOWHERE
 from fanstore.policy.replay import POLICIES, Replay, replay
@@ -20,12 +21,6 @@ from fanstore.study.models import coordl
 
 RNG = np.random.default_rng(15)
 IMAGENET = 1_281_167
-
-
-def uses(reads: Any) -> Any:
-    """The next use of each read of a whole trace."""
-    samples = np.asarray(reads)
-    return next_uses(samples, samples[:0], int(samples.max()) + 1)
 
 
 def permutations(sample_count: int, epochs: int, ranks: int = 1) -> Any:
@@ -39,8 +34,8 @@ def told(policy: str, reads: Any, sample_count: int, epoch_reads: int) -> dict[s
     if policy == "frequency":
         return {"frequencies": np.bincount(reads, minlength=sample_count)}
     if policy == "reuse":
-        return {"next_uses": uses(reads), "epoch_reads": epoch_reads}
-    return {"next_uses": uses(reads)} if policy == "belady" else {}
+        return {"next_uses": next_uses(reads), "epoch_reads": epoch_reads}
+    return {"next_uses": next_uses(reads)} if policy == "belady" else {}
 
 
 # What the policies do, by plain models.
@@ -68,7 +63,7 @@ def test_belady_has_the_most_hits_that_are_possible(samples: int) -> None:
     for _ in range(60):
         reads = RNG.integers(0, samples, RNG.integers(1, 13))
         capacity = int(RNG.integers(0, samples + 1))
-        found = replay("belady", reads, 7, 7 * capacity, next_uses=uses(reads))
+        found = replay("belady", reads, 7, 7 * capacity, next_uses=next_uses(reads))
         assert found.hits == most_hits(reads.tolist(), capacity), (reads, capacity)
 
 
@@ -77,7 +72,7 @@ def test_no_policy_has_more_hits_than_belady(policy: str) -> None:
     for _ in range(20):
         reads = RNG.integers(0, 50, 1000)
         capacity = int(RNG.integers(0, 51))
-        best = replay("belady", reads, 1, capacity, next_uses=uses(reads))
+        best = replay("belady", reads, 1, capacity, next_uses=next_uses(reads))
         assert replay(policy, reads, 1, capacity, **told(policy, reads, 50, 50)).hits <= best.hits
 
 
@@ -169,7 +164,7 @@ def test_minio_keeps_what_came_first() -> None:
 
 def test_reuse_keeps_the_last_copy_while_there_is_room() -> None:
     reads, lone = [0, 1, 2, 1, 2, 1, 0, 2], np.array([True, False, False])
-    known: dict[str, Any] = {"next_uses": uses(reads), "epoch_reads": 2}
+    known: dict[str, Any] = {"next_uses": next_uses(reads), "epoch_reads": 2}
     assert not replay("reuse", reads, 1, 3, **known).hit[6]
     assert replay("reuse", reads, 1, 3, **known, lone=lone).hit[6]
     assert not replay("reuse", reads, 1, 2, **known, lone=lone).hit[6]
@@ -335,7 +330,7 @@ def test_lobster_reuse_distances() -> None:
     samples, iterations, epochs = 40_000, 562, 50
     reads = permutations(samples, epochs, NODES)
     iteration = np.arange(len(reads)) * iterations // (samples // NODES)
-    later = uses(reads)
+    later = next_uses(reads)
     again = np.flatnonzero(later != NEVER)
     distances = iteration[later[again]] - iteration[again]
     assert 100 * (distances > 1000).mean() == pytest.approx(82, abs=0.5)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from next_reads import next_uses
 
-from fanstore.policy.next_use import next_uses
 from fanstore.policy.orders.reads import reads_of_ranks
 from fanstore.policy.replay import replay
 from fanstore.study.models import coordl, deepio, nopfs
@@ -49,7 +49,7 @@ def misses(policy: str, servers: int, cached: float) -> float:
     reads = np.concatenate(epochs)
     future: dict[str, Any] = {}
     if policy == "belady":
-        future["next_uses"] = next_uses(reads, [], SAMPLES)
+        future["next_uses"] = next_uses(reads)
     found = replay(policy, reads, 1, round(cached * SAMPLES), **future)
     return float(1 - found.hit[WARM * len(epochs[0]) :].mean())
 

@@ -9,12 +9,24 @@ from typing import Any
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.trace.sections import Section, encode, file_header
-from fanstore.trace.tables import NO_FILE, SOURCES, note, stall_payload, time_note
+from fanstore.trace.tables import SOURCES, time_note
 
 BASE_NS = 1_700_000_000_000_000_000
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
 _SAMPLE = dtype_of("struct fan_traced_sample")
+NO_FILE = 0xFFFFFFFF  # FAN_NOTE_NO_FILE
+
+
+def note(kind: int, mount: int = 0, file: int = 0, payload: int = 0) -> int:
+    """Returns a note with no lap (csrc/format/trace_format.h)."""
+    return kind << 61 | mount << 56 | file << 24 | payload
+
+
+def stall_payload(source: int, duration_ns: int) -> int:
+    """Returns the payload of a stall: the time is cut to its highest 16 bits."""
+    exponent = max(0, duration_ns.bit_length() - 16)
+    return (source << 5 | exponent) << 16 | duration_ns >> exponent
 
 
 class RankTrace:

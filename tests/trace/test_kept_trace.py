@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import xxhash
 import zstandard
-from trace_files import BASE_NS, RankTrace, trace_bytes, write_trace
+from trace_files import BASE_NS, RankTrace, note, trace_bytes, write_trace
 
 from fanstore._native import lib
 from fanstore.trace import read_trace
 from fanstore.trace.sections import Section, TraceDamaged, encode, file_header
-from fanstore.trace.tables import newest, note, stall_payload
+from fanstore.trace.tables import newest
 
 
 def two_ranks() -> tuple[RankTrace, RankTrace]:
@@ -44,7 +44,7 @@ def test_a_trace_is_read_back(tmp_path: Path) -> None:
     assert list(trace.stalls["time_ns"]) == [BASE_NS + 5000] * 3
     assert (trace.stalls["duration_ns"] == 70_000).all()  # 16 bits of it
     assert list(trace.stall_ns()[:, 2]) == [70_001] * 3
-    assert trace.stall_bins()[:, 2, 16].sum() == 3
+    assert trace.counts["stalls"]["bins"][:, 2, 16].sum() == 3
     assert list(trace.blocks["block"]) == [2] * 3
 
 
@@ -167,11 +167,3 @@ def test_a_ring_tells_what_is_not_written_yet() -> None:
     notes = newest(ring, 4, 12)
     assert list(notes >> np.uint64(24) & np.uint64(0xFF)) == [4, 5, 6, 7, 8, 9, 10]
     assert len(newest(ring, 12, 12)) == 0
-
-
-def test_times_of_stalls_keep_sixteen_bits() -> None:
-    for ns in (0, 1, 65535, 65536, 70_001, 10**9, 10**13):
-        payload = stall_payload(3, ns)
-        assert payload >> 21 == 3
-        kept = (payload & 0xFFFF) << (payload >> 16 & 31)
-        assert ns * (1 - 2**-15) <= kept <= ns
