@@ -25,7 +25,7 @@ import xxhash
 
 from fanstore._native import dtype_of, lib
 from fanstore.prepare.lookups import Sections, dentry_counts, fill_lookups, place_sections
-from fanstore.prepare.room import Room
+from fanstore.prepare.room import ArrayRoom
 
 FILE_NAME, DIRECTORY_NAME = b"file-00000000.bin", b"dir-00000000"
 MTIME_NS = 1_500_000_000_123_456_789
@@ -194,7 +194,7 @@ def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan
     with path.open("w+b") as file:
         file.truncate(int(header["file_bytes"]))
         with mmap.mmap(file.fileno(), 0) as mapping:
-            fill_body(Sections(mapping, header), shape, content, pack, Room(path.parent))
+            fill_body(Sections(mapping, header), shape, content, pack, ArrayRoom(path.parent))
         body, dataset = xxhash.xxh3_64(), xxhash.xxh3_128()
         checksums(file, lib.FAN_INDEX_HEADER_BYTES, int(header["file_bytes"]), body, dataset)
         header["body_checksum"] = body.intdigest()
@@ -205,7 +205,7 @@ def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan
 
 
 def fill_body(
-    sections: Sections, shape: Shape, content: bytes, pack: np.ndarray, room: Room
+    sections: Sections, shape: Shape, content: bytes, pack: np.ndarray, room: ArrayRoom
 ) -> None:
     """Fills the sections of the mapped file."""
     records = sections.array(lib.FAN_SECTION_RECORDS)

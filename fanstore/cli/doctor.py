@@ -84,11 +84,11 @@ def _containers(directories: list[dict[str, Any]]) -> dict[str, str | None]:
         return {}
     from fanstore.launch.containers import KNOWN, library_folders
     from fanstore.programs.check import glibc_needed
-    from fanstore.staging.base import Base
+    from fanstore.staging.base import StagingFolder
 
     preload = os.fspath(preload_path())
     version = ".".join(map(str, glibc_needed(preload) or ())) or "of any version"
-    local = [Base(entry["path"]).path for entry in directories if entry["chosen"]]
+    local = [StagingFolder(entry["path"]).path for entry in directories if entry["chosen"]]
     bound = ", ".join([*local, *sorted(library_folders(preload))])
     return {
         "programs": ", ".join(filter(shutil.which, KNOWN)) or None,

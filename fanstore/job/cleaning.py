@@ -15,7 +15,7 @@ from fanstore.node.prefix import prefix_of
 from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.tree.dead_job import left_behind, needs_rescue, rescue_lines
 from fanstore.staging import locks
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.staged import KEEP
 from fanstore.trees import bottom_up
 
@@ -57,7 +57,7 @@ class Cleaner:
     too."""
 
     def __init__(self, local_dir: str, with_unstaged: bool) -> None:
-        self._base = Base(local_dir)
+        self._base = StagingFolder(local_dir)
         self._with_unstaged = with_unstaged
 
     def look(self) -> Found:

@@ -36,12 +36,12 @@ from fanstore.node.trace_join import part_path
 from fanstore.outputs.service import Mount, OutputService
 from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.progress import Meter, progress_of
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.codecs import check_codecs
 from fanstore.staging.crew import Crew
 from fanstore.staging.index import DatasetInfo, announce
 from fanstore.staging.memory import left_bytes
-from fanstore.staging.run import Outcome, check_in_place, stage_datasets
+from fanstore.staging.run import StagedDataset, check_in_place, stage_datasets
 from fanstore.staging.staged import StagedDirectory, kept_words, whole_files
 from fanstore.staging.stopping import Stop
 from fanstore.startup import World
@@ -57,7 +57,7 @@ class Job:
 
     def __init__(self, plan: JobPlan, stop: Stop) -> None:
         self.plan = plan
-        self.base = Base(plan.local.path)
+        self.base = StagingFolder(plan.local.path)
         self.directory = JobDirectory(self.base)
         self.served: list[ServedDataset] = []
         self.warnings: list[str] = []
@@ -134,7 +134,7 @@ class Job:
         if self.world.rank == 0:
             self.warnings += dict.fromkeys(each.note for each in outcomes if each.note)
 
-    def _outcomes(self, crew: Crew) -> list[Outcome]:
+    def _outcomes(self, crew: Crew) -> list[StagedDataset]:
         settings = self.plan.settings
         if settings.in_place:
             verify = self.world.rank == 0  # all of them map the same files
@@ -218,7 +218,7 @@ class Job:
         )
         self._serve_outputs()
 
-    def _tell_places(self, node: Node, mount: int, outcome: Outcome) -> None:
+    def _tell_places(self, node: Node, mount: int, outcome: StagedDataset) -> None:
         """Tells the core which ranks have what of a dataset, and what is to come here."""
         for pack, place in enumerate(outcome.places):
             node.set_replicas(mount, pack, place.replicas)

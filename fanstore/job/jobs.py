@@ -14,7 +14,7 @@ from fanstore.messages import LIVE_SOCKET, Channel, connect, open_stream
 from fanstore.node.process import Process
 from fanstore.outputs.tree.dead_job import left_behind
 from fanstore.staging import locks
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 
 _STOP_WAIT_S = 60.0
 _ANSWER_WAIT_S = 10.0
@@ -48,7 +48,7 @@ class SeveralJobs(FanstoreError):
 def find_jobs(*local_dirs: str) -> list[FoundJob]:
     """The jobs below local directories, dead ones included."""
     found = []
-    for path in (path for each in local_dirs for path in Base(each).entries("jobs")):
+    for path in (path for each in local_dirs for path in StagingFolder(each).entries("jobs")):
         with locks.free(os.path.join(path, "lock")) as unused:
             found.append(FoundJob(path, not unused))
     return found
@@ -70,9 +70,9 @@ def pick_job(
     if job_id is not None:
         named = [job for job in jobs if job.job_id == job_id]
         if not named:
+            where = StagingFolder(local_dirs[0]).path
             raise FanstoreError(
-                f"no job {job_id} under {Base(local_dirs[0]).path}: `fanstore status --all` lists "
-                "those that are there"
+                f"no job {job_id} under {where}: `fanstore status --all` lists those that are there"
             )
         return named[0]
     if own := environ.get("FANSTORE_JOB_DIR"):
@@ -81,7 +81,7 @@ def pick_job(
     jobs = [job for job in jobs if not _is_of_another(job, environ.get("SLURM_JOB_ID", ""))]
     chosen = [job for job in jobs if job.alive] or jobs
     if not chosen:
-        looked_at = Base(local_dirs[0]).path
+        looked_at = StagingFolder(local_dirs[0]).path
         raise FanstoreError(
             f"no job under {looked_at}: `fanstore start` starts one; one with another local "
             "directory is found with --local-dir"

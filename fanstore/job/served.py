@@ -11,7 +11,7 @@ from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX
 from fanstore.node.prefix import Prefix, PrefixHold
 from fanstore.staging.index import DatasetInfo
-from fanstore.staging.run import Outcome
+from fanstore.staging.run import StagedDataset
 from fanstore.staging.staged import StagedDirectory
 
 
@@ -23,7 +23,7 @@ class ServedDataset:
     prefix: Prefix
     hold: PrefixHold
     staged: StagedDirectory | None
-    outcome: Outcome | None = None
+    outcome: StagedDataset | None = None
 
     @property
     def dataset(self) -> Dataset:
@@ -31,7 +31,7 @@ class ServedDataset:
         return self.staging.dataset
 
     @property
-    def staging(self) -> Outcome:
+    def staging(self) -> StagedDataset:
         """How the dataset was staged."""
         assert self.outcome is not None
         return self.outcome

@@ -32,7 +32,7 @@ from fanstore.node.prefix import sweep_prefixes
 from fanstore.node.segment import mark_ended
 from fanstore.outputs.tree.dead_job import TREES, Rescued, needs_rescue, rescue
 from fanstore.staging import locks
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.staged import sweep_datasets
 
 PLACEHOLDER_TARGET = "fanstore-virtual-file"
@@ -42,7 +42,7 @@ _NEEDED = ("segment", "placeholder", "sock", TREES)
 class JobDirectory:
     """A job's directory while this process holds it."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: StagingFolder) -> None:
         self.job_id = os.urandom(4).hex()
         self._base_path = base.path
         self.path = os.path.join(base.folder("jobs"), self.job_id)
@@ -103,7 +103,7 @@ class JobDirectory:
         self._fd = self._kept = None
 
 
-def sweep(base: Base) -> list[str]:
+def sweep(base: StagingFolder) -> list[str]:
     """Removes all jobs, prefixes and staged datasets that nobody holds. To be called under the
     base's lock. A job with outputs that are nowhere else stays, see `rescue_dead`. Returns the
     names of files in FanStore's prefixes that are somebody else's, which stay."""
@@ -118,7 +118,7 @@ def sweep(base: Base) -> list[str]:
 
 
 def rescue_dead(
-    base: Base,
+    base: StagingFolder,
     only: str | None = None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> list[Rescued]:
@@ -133,7 +133,7 @@ def rescue_dead(
     return done
 
 
-def clean_up(base: Base) -> list[str]:
+def clean_up(base: StagingFolder) -> list[str]:
     """Does what `sweep` does, from outside, when a job has given back what it held."""
     with base.locked():
         left = sweep(base)
@@ -145,7 +145,7 @@ def clean_up(base: Base) -> list[str]:
 
 def clean_up_directory(local_dir: str) -> list[str]:
     """Does what `clean_up` does for whatever jobs left under a local directory."""
-    base = Base(local_dir)
+    base = StagingFolder(local_dir)
     return clean_up(base) if os.path.lexists(base.path) else []
 
 
@@ -160,4 +160,4 @@ def rescue_job(
         found = rescue(job_directory, given_up) if needs_rescue(job_directory) else None
         return [] if found is None else [found]
     local_base = os.path.dirname(os.path.dirname(job_directory))
-    return rescue_dead(Base(os.path.dirname(local_base)), job_directory, given_up)
+    return rescue_dead(StagingFolder(os.path.dirname(local_base)), job_directory, given_up)

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.staging import locks
-from fanstore.staging.base import Base, is_within_any, make_private, user_name
+from fanstore.staging.base import StagingFolder, is_within_any, make_private, user_name
 from fanstore.staging.local_dir import missing_directories
 from fanstore.trees import bottom_up
 
@@ -77,7 +77,7 @@ def _nested(path: str, other: str) -> bool:
     return _within(path, other) or _within(other, path)
 
 
-def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
+def check_prefixes(prefixes: Sequence[Prefix], base: StagingFolder) -> None:
     """Raises UsageError where prefixes are nested, or meet FanStore's own directory."""
     for number, prefix in enumerate(prefixes):
         if prefix.path == "/":
@@ -107,7 +107,7 @@ def check_prefixes(prefixes: Sequence[Prefix], base: Base) -> None:
 class PrefixHold:
     """One job's hold on a prefix that FanStore made; `made` is false for one that was there."""
 
-    def __init__(self, base: Base, prefix: str) -> None:
+    def __init__(self, base: StagingFolder, prefix: str) -> None:
         self.prefix = prefix
         self.made = False
         digest = hashlib.sha256(os.fsencode(prefix)).hexdigest()[:32]
@@ -275,7 +275,7 @@ def _is_traps(name: str, at: int, prefix: str, base: str) -> bool:
     return to.startswith("/./") or _within(to, prefix) or _within(to, base)
 
 
-def remove_prefix(base: Base, entry: str) -> list[str]:
+def remove_prefix(base: StagingFolder, entry: str) -> list[str]:
     """Removes the directories that an entry names, and the entry. Returns the names of what had to
     stay."""
     left = _remove_made(base, _read_entry(entry))
@@ -283,7 +283,7 @@ def remove_prefix(base: Base, entry: str) -> list[str]:
     return left
 
 
-def _remove_made(base: Base, made: list[str]) -> list[str]:
+def _remove_made(base: StagingFolder, made: list[str]) -> list[str]:
     left = _remove_empty_tree(made[-1], base.path) if made else []
     for path in reversed(made[:-1]):
         try:
@@ -293,7 +293,7 @@ def _remove_made(base: Base, made: list[str]) -> list[str]:
     return left
 
 
-def _hand_over(base: Base, parent: str) -> None:
+def _hand_over(base: StagingFolder, parent: str) -> None:
     """Leaves a directory that we made, and that others' prefixes lie in, to the last of those."""
     for entry in base.entries("prefixes"):
         made = _read_entry(entry)
@@ -301,7 +301,7 @@ def _hand_over(base: Base, parent: str) -> None:
             _write_entry(entry, [parent, *made])
 
 
-def sweep_prefixes(base: Base) -> list[str]:
+def sweep_prefixes(base: StagingFolder) -> list[str]:
     """Removes the prefixes that no job holds. To be called under the base's lock. Returns the names
     of what had to stay."""
     left: list[str] = []

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
 from fanstore.trace.lanes import LaneFile
-from fanstore.trace.sections import Section, encode, file_header
+from fanstore.trace.sections import TraceSection, encode, file_header
 from fanstore.trace.tables import summed, time_note
 
 _PAUSE_S = 0.01
@@ -162,7 +162,7 @@ class KeptTrace:
         self._flushed_s = time.monotonic()
 
     def _put(self, kind: int, content: bytes) -> None:
-        self._write(encode(Section(kind, self._rank, content)))
+        self._write(encode(TraceSection(kind, self._rank, content)))
 
     def _write(self, data: bytes) -> None:
         self._guarded(lambda: self._write_all(data))

@@ -39,7 +39,7 @@ class PlanDamaged(FanstoreError):
 
 
 @dataclass(frozen=True)
-class Section:
+class PlanSection:
     """Where a section lies. checksum: XXH3-64 of its bytes."""
 
     kind: int
@@ -68,7 +68,7 @@ def write_container(
     stream.write(head + xxhash.xxh3_64_digest(head + table)[::-1] + table)
 
 
-class Container:
+class PlanContainer:
     """An open plan file, whose header and table were checked. Close it when done."""
 
     def __init__(self, path: Path) -> None:
@@ -81,7 +81,7 @@ class Container:
             self._stream.close()
             raise
 
-    def _table(self) -> list[Section]:
+    def _table(self) -> list[PlanSection]:
         size = os.fstat(self._stream.fileno()).st_size
         head = self._stream.read(HEADER.size)
         if len(head) < HEADER.size or head[: len(MAGIC)] != MAGIC:
@@ -102,14 +102,14 @@ class Container:
             raise PlanDamaged(self.path, "header.checksum", 24, "the checksum does not match")
         return self._sections(table, size)
 
-    def _sections(self, table: bytes, file_bytes: int) -> list[Section]:
-        sections: list[Section] = []
+    def _sections(self, table: bytes, file_bytes: int) -> list[PlanSection]:
+        sections: list[PlanSection] = []
         offset = HEADER.size + len(table)
         for kind, number, size, checksum in ENTRY.iter_unpack(table):
             at = HEADER.size + len(sections) * ENTRY.size
             if kind >= len(KIND_NAMES):
                 raise PlanDamaged(self.path, "table.kind", at, f"{kind} is unknown")
-            sections.append(Section(kind, number, offset, size, checksum))
+            sections.append(PlanSection(kind, number, offset, size, checksum))
             offset += size
         if offset != file_bytes:
             raise PlanDamaged(self.path, "table", HEADER.size, "sections do not fill the file")
@@ -122,7 +122,7 @@ class Container:
             reason = f"{len(found):,} sections, which are not the {len(expected):,} of the job"
             raise PlanDamaged(self.path, "table", HEADER.size, reason)
 
-    def read(self, section: Section) -> bytes:
+    def read(self, section: PlanSection) -> bytes:
         """Returns the content of a section. Raises PlanDamaged, OSError."""
         self._stream.seek(section.offset)
         content = self._stream.read(section.size)

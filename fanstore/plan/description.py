@@ -13,8 +13,8 @@ from fanstore.plan.fields import Fields
 from fanstore.plan.machine import (
     JOB_KEYS,
     SYSTEM_KEYS,
-    Job,
     System,
+    TrainingJob,
     read_job,
     read_system,
     source_names,
@@ -31,7 +31,7 @@ _EXPECTED_KEYS = (
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedTimes:
     """What the simulator expects. epochs_s: the time of each epoch; computed_s: what they take when
     nobody waits for a sample; lower_bound_s: of an epoch, S / (N c); source_bytes: what is read, by
     source; memory_max_bytes: of the node that needs most."""
@@ -49,7 +49,7 @@ class Expected:
 
 
 @dataclass(frozen=True)
-class Description:
+class PlanDescription:
     """A plan without its arrays. under: the directory of the dataset whose files are the samples.
     system_table, job_table: as they stand in a scenario. kept_files, kept_bytes: nodes x storage
     classes; of bytes what is taken of the capacity at most."""
@@ -61,10 +61,10 @@ class Description:
     system_table: dict[str, Any]
     job_table: dict[str, Any]
     system: System
-    job: Job
+    job: TrainingJob
     kept_files: list[list[int]]
     kept_bytes: list[list[int]]
-    expected: Expected
+    expected: ExpectedTimes
 
     @property
     def recorded_epochs(self) -> int:
@@ -91,7 +91,7 @@ class Description:
         return text.encode()
 
 
-def decode(path: Path, content: bytes, offset: int) -> Description:
+def decode(path: Path, content: bytes, offset: int) -> PlanDescription:
     """Returns what the JSON of a plan file says. Raises PlanDamaged where it is no JSON, UsageError
     with file, key and what is allowed for what else is wrong."""
     try:
@@ -105,7 +105,7 @@ def decode(path: Path, content: bytes, offset: int) -> Description:
     job_fields = fields.table("job", JOB_KEYS)
     job = _job(file, job_fields)
     kept = fields.table("kept", ("files", "bytes"))
-    return Description(
+    return PlanDescription(
         _dataset_id(dataset),
         dataset.text("under"),
         dataset.integer("files", 1, checks.SAMPLES_MAX),
@@ -131,7 +131,7 @@ def _dataset_id(fields: Fields) -> str:
     return text
 
 
-def _job(file: str, fields: Fields) -> Job:
+def _job(file: str, fields: Fields) -> TrainingJob:
     order = fields.value("order", "a table with a name")
     if not isinstance(order, dict) or order.get("name") != RECORDED:
         return read_job(file, fields)
@@ -139,7 +139,7 @@ def _job(file: str, fields: Fields) -> Job:
     epochs = fields.integer("epochs", 1)
     if of_order.integer("epochs", 1) not in (1, epochs):
         raise of_order.wrong("epochs", f"is {order['epochs']}", f"1, or {epochs}, those of the job")
-    return Job(epochs, fields.integer("batch", 1), RECORDED, {})
+    return TrainingJob(epochs, fields.integer("batch", 1), RECORDED, {})
 
 
 def _matrix(fields: Fields, key: str, system: System) -> list[list[int]]:
@@ -159,8 +159,8 @@ def _is_list(value: object, length: int) -> bool:
     return isinstance(value, list) and len(value) == length
 
 
-def _expected(fields: Fields, system: System, job: Job) -> Expected:
-    return Expected(
+def _expected(fields: Fields, system: System, job: TrainingJob) -> ExpectedTimes:
+    return ExpectedTimes(
         _amounts(fields, "epochs_s", job.epochs),
         _amount(fields, "computed_s"),
         _amount(fields, "lower_bound_s"),

@@ -100,7 +100,7 @@ class System:
 
 
 @dataclass(frozen=True)
-class Job:
+class TrainingJob:
     """order: its name; order_parameters: of fanstore.policy.orders.reads.reads_of_ranks. recorded:
     instead of these, what each rank reads in each epoch, over and over (epochs x ranks).
     order_source: where the order was named, for messages."""
@@ -177,7 +177,7 @@ def _read_share(each: StorageClass) -> float:
     return each.read.share(each.threads)
 
 
-def read_job(file: str, fields: Fields, order_source: str = "") -> Job:
+def read_job(file: str, fields: Fields, order_source: str = "") -> TrainingJob:
     """Returns the job that a table [job] describes. file: for messages; order_source: what these
     name instead of the file where the order is wrong."""
     order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
@@ -188,7 +188,7 @@ def read_job(file: str, fields: Fields, order_source: str = "") -> Job:
     named = {key: value for key, value in order.items() if key != "name"}
     parameters = with_lists(file, "job.order", named)
     source = order_source or f"{file}: job.order"
-    return Job(*epochs_and_batch(fields), order["name"], parameters, order_source=source)
+    return TrainingJob(*epochs_and_batch(fields), order["name"], parameters, order_source=source)
 
 
 def epochs_and_batch(fields: Fields) -> tuple[int, int]:

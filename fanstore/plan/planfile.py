@@ -16,11 +16,11 @@ from fanstore.plan.container import (
     HEADER,
     KEPT,
     READS,
-    Container,
+    PlanContainer,
     PlanDamaged,
-    Section,
+    PlanSection,
 )
-from fanstore.plan.description import Description, decode
+from fanstore.plan.description import PlanDescription, decode
 from fanstore.plan.samples import Samples, samples_below
 from fanstore.policy.next_use import first_places
 from fanstore.policy.orders.reads import by_node, reads_of_ranks
@@ -56,14 +56,14 @@ class PlanFile:
     def __init__(self, path: Path) -> None:
         """Checks header, table and description. Raises PlanDamaged, UsageError, OSError."""
         self.path = path
-        self._container = Container(path)
+        self._container = PlanContainer(path)
         try:
             self.description = self._described()
         except BaseException:
             self._container.close()
             raise
 
-    def _described(self) -> Description:
+    def _described(self) -> PlanDescription:
         sections = self._container.sections
         if not sections or sections[0].kind != DESCRIPTION:
             raise PlanDamaged(self.path, "table", HEADER.size, "the description is not the first")
@@ -109,7 +109,7 @@ class PlanFile:
             row[taken] = number
         return row
 
-    def _kept_section(self, node: int, number: int) -> Section:
+    def _kept_section(self, node: int, number: int) -> PlanSection:
         return self._container.sections[1 + node * len(self.description.system.classes) + number]
 
     def reads(self, epoch: int) -> list[NDArray[Any]]:

@@ -30,7 +30,7 @@ POLICIES = tuple(_NEEDED)
 
 
 @dataclass(frozen=True)
-class Replay:
+class CacheReplay:
     """What a cache did. hit: for each read, whether the cache had its sample. admissions,
     evictions: samples that came into the cache and left it. peak_bytes: the most that it held."""
 
@@ -57,7 +57,7 @@ def replay(
     count_down: bool | None = None,
     epoch_reads: int | None = None,
     lone: ArrayLike | None = None,
-) -> Replay:
+) -> CacheReplay:
     """Returns what a cache of capacity_bytes does when samples are read one after the other.
 
     reads: numbers of samples. sizes: the bytes of each sample, or one number where all have the
@@ -101,7 +101,7 @@ def replay(
         "epoch_reads": 0 if epoch_reads is None else checks.integer("epoch_reads", epoch_reads, 1),
     }
     counts = _run(fields, arrays)
-    return Replay(hit=hits.view(np.bool_), **counts)
+    return CacheReplay(hit=hits.view(np.bool_), **counts)
 
 
 def _run(fields: dict[str, int], arrays: dict[str, NDArray[Any] | None]) -> dict[str, int]:

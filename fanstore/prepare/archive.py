@@ -82,7 +82,7 @@ def open_reader(raw: BinaryIO) -> Reader:
 _COPY_NAME = "source"
 
 
-class Contents:
+class ArchiveContents:
     """What the members of an archive make up, path by path.
 
     A later member of the same name replaces an earlier one; leading slashes are dropped;
@@ -194,8 +194,8 @@ class ArchiveSource(SequentialSource):
         found = os.fstat(self._raw.fileno())
         return found.st_size, found.st_mtime_ns
 
-    def _scan(self) -> Contents:
-        contents = Contents()
+    def _scan(self) -> ArchiveContents:
+        contents = ArchiveContents()
         try:
             reader = open_reader(self._raw)
             for ordinal, member in enumerate(reader.members()):

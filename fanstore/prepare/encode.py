@@ -15,7 +15,7 @@ from fanstore.decoding import decode_block
 from fanstore.prepare.codecs import Buffer, Codec, saves_enough
 from fanstore.prepare.packfile import PackFile
 from fanstore.prepare.plan import Unit, align_up, place_after
-from fanstore.prepare.source import Source, Unreadable
+from fanstore.prepare.source import PackSource, Unreadable
 
 _STORE: int = lib.FAN_CODEC_STORE
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
@@ -43,7 +43,7 @@ class Encoded:
 class Encoder:
     """Turns units of content into the bytes that are stored."""
 
-    source: Source
+    source: PackSource
     codec: Codec
     block_bytes: int
 
@@ -130,7 +130,7 @@ _SPILL_NAME = "spill"
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedFile:
     """Where a large file ended up in its pack, and how."""
 
     offset: int
@@ -183,7 +183,7 @@ class LargeFile:
         huge = self._logical_size >= _HUGE_THRESHOLD
         self._offset = self._pack.append(data, _HUGE_ALIGN if huge else _MAP_ALIGN)
 
-    def finish(self) -> Placed | None:
+    def finish(self) -> PlacedFile | None:
         """Completes the file in the pack; None, and no trace in the pack, when a piece failed."""
         if self._failed:
             self._pack.rewind(self._mark)
@@ -195,14 +195,14 @@ class LargeFile:
                 return self._keep_compressed(self._spill, table, stored)
             self._restore(self._spill)
         self._pack.append(b"", _MAP_ALIGN)
-        return Placed(self._offset, self._logical_size, self._digest.intdigest(), _STORE)
+        return PlacedFile(self._offset, self._logical_size, self._digest.intdigest(), _STORE)
 
-    def _keep_compressed(self, spill: IO[bytes], table: bytes, stored: int) -> Placed:
+    def _keep_compressed(self, spill: IO[bytes], table: bytes, stored: int) -> PlacedFile:
         place = self._pack.append(table, _ALIGN)
         spill.seek(0)
         for length in self._lengths:
             self._pack.append(spill.read(length), 1)
-        return Placed(place, stored, self._digest.intdigest(), self._codec.number)
+        return PlacedFile(place, stored, self._digest.intdigest(), self._codec.number)
 
     def _restore(self, spill: IO[bytes]) -> None:
         """Writes the content uncompressed, from the blocks, so that it is read only once."""

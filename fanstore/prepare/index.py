@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from fanstore.dataset import Dataset
     from fanstore.prepare.packfile import Stored
-    from fanstore.prepare.tree import Tree
+    from fanstore.prepare.tree import SourceTree
 
 _HEADER_BYTES: int = lib.FAN_INDEX_HEADER_BYTES
 _COUNT_MAX = 65535
@@ -42,7 +42,7 @@ class Names:
     """The names section, which has each distinct run of bytes once. `places` says where the runs
     are: the names of all entries first, then the targets of all symbolic links, in order."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SourceTree) -> None:
         self._kept = tree  # what the pointers below point to
         self._runs = ffi.new("struct fan_runs *")
         self._runs.entries = ffi.from_buffer("struct fan_scan_entry[]", tree.entries)
@@ -63,7 +63,7 @@ class Names:
 class Owners:
     """The distinct owners of a tree, rising, and the row of each entry's."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SourceTree) -> None:
         self._entries = tree.entries
         self._pairs = np.zeros(0, np.uint64)
         for part in tree.pieces():
@@ -90,12 +90,12 @@ class Owners:
         return table
 
 
-class Family:
+class EntryFamily:
     """Of each entry of a tree its first child (0 without any), the number of its children, and
     st_nlink: of directories 2 and their subdirectories (1 where that is too large), of regular
     files the names in the dataset, at most 65535, else 1."""
 
-    def __init__(self, tree: Tree) -> None:
+    def __init__(self, tree: SourceTree) -> None:
         room = tree.room
         self.first, self.count = (room.zeros(len(tree), np.uint64) for _ in range(2))
         self.nlink = room.zeros(len(tree), np.int64)
@@ -111,7 +111,7 @@ class Family:
             counts[directories & (counts > _COUNT_MAX)] = 1
             self.nlink[part] = counts
 
-    def _add_children(self, tree: Tree, part: slice, directories: NDArray[np.bool_]) -> None:
+    def _add_children(self, tree: SourceTree, part: slice, directories: NDArray[np.bool_]) -> None:
         """Counts some entries at their parents, which rise from one entry to the next."""
         skipped = 1 if part.start == 0 else 0  # the root is nobody's child
         parents = tree.entries["parent"][part][skipped:].astype(np.int64)
@@ -132,14 +132,19 @@ class Records:
     """Makes the records section of the index, some records at a time."""
 
     def __init__(
-        self, tree: Tree, stored: Stored, packs: NDArray[np.int64], names: Names, owners: Owners
+        self,
+        tree: SourceTree,
+        stored: Stored,
+        packs: NDArray[np.int64],
+        names: Names,
+        owners: Owners,
     ) -> None:
         self._tree = tree
         self._stored = stored
         self._packs = packs
         self._names = names
         self._owners = owners
-        self._family = Family(tree)
+        self._family = EntryFamily(tree)
 
     def rows(self, part: slice) -> NDArray[Any]:
         """Returns the records of the entries in `part`."""
@@ -171,7 +176,7 @@ class Records:
         return rows
 
 
-def link_table(tree: Tree) -> NDArray[Any]:
+def link_table(tree: SourceTree) -> NDArray[Any]:
     """Returns the further names of hard-linked files."""
 
     def further(part: slice) -> NDArray[np.int64]:
@@ -234,24 +239,24 @@ class _Totals:
 
 
 @dataclass(frozen=True)
-class Description:
+class IndexEntries:
     """What the entries are: what an index says, but for where the packs are."""
 
-    tree: Tree
+    tree: SourceTree
     names: Names
     owners: NDArray[Any]
     links: NDArray[Any]
     records: Records
 
 
-def describe(tree: Tree, stored: Stored, packs: NDArray[np.int64]) -> Description:
+def describe(tree: SourceTree, stored: Stored, packs: NDArray[np.int64]) -> IndexEntries:
     """Collects what the entries of a tree are. `packs`: where their content lies."""
     names, owners = Names(tree), Owners(tree)
     records = Records(tree, stored, packs, names, owners)
-    return Description(tree, names, owners.table(), link_table(tree), records)
+    return IndexEntries(tree, names, owners.table(), link_table(tree), records)
 
 
-def is_described_by(found: Description, dataset: Dataset) -> bool:
+def is_described_by(found: IndexEntries, dataset: Dataset) -> bool:
     """Whether the index of a dataset says the same of the entries."""
     tree = found.tree
     names = tree.room.zeros(found.names.bytes, np.uint8)
@@ -272,11 +277,11 @@ def is_described_by(found: Description, dataset: Dataset) -> bool:
 
 
 def build_index(
-    path: Path, tree: Tree, stored: Stored, packs: NDArray[np.int64], infos: Sequence[PackInfo],
-    plan_id: bytes, block_bytes: int,
+    path: Path, tree: SourceTree, stored: Stored, packs: NDArray[np.int64],
+    infos: Sequence[PackInfo], plan_id: bytes, block_bytes: int,
 ) -> str:  # fmt: skip
     """Writes the index to a new file; the dataset id. Needs the records to be in the order of a
-    Tree."""
+    SourceTree."""
     if len(tree) >= 1 << 32:
         raise FanstoreError(f"{len(tree)} entries; at most {(1 << 32) - 1} can be indexed")
     found = describe(tree, stored, packs)
@@ -296,7 +301,7 @@ def build_index(
 
 
 def _write_index(
-    path: Path, header: NDArray[Any], found: Description, infos: Sequence[PackInfo],
+    path: Path, header: NDArray[Any], found: IndexEntries, infos: Sequence[PackInfo],
     lookups: Mapping[int, int],
 ) -> str:  # fmt: skip
     """Writes a file with the sections of `lookups`, which has their lengths."""
@@ -332,7 +337,7 @@ def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
 
 
 def _fill_body(
-    file: mmap.mmap, header: NDArray[Any], found: Description, tables: Mapping[int, NDArray[Any]]
+    file: mmap.mmap, header: NDArray[Any], found: IndexEntries, tables: Mapping[int, NDArray[Any]]
 ) -> None:
     """Fills all sections, and what the header says of them. Raises EqualHashes."""
     sections = Sections(file, header[0])

@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.prepare.packfile import PackFile, Stored
-    from fanstore.prepare.tree import Tree
+    from fanstore.prepare.tree import SourceTree
 
 _HEAD = struct.Struct("<16sQQQ")
 
 
-def journal_key(tree: Tree, plan_id: bytes) -> bytes:
+def journal_key(tree: SourceTree, plan_id: bytes) -> bytes:
     """16 bytes that are the same only while nothing in the source was touched."""
     digest = xxhash.xxh3_128(plan_id + __version__.encode())
     for field in ("ctime_ns", "dev", "ino"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from fanstore._native import ffi, lib
 from fanstore.errors import UsageError
 from fanstore.prepare.source import DirectorySource
-from fanstore.prepare.tree import Item, Tree, tree_of
+from fanstore.prepare.tree import Item, SourceTree, tree_of
 
 _TARGET_BYTES = 4096
 
@@ -42,7 +42,7 @@ class ListedSource(DirectorySource):
         self.left_out: list[tuple[bytes, str]] = []
         super().__init__(path)
 
-    def scan(self) -> Tree:
+    def scan(self) -> SourceTree:
         items: dict[bytes, Item] = {}
         self._add(items, b"", b"")
         for entry in self._listed:

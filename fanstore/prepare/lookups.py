@@ -18,7 +18,7 @@ from fanstore.prepare.plan import align_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.room import Room
+    from fanstore.prepare.room import ArrayRoom
 
 _KINDS = {
     lib.FAN_SECTION_RECORDS: "struct fan_record",
@@ -85,7 +85,7 @@ class Sections:
         return ffi.from_buffer(f"{_KINDS[kind]}[]", array) if len(array) else ffi.NULL
 
 
-def fill_lookups(room: Room, sections: Sections) -> None:
+def fill_lookups(room: ArrayRoom, sections: Sections) -> None:
     """Fills what paths are found by: the dentries, or the slots where the file has some. Needs the
     records and the names. Raises EqualHashes."""
     count = int(sections.header["sections"][lib.FAN_SECTION_RECORDS]["count"])
@@ -110,7 +110,7 @@ def _fill_slots(named: Any, sections: Sections) -> None:
     sections.header["max_probe"] = probe[0]
 
 
-def _fill_dentries(named: Any, sections: Sections, room: Room) -> None:
+def _fill_dentries(named: Any, sections: Sections, room: ArrayRoom) -> None:
     order = room.zeros(max(named.record_count - 1, 1), np.uint64)
     to = ffi.new("struct fan_dentries *")
     to.dentries = sections.pointer(lib.FAN_SECTION_DENTRIES)

@@ -22,7 +22,7 @@ from fanstore.prepare.packfile import PackFile, Stored, pack_header
 from fanstore.prepare.plan import (
     UNIT_BYTES,
     Order,
-    Plan,
+    PackPlan,
     Unit,
     piece_bytes_for,
     reading_order,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.prepare.journal import Journal
-    from fanstore.prepare.source import Source
+    from fanstore.prepare.source import PackSource
 
 _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
@@ -65,7 +65,7 @@ class Packer:
     """Writes all packs of a plan to `directory`. Use as a context manager."""
 
     def __init__(
-        self, source: Source, plan: Plan, plan_id: bytes, codec: Codec, block_bytes: int,
+        self, source: PackSource, plan: PackPlan, plan_id: bytes, codec: Codec, block_bytes: int,
         directory: Path, journal: Journal | None,
     ) -> None:  # fmt: skip
         self.stored = Stored(len(source.tree), source.tree.room)

@@ -21,8 +21,8 @@ from fanstore.prepare.plan import align_up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.room import Room
-    from fanstore.prepare.tree import Tree
+    from fanstore.prepare.room import ArrayRoom
+    from fanstore.prepare.tree import SourceTree
 
 
 class Footers:
@@ -30,7 +30,11 @@ class Footers:
     the whole dataset; without one, pack 0 has the entries that have no content."""
 
     def __init__(
-        self, tree: Tree, stored: Stored, packs: NDArray[np.int64], catalogue: int | None = None
+        self,
+        tree: SourceTree,
+        stored: Stored,
+        packs: NDArray[np.int64],
+        catalogue: int | None = None,
     ) -> None:
         self._tree = tree
         self._stored = stored
@@ -140,7 +144,7 @@ _STORED = {"offset": np.uint64, "stored_size": np.uint64, "checksum": np.uint64,
 class Stored:
     """How the content of each entry of a tree is stored."""
 
-    def __init__(self, count: int, room: Room) -> None:
+    def __init__(self, count: int, room: ArrayRoom) -> None:
         self.offset, self.stored_size, self.checksum, self.codec = (
             room.zeros(count, dtype) for dtype in _STORED.values()
         )

@@ -19,7 +19,7 @@ from fanstore.prepare.room import pieces
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fanstore.prepare.tree import Tree
+    from fanstore.prepare.tree import SourceTree
 
 # One partition for so much data, unless the number is given.
 PARTITION_BYTES = 256 << 20
@@ -94,7 +94,7 @@ def default_partitions(files: int, total: int) -> int:
     return max(1, min(files, -(-total // PARTITION_BYTES)))
 
 
-def replicated(tree: Tree, globs: Iterable[str]) -> NDArray[np.bool_]:
+def replicated(tree: SourceTree, globs: Iterable[str]) -> NDArray[np.bool_]:
     """Which entries match a glob, or lie below one that does. `*` matches slashes too."""
     patterns = [
         re.compile(fnmatch.translate(glob).encode("utf-8", "surrogateescape"), re.DOTALL)
@@ -110,7 +110,7 @@ def replicated(tree: Tree, globs: Iterable[str]) -> NDArray[np.bool_]:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PackPlan:
     """The pack of each entry of a tree (0 for what has no content), and how many packs there
     are: those from `everywhere_from` on are for every node.
 
@@ -145,7 +145,7 @@ class Plan:
         return flags | (int(lib.FAN_PACK_CATALOGUE) if pack == self.catalogue else 0)
 
 
-def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Plan:
+def assign_packs(tree: SourceTree, partitions: int | None, globs: Sequence[str]) -> PackPlan:
     """Partitions the content: replicated files go to further packs behind the others.
 
     Raises UsageError when globs are given and none of them matches.
@@ -158,9 +158,9 @@ def assign_packs(tree: Tree, partitions: int | None, globs: Sequence[str]) -> Pl
 
 
 def spread(
-    tree: Tree, content: NDArray[np.int64], everywhere: NDArray[np.bool_],
+    tree: SourceTree, content: NDArray[np.int64], everywhere: NDArray[np.bool_],
     partitions: int | None, kept: Mapping[int, NDArray[np.int64]] = MappingProxyType({}),
-) -> Plan:  # fmt: skip
+) -> PackPlan:  # fmt: skip
     """Divides `content` among new packs, those of `everywhere` (bool for each entry) apart.
     `kept` holds the entries whose content lies in packs that stay, by pack."""
     room = tree.room
@@ -184,15 +184,17 @@ def spread(
             packs[ids[chosen]] = split.next(sizes[chosen])
     for part in tree.pieces():
         packs[part] = packs[tree.first[part]]
-    return Plan(packs, end, middle, content, first, tuple(sorted(kept)))
+    return PackPlan(packs, end, middle, content, first, tuple(sorted(kept)))
 
 
-def _sizes(tree: Tree, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def _sizes(tree: SourceTree, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     sizes: NDArray[np.int64] = tree.entries["size"][ids].astype(np.int64)
     return sizes
 
 
-def plan_id(tree: Tree, plan: Plan, block_bytes: int, codec: str, before: bytes = b"") -> bytes:
+def plan_id(
+    tree: SourceTree, plan: PackPlan, block_bytes: int, codec: str, before: bytes = b""
+) -> bytes:
     """16 bytes that name a scan and how it is to be packed; `before` is the id that an update
     begins with."""
     digest = xxhash.xxh3_128(before)
@@ -229,7 +231,7 @@ class Order:
         return self.ids[self._starts[pack] : self._starts[pack + 1]]
 
 
-def reading_order(tree: Tree, plan: Plan, sequential: bool) -> Order:
+def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
     """The source's own order where it is sequential, else pack after pack."""
     content, room = plan.content, tree.room
     if sequential:
@@ -250,7 +252,9 @@ def reading_order(tree: Tree, plan: Plan, sequential: bool) -> Order:
     return Order(ids, starts)
 
 
-def units(tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int) -> Iterator[Unit]:
+def units(
+    tree: SourceTree, order: NDArray[np.int64], plan: PackPlan, block_bytes: int
+) -> Iterator[Unit]:
     """The entries of `order`, cut into units. Places are as `place_after` says."""
     pack, end = -1, 0
     ids, places = list[int](), list[int]()
@@ -275,7 +279,9 @@ def units(tree: Tree, order: NDArray[np.int64], plan: Plan, block_bytes: int) ->
         yield Unit(pack, tuple(ids), (*places, end))
 
 
-def _to_read(tree: Tree, order: NDArray[np.int64], plan: Plan) -> Iterator[tuple[int, int, int]]:
+def _to_read(
+    tree: SourceTree, order: NDArray[np.int64], plan: PackPlan
+) -> Iterator[tuple[int, int, int]]:
     """The number, the size and the pack of each entry of `order`."""
     for part in tree.room.pieces(len(order)):
         ids = order[part]

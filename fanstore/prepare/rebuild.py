@@ -35,7 +35,7 @@ from fanstore.exit_codes import DAMAGED
 from fanstore.prepare.index import build_index
 from fanstore.prepare.listed import normal_form
 from fanstore.prepare.packfile import Stored
-from fanstore.prepare.tree import Item, Tree, tree_of
+from fanstore.prepare.tree import Item, SourceTree, tree_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -132,7 +132,7 @@ def _run(path: Path, paths: bytes, offset: int, length: int) -> bytes:
     return paths[offset : offset + length]
 
 
-def _arrays(tree: Tree, collected: _Collected) -> tuple[Stored, NDArray[np.int64]]:
+def _arrays(tree: SourceTree, collected: _Collected) -> tuple[Stored, NDArray[np.int64]]:
     stored = Stored(len(tree), tree.room)
     packs = np.zeros(len(tree), np.int64)
     paths = tree.paths_of(np.arange(len(tree)))

@@ -30,7 +30,7 @@ def pieces(count: int) -> Iterator[slice]:
         yield slice(first, min(first + PIECE, count))
 
 
-class Room:
+class ArrayRoom:
     """Makes arrays whose files lie in `directory`; None: all are on the heap. Close it when no more
     are needed; those that were made stay.
 

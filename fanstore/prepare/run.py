@@ -26,15 +26,15 @@ from fanstore.prepare.packer import Packer
 from fanstore.prepare.packfile import Footers
 from fanstore.prepare.plan import assign_packs, plan_id
 from fanstore.prepare.room import pieces
-from fanstore.prepare.source import STDIN, DirectorySource, Source
-from fanstore.prepare.update import Base, Update
+from fanstore.prepare.source import STDIN, DirectorySource, PackSource
+from fanstore.prepare.update import Update, UpdatedDataset
 from fanstore.progress import progress_of
 from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
     from fanstore.prepare.packfile import Stored
-    from fanstore.prepare.plan import Plan
-    from fanstore.prepare.tree import Tree
+    from fanstore.prepare.plan import PackPlan
+    from fanstore.prepare.tree import SourceTree
 
 BLOCK_BYTES = 1 << 20
 _BLOCK_MIN_BYTES, _BLOCK_MAX_BYTES = 4096, 1 << 30
@@ -43,7 +43,7 @@ Problems = list[tuple[bytes, str]]
 
 
 @dataclass(frozen=True)
-class Options:
+class PrepareOptions:
     """How to prepare. `partitions` None: `default_partitions`. `listed`: the entries of a list.
     `update`: from the dataset that is there, whose block size holds."""
 
@@ -75,7 +75,7 @@ class Summary:
     changed: bool = True
 
 
-def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Problems]:
+def open_source(path: Path, options: PrepareOptions, scratch: Path) -> tuple[PackSource, Problems]:
     """The source at `path`, and what of it was left out already. `scratch` takes a copy of what
     comes through a pipe."""
     if path != STDIN and path.is_dir():
@@ -98,7 +98,7 @@ def open_source(path: Path, options: Options, scratch: Path) -> tuple[Source, Pr
     return archive, archive.left_out
 
 
-def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
+def _check_room(tree: SourceTree, codec: Codec, path: Path, scratch: Path) -> None:
     """Raises UsageError where the content that an archive declares cannot fit, however well it is
     compressed: a small archive may declare any amount."""
     total_bytes, free_bytes = _content_bytes(tree), _free_bytes(scratch)
@@ -109,7 +109,7 @@ def _check_room(tree: Tree, codec: Codec, path: Path, scratch: Path) -> None:
         )
 
 
-def _content_bytes(tree: Tree, update: Update | None = None) -> int:
+def _content_bytes(tree: SourceTree, update: Update | None = None) -> int:
     """Returns how many bytes of content are packed: all of the tree's, or only those that an update
     packs anew."""
     total = 0
@@ -126,7 +126,9 @@ def _free_bytes(directory: Path) -> int:
 
 
 @contextmanager
-def _naming_room(tree: Tree, codec: Codec, scratch: Path, update: Update | None) -> Iterator[None]:
+def _naming_room(
+    tree: SourceTree, codec: Codec, scratch: Path, update: Update | None
+) -> Iterator[None]:
     """Says how much room packs take where they find none."""
     free_bytes = _free_bytes(scratch)
     try:
@@ -143,7 +145,7 @@ def _naming_room(tree: Tree, codec: Codec, scratch: Path, update: Update | None)
         ) from None
 
 
-def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
+def _leave_out_problems(source: PackSource, left_out: Problems, skip: bool) -> None:
     """Drops what cannot be packed, or raises SourceProblems for all that is known of it before
     anything is read."""
     found = dict(source.tree.problems())
@@ -157,7 +159,7 @@ def _leave_out_problems(source: Source, left_out: Problems, skip: bool) -> None:
         raise SourceProblems(left_out + [(source.tree.path(n), why) for n, why in closed.items()])
 
 
-def prepare(path: Path, target: Path, options: Options) -> Summary:
+def prepare(path: Path, target: Path, options: PrepareOptions) -> Summary:
     """Packs the directory or archive at `path` (STDIN: standard input) into a new dataset
     directory `target`, or updates the one that is there.
 
@@ -171,10 +173,10 @@ def prepare(path: Path, target: Path, options: Options) -> Summary:
 
 
 def prepare_from(
-    opener: Callable[[Path], tuple[Source, Problems]],
+    opener: Callable[[Path], tuple[PackSource, Problems]],
     origins: Sequence[Path],
     target: Path,
-    options: Options,
+    options: PrepareOptions,
 ) -> Summary:
     """As `prepare`, from a source that `opener` opens, with what it left out. `origins` are the
     files or directories that it reads; none: standard input. `opener` is given a directory for
@@ -189,7 +191,7 @@ def prepare_from(
     def work(destination: Destination) -> Summary:
         assert destination.scratch is not None
         with ExitStack() as stack:
-            base = stack.enter_context(closing(Base(target))) if options.update else None
+            base = stack.enter_context(closing(UpdatedDataset(target))) if options.update else None
             source, left_out = opener(destination.scratch)
             stack.enter_context(closing(source))
             _leave_out_problems(source, left_out, options.skip_unreadable)
@@ -209,7 +211,9 @@ def prepare_from(
     return make_whole(target, replaces, work, takes_up=True)
 
 
-def _commit(destination: Destination, manifest: dict[str, Any], base: Base | None) -> None:
+def _commit(
+    destination: Destination, manifest: dict[str, Any], base: UpdatedDataset | None
+) -> None:
     text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
     destination.write(MANIFEST_NAME, text.encode())
     destination.sync()
@@ -225,7 +229,7 @@ def _origin(origins: Sequence[Path]) -> dict[str, Any]:
 
 
 def _pack(
-    source: Source, options: Options, destination: Destination, left_out: Problems,
+    source: PackSource, options: PrepareOptions, destination: Destination, left_out: Problems,
     update: Update | None,
 ) -> dict[str, Any]:  # fmt: skip
     """Writes packs and index; the manifest. Adds what could not be read to `left_out`."""
@@ -265,7 +269,7 @@ def _pack(
     return _manifest(tree, options, infos, dataset_id)
 
 
-def _journal(source: Source, destination: Destination, name: bytes) -> Journal | None:
+def _journal(source: PackSource, destination: Destination, name: bytes) -> Journal | None:
     """The notes of what is complete, for sources that can be read in any order. What an ended run
     of another scan or plan left in the directory is removed."""
     assert destination.scratch is not None
@@ -281,8 +285,8 @@ def _tell_taken_up(count: int, quiet: bool) -> None:
 
 
 def _kept(
-    tree: Tree, stored: Stored, plan: Plan, failed: dict[int, str]
-) -> tuple[Tree, Stored, np.ndarray[Any, np.dtype[np.int64]]]:
+    tree: SourceTree, stored: Stored, plan: PackPlan, failed: dict[int, str]
+) -> tuple[SourceTree, Stored, np.ndarray[Any, np.dtype[np.int64]]]:
     """The tree without what failed, and the arrays that go with it."""
     packs = plan.packs
     if failed:
@@ -294,7 +298,7 @@ def _kept(
 
 
 def _finish_packs(
-    packer: Packer, plan: Plan, footers: Footers, update: Update | None
+    packer: Packer, plan: PackPlan, footers: Footers, update: Update | None
 ) -> list[PackInfo]:
     infos = {} if update is None else update.base.infos(plan.kept, footers)
     for number, pack in packer.packs.items():
@@ -303,7 +307,7 @@ def _finish_packs(
 
 
 def _manifest(
-    tree: Tree, options: Options, infos: Sequence[PackInfo], dataset_id: str
+    tree: SourceTree, options: PrepareOptions, infos: Sequence[PackInfo], dataset_id: str
 ) -> dict[str, Any]:
     """What manifest.json says; nothing in it depends on when or how fast it was made."""
     return {

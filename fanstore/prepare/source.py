@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from fanstore._native import check, ffi, lib
 from fanstore.arrays import np
 from fanstore.errors import UsageError
-from fanstore.prepare.room import Room
-from fanstore.prepare.tree import Tree, scan_directory
+from fanstore.prepare.room import ArrayRoom
+from fanstore.prepare.tree import SourceTree, scan_directory
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,10 +25,10 @@ class Unreadable(Exception):
     """A piece of one entry could not be read; the message says why."""
 
 
-class Source(Protocol):
+class PackSource(Protocol):
     """Something that can be packed. A `sequential` one is read in order by one thread."""
 
-    tree: Tree
+    tree: SourceTree
     sequential: bool
 
     def read_files(
@@ -55,7 +55,7 @@ class SequentialSource:
     two files that of the lower ordinal comes first. What derives from it has `read_piece`."""
 
     sequential = True
-    tree: Tree
+    tree: SourceTree
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
@@ -96,7 +96,7 @@ class DirectorySource:
 
     def __init__(self, path: str | os.PathLike[str], scratch: Path | None = None) -> None:
         self.path = Path(path)
-        self.room = Room(scratch)
+        self.room = ArrayRoom(scratch)
         try:
             self.root_fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except NotADirectoryError as error:
@@ -107,7 +107,7 @@ class DirectorySource:
             self.close()
             raise
 
-    def scan(self) -> Tree:
+    def scan(self) -> SourceTree:
         """The tree of everything below the root."""
         return scan_directory(self.root_fd, self.room)
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import check, dtype_of, ffi, lib
 from fanstore.arrays import np
-from fanstore.prepare.room import Room
+from fanstore.prepare.room import ArrayRoom
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -50,7 +50,7 @@ class Item:
     nlink: int = 1
 
 
-class Tree:
+class SourceTree:
     """The entries (struct fan_scan_entry), the bytes of their names, and which are one file.
 
     `first` gives for each entry the first name of the same file: itself where there is but one.
@@ -64,7 +64,7 @@ class Tree:
         names: NDArray[np.uint8],
         first: NDArray[np.int64],
         ordinals: NDArray[np.int64] | None,
-        room: Room,
+        room: ArrayRoom,
     ) -> None:
         self.entries = entries
         self.names = names
@@ -180,7 +180,7 @@ class Tree:
             keep[part] = ~gone[part]
         return keep
 
-    def filtered(self, keep: NDArray[np.bool_]) -> Tree:
+    def filtered(self, keep: NDArray[np.bool_]) -> SourceTree:
         """The tree of the kept entries alone, renumbered."""
         number = self.room.zeros(len(self), np.int64)
         end = 0
@@ -193,10 +193,10 @@ class Tree:
             entries["parent"][part] = number[entries["parent"][part]]
             first[part] = number[first[part]]
         ordinals = None if self.ordinals is None else self.ordinals[keep]
-        return Tree(entries, self.names, first, ordinals, self.room)
+        return SourceTree(entries, self.names, first, ordinals, self.room)
 
 
-def _same_files(entries: NDArray[Any], room: Room) -> NDArray[np.int64]:
+def _same_files(entries: NDArray[Any], room: ArrayRoom) -> NDArray[np.int64]:
     """For each entry the first with the same device and inode, among regular files."""
     first = room.zeros(len(entries), np.int64)
     check(lib.fan_same_files(
@@ -206,7 +206,7 @@ def _same_files(entries: NDArray[Any], room: Room) -> NDArray[np.int64]:
     return first
 
 
-def scan_directory(root_fd: int, room: Room) -> Tree:
+def scan_directory(root_fd: int, room: ArrayRoom) -> SourceTree:
     """Everything below an open directory. What cannot be read carries its error."""
     new = ffi.new("struct fan_scan *")
     rc = lib.fan_scan_init(new, root_fd, room.fd, room.heap_bytes)
@@ -217,11 +217,11 @@ def scan_directory(root_fd: int, room: Room) -> Tree:
     dtype = dtype_of("struct fan_scan_entry")
     entries = room.borrow(scan, scan.entries, scan.entry_count, dtype)
     names = room.borrow(scan, scan.names, scan.names_bytes, np.uint8)
-    return Tree(entries, names, _same_files(entries, room), None, room)
+    return SourceTree(entries, names, _same_files(entries, room), None, room)
 
 
 def _breadth_first(paths: Iterable[bytes]) -> list[tuple[int, bytes, bytes]]:
-    """(number of the parent, name, path) of each path in the order of a Tree."""
+    """(number of the parent, name, path) of each path in the order of a SourceTree."""
     below: dict[bytes, list[bytes]] = {}
     for path in paths:
         if path:
@@ -247,7 +247,7 @@ def add_parents(items: dict[bytes, Item], path: bytes, first: Item) -> str | Non
     return None
 
 
-def tree_of(items: Mapping[bytes, Item]) -> Tree:
+def tree_of(items: Mapping[bytes, Item]) -> SourceTree:
     """The tree of listed items. Every parent directory must be among them, b"" too."""
     order = _breadth_first(items)
     entries = np.zeros(len(order), dtype_of("struct fan_scan_entry"))
@@ -268,4 +268,4 @@ def tree_of(items: Mapping[bytes, Item]) -> Tree:
     first[(entries["mode"] & _FORMAT) != stat.S_IFREG] = np.flatnonzero(
         (entries["mode"] & _FORMAT) != stat.S_IFREG
     )
-    return Tree(entries, np.frombuffer(blob, np.uint8), first, ordinals, Room())
+    return SourceTree(entries, np.frombuffer(blob, np.uint8), first, ordinals, ArrayRoom())

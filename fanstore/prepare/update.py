@@ -23,13 +23,13 @@ from fanstore.dataset import NO_RECORD, PackInfo, open_dataset, pack_name, read_
 from fanstore.errors import UsageError
 from fanstore.prepare.index import describe, is_described_by
 from fanstore.prepare.packfile import Stored
-from fanstore.prepare.plan import Plan, replicated, spread
+from fanstore.prepare.plan import PackPlan, replicated, spread
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.prepare.packfile import Footers
-    from fanstore.prepare.tree import Tree
+    from fanstore.prepare.tree import SourceTree
 
 _CATALOGUE: int = lib.FAN_PACK_CATALOGUE
 _KEPT: int = lib.FAN_PACK_KEPT
@@ -40,7 +40,7 @@ _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _PREFIX = b"/x"
 
 
-class Base:
+class UpdatedDataset:
     """The dataset that an update begins with, locked against other updates. Close it when done.
 
     Raises UsageError where there is none or another update runs, DatasetDamaged, or OSError."""
@@ -107,7 +107,7 @@ class Base:
         return found
 
 
-def _ids_before(tree: Tree, base: Base) -> NDArray[np.int64]:
+def _ids_before(tree: SourceTree, base: UpdatedDataset) -> NDArray[np.int64]:
     """For each entry of the tree the record of the same path, or -1."""
     before = tree.room.zeros(len(tree), np.int64)
     for part in tree.pieces():
@@ -125,7 +125,7 @@ class Update:
     has still; -1 where there is none.
     """
 
-    def __init__(self, tree: Tree, base: Base) -> None:
+    def __init__(self, tree: SourceTree, base: UpdatedDataset) -> None:
         self._tree = tree
         self.base = base
         self._before = _ids_before(tree, base)
@@ -177,7 +177,7 @@ class Update:
             packs[part] = np.where(same >= 0, self._rows(same)["pack"], 0)
         return is_described_by(describe(tree, stored, packs), dataset)
 
-    def plan(self, partitions: int | None, globs: Sequence[str]) -> Plan:
+    def plan(self, partitions: int | None, globs: Sequence[str]) -> PackPlan:
         """Divides what is not kept among new packs. Files stay on every node that were there."""
         tree, dataset = self._tree, self.base.dataset
         content, room = tree.content, tree.room

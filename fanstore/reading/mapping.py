@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Union
 from fanstore.dataset import open_dataset
 from fanstore.reading.packs import ContentStream, MappedPacks, ServedContent, mount_of
 from fanstore.reading.paths import AnyPath, Paths
-from fanstore.reading.tree import Tree, error
+from fanstore.reading.tree import IndexTree, error
 
 if TYPE_CHECKING:
     import numpy as np
@@ -49,7 +49,7 @@ class Dataset(Paths, Mapping[str, bytes]):
         self._path = Path(path).absolute()
         self._verify = verify
         self._index = open_dataset(self._path, verify)
-        self._tree = Tree(self._index)
+        self._tree = IndexTree(self._index)
         self._closed = False
         prefix = mount_of(self._index)
         self._content: MappedPacks | ServedContent = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import Union
 
-from fanstore.reading.tree import ROOT, Tree, error
+from fanstore.reading.tree import ROOT, IndexTree, error
 
 AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
@@ -18,7 +18,7 @@ class Paths:
     "."; symbolic links are followed where nothing else is said, and those that lead out of the
     dataset lead nowhere."""
 
-    _tree: Tree
+    _tree: IndexTree
 
     def _check_open(self) -> None:
         """Raises ValueError once it is closed."""

@@ -31,7 +31,7 @@ def error(number: int, path: bytes) -> OSError:
     return OSError(number, os.strerror(number), os.fsdecode(path))
 
 
-class Tree:
+class IndexTree:
     """The files, directories and links of an index. Paths are relative to its root, with ".." by
     the letter; absolute ones, and links that lead out of it, are not there."""
 

@@ -27,7 +27,7 @@ def shown(name: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """One dataset of the job, by its place there. dataset: None where its index is not at hand, and
     `why` says so. pack_ranks: which ranks have each pack; bounds: of the packs that none has whole,
     see docs/format.md."""
@@ -89,7 +89,7 @@ class Entry:
 
 
 @contextmanager
-def open_catalogue(trace: Trace, directories: Sequence[str] = ()) -> Iterator[list[Entry]]:
+def open_catalogue(trace: Trace, directories: Sequence[str] = ()) -> Iterator[list[CatalogueEntry]]:
     """Opens the indexes of a job's datasets. directories: where the datasets lie, in the job's
     order, if elsewhere than then. Raises UsageError where one of these is not the job's."""
     told = trace.ranks[0].get("datasets", []) if trace.ranks else []
@@ -103,7 +103,7 @@ def open_catalogue(trace: Trace, directories: Sequence[str] = ()) -> Iterator[li
         ]
 
 
-def _entry(stack: ExitStack, told: dict[str, Any], elsewhere: Sequence[str]) -> Entry:
+def _entry(stack: ExitStack, told: dict[str, Any], elsewhere: Sequence[str]) -> CatalogueEntry:
     directory = elsewhere[0] if elsewhere else _text(told, "directory")
     dataset, why = None, ""
     try:
@@ -112,7 +112,7 @@ def _entry(stack: ExitStack, told: dict[str, Any], elsewhere: Sequence[str]) -> 
         if elsewhere:
             raise UsageError(f"--dataset: {error}") from None
         why = str(error)
-    return Entry(
+    return CatalogueEntry(
         _escaped(_text(told, "name")),
         _escaped(_text(told, "mount_prefix")),
         dataset,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.report.catalogue import NOBODY, Entry, shown
+from fanstore.report.catalogue import NOBODY, CatalogueEntry, shown
 from fanstore.report.epochs import covered_before, epoch_starts, lone_begins
 from fanstore.trace import SOURCES, Trace
 
@@ -151,7 +151,7 @@ class Figures:
     problem: str
     job_id: str
     world_size: int
-    datasets: list[Entry] = field(default_factory=list)
+    datasets: list[CatalogueEntry] = field(default_factory=list)
 
     @property
     def epochs(self) -> int:
@@ -177,7 +177,7 @@ def file_keys(table: Array) -> Array:
     return table["dataset"].astype(np.int64) << 32 | table["file"]
 
 
-def work_out(trace: Trace, datasets: Sequence[Entry]) -> Figures:
+def work_out(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Figures:
     """Works the figures of a report out."""
     start_ns, end_ns = _span(trace)
     edges_ns = np.linspace(0, max(end_ns - start_ns, 1), BINS + 1)
@@ -219,7 +219,7 @@ def _span(trace: Trace) -> tuple[int, int]:
 
 
 def _of_rank(
-    trace: Trace, waits: Waits, about: dict[str, Any], datasets: Sequence[Entry]
+    trace: Trace, waits: Waits, about: dict[str, Any], datasets: Sequence[CatalogueEntry]
 ) -> RankFigures:
     rank = int(about["rank"])
     mine = trace.processes["rank"] == rank
@@ -253,7 +253,7 @@ def _of_rank(
 
 
 def _waited_for(
-    trace: Trace, waits: Waits, which: Array, datasets: Sequence[Entry]
+    trace: Trace, waits: Waits, which: Array, datasets: Sequence[CatalogueEntry]
 ) -> dict[int, float]:
     """Returns how long waits for other ranks took, by the rank that has what was waited for, in
     seconds; by NOBODY what cannot be told."""

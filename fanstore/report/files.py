@@ -8,14 +8,14 @@ from statistics import median
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.report.catalogue import Entry, shown
+from fanstore.report.catalogue import CatalogueEntry, shown
 from fanstore.trace import SOURCES, Trace
 
 SHOWN = 20
 
 
 @dataclass(frozen=True)
-class Directory:
+class DirectoryOpens:
     """A directory with what programs opened right in it."""
 
     name: str
@@ -39,12 +39,12 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Files:
+class FileFigures:
     """never_count, never_bytes, dataset_*: of the datasets whose indexes are at hand; never_shown:
     the first names. replicas: on how many ranks most packs lie, 0: that is not known, or they are
     divided."""
 
-    hottest: list[Directory]
+    hottest: list[DirectoryOpens]
     slowest: list[Wait]
     opened_files: int
     dataset_files: int
@@ -55,14 +55,14 @@ class Files:
     replicas: int
 
 
-def use_of_files(trace: Trace, datasets: Sequence[Entry], start_ns: int) -> Files:
+def use_of_files(trace: Trace, datasets: Sequence[CatalogueEntry], start_ns: int) -> FileFigures:
     """Works out how the files of a job's datasets were used."""
     opens = trace.opens
     opened, counts = np.unique(
         opens["dataset"].astype(np.int64) << 32 | opens["file"], return_counts=True
     )
     stalls = trace.stalls
-    hottest: list[Directory] = []
+    hottest: list[DirectoryOpens] = []
     never_shown: list[str] = []
     never_count = never_bytes = files = size = 0
     for number, entry in enumerate(datasets):
@@ -81,18 +81,20 @@ def use_of_files(trace: Trace, datasets: Sequence[Entry], start_ns: int) -> File
         names = (entry.file_name(int(each)) for each in never[: SHOWN - len(never_shown)])
         never_shown += [_in(datasets, entry, name) for name in names]
     hottest.sort(key=lambda each: -each.opens)
-    return Files(
+    return FileFigures(
         hottest[:SHOWN], _slowest(trace, datasets, start_ns), len(opened), files, size,
         never_count, never_bytes, never_shown, _replicas(datasets),
     )  # fmt: skip
 
 
-def _in(datasets: Sequence[Entry], entry: Entry, name: str) -> str:
+def _in(datasets: Sequence[CatalogueEntry], entry: CatalogueEntry, name: str) -> str:
     """Returns the name of a file with its mount, where there are several."""
     return f"{entry.mount_prefix}/{name}" if len(datasets) > 1 else name
 
 
-def _directories(entry: Entry, files: Any, times: Any, stalls: Any) -> list[Directory]:
+def _directories(
+    entry: CatalogueEntry, files: Any, times: Any, stalls: Any
+) -> list[DirectoryOpens]:
     """Returns the SHOWN directories with the most opens. times: how often each file was opened."""
     assert entry.dataset is not None
     records = entry.dataset.records
@@ -104,7 +106,7 @@ def _directories(entry: Entry, files: Any, times: Any, stalls: Any) -> list[Dire
     files_of = np.bincount(parents, minlength=len(records))
     busiest = np.argsort(-opens, kind="stable")[:SHOWN]
     return [
-        Directory(
+        DirectoryOpens(
             f"{entry.mount_prefix}/{entry.file_name(int(each))}".replace("/(the root)", ""),
             int(opens[each]),
             int(files_of[each]),
@@ -115,7 +117,7 @@ def _directories(entry: Entry, files: Any, times: Any, stalls: Any) -> list[Dire
     ]
 
 
-def _slowest(trace: Trace, datasets: Sequence[Entry], start_ns: int) -> list[Wait]:
+def _slowest(trace: Trace, datasets: Sequence[CatalogueEntry], start_ns: int) -> list[Wait]:
     order = np.argsort(-trace.stalls["duration_ns"], kind="stable")
     longest = trace.stalls[order[:SHOWN]]
     made = []
@@ -141,6 +143,6 @@ def _slowest(trace: Trace, datasets: Sequence[Entry], start_ns: int) -> list[Wai
     return made
 
 
-def _replicas(datasets: Sequence[Entry]) -> int:
+def _replicas(datasets: Sequence[CatalogueEntry]) -> int:
     counts = [len(ranks) for entry in datasets for ranks in entry.pack_ranks]
     return int(median(counts)) if counts else 0

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.report.catalogue import Entry
+from fanstore.report.catalogue import CatalogueEntry
 from fanstore.report.figures import Figures, RankFigures, work_out
-from fanstore.report.files import Files, use_of_files
+from fanstore.report.files import FileFigures, use_of_files
 from fanstore.report.foreseen import Foreseen, foreseen
 from fanstore.trace import SOURCES, Trace
 
@@ -29,7 +29,7 @@ class Pattern:
     in_order: float
 
 
-def patterns(trace: Trace, datasets: Sequence[Entry], figures: Figures) -> list[Pattern]:
+def patterns(trace: Trace, datasets: Sequence[CatalogueEntry], figures: Figures) -> list[Pattern]:
     """Returns the patterns of the first PANELS ranks that opened anything."""
     rank = trace.processes["rank"][trace.opens["process"]]
     seen = [each.rank for each in figures.ranks if (rank == each.rank).any()]
@@ -45,7 +45,7 @@ def patterns(trace: Trace, datasets: Sequence[Entry], figures: Figures) -> list[
     return made
 
 
-def _places(trace: Trace, datasets: Sequence[Entry]) -> tuple[Any, int]:
+def _places(trace: Trace, datasets: Sequence[CatalogueEntry]) -> tuple[Any, int]:
     """Returns for each open the place of its file, and the number of places. Records are numbered
     in the order of directories."""
     opens = trace.opens
@@ -72,13 +72,13 @@ class Gathered:
     """What was worked out of one trace."""
 
     figures: Figures
-    files: Files
+    files: FileFigures
     sampled: Sampled
     patterns: list[Pattern]
     foreseen: Foreseen | None
 
 
-def gather(trace: Trace, datasets: Sequence[Entry]) -> Gathered:
+def gather(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Gathered:
     """Works out all that a report says."""
     figures = work_out(trace, datasets)
     return Gathered(

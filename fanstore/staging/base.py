@@ -85,7 +85,7 @@ def _folders_in(path: str) -> list[str]:
     return []
 
 
-class Base:
+class StagingFolder:
     """The paths below one local directory. Nothing is made before `locked` is entered."""
 
     def __init__(self, local_dir: str) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fanstore.config import CACHE_LEAST_BYTES, Settings
 from fanstore.errors import UsageError
 from fanstore.staging import memory
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.local_dir import LocalDirectory
 from fanstore.wording import show_bytes
 
@@ -83,7 +83,7 @@ def _staged_bytes(local: LocalDirectory) -> int:
     """Returns what earlier jobs left, and others use, in a local directory in memory."""
     if not local.in_memory:
         return 0
-    pattern = os.path.join(glob.escape(Base(local.path).folder("datasets")), "*", "*")
+    pattern = os.path.join(glob.escape(StagingFolder(local.path).folder("datasets")), "*", "*")
     total = 0
     for path in glob.iglob(pattern):
         with contextlib.suppress(FileNotFoundError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore.dataset import Dataset
-from fanstore.staging.room import Room, check_rooms
+from fanstore.staging.room import DiskRoom, check_rooms
 from fanstore.staging.shares import PAGE_BYTES, Shares, divide_memory, regular_records
 from fanstore.startup import World
 
@@ -33,7 +33,7 @@ def share_chosen(
     world: World,
     dataset: Dataset,
     pack_bytes: Sequence[int],
-    rooms: Sequence[Room],
+    rooms: Sequence[DiskRoom],
     chosen: Chosen,
     most_bytes: int | None,
 ) -> Shares:
@@ -93,7 +93,7 @@ def _picker(ids: NDArray[Any], count: int) -> Callable[[NDArray[Any]], NDArray[A
     return lambda records: records[among[records]]
 
 
-def _check_rooms(world: World, rooms: Sequence[Room], name: str, needed_bytes: int) -> None:
+def _check_rooms(world: World, rooms: Sequence[DiskRoom], name: str, needed_bytes: int) -> None:
     """Raises FanstoreError where a rank's disk has not the room that a plan takes of it."""
     needed = world.gather_all(needed_bytes)
     # Outputs need room, too: only so much of what is free may be filled.

@@ -119,7 +119,7 @@ def _read_all(reader: FileIO, view: memoryview) -> None:
         view = view[got:]
 
 
-class Received:
+class ReceivedFile:
     """A file of this rank's own, written as chunks come in; a context manager removes it."""
 
     def __init__(self, target: str) -> None:
@@ -186,11 +186,11 @@ class Exchange:
         if is_source:
             travel.send(target)
             return
-        received = Received(target)
+        received = ReceivedFile(target)
         checksum = received.fill(travel)
         self._crew.submit(self._finish, transfer.pack, received, checksum)
 
-    def _finish(self, pack: int, received: Received, checksum: int) -> None:
+    def _finish(self, pack: int, received: ReceivedFile, checksum: int) -> None:
         """Checks and stages what has come by what the index says, whatever its source thinks of
         it."""
         expected = self._stager.expected(pack)

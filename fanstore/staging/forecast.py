@@ -7,13 +7,13 @@ import stat
 from dataclasses import dataclass
 
 from fanstore.dataset import INDEX_NAME, Dataset, open_dataset, pack_name
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import Budget
 from fanstore.staging.local_dir import LocalDirectory
 from fanstore.staging.resident import resident_bytes
 from fanstore.staging.room import less, room_of
 from fanstore.staging.shares import divide
-from fanstore.staging.staged import Expected, StagedDirectory, kept_of_others, others_words
+from fanstore.staging.staged import ExpectedFile, StagedDirectory, kept_of_others, others_words
 from fanstore.startup import World
 from fanstore.wording import counted, show_bytes
 
@@ -55,7 +55,7 @@ def forecast(
     with open_dataset(path) as dataset:
         header = dataset.header
         packs = [dataset.pack_info(pack).file_bytes for pack in range(dataset.pack_count)]
-        staged = StagedDirectory(Base(directory.path), dataset.dataset_id)
+        staged = StagedDirectory(StagingFolder(directory.path), dataset.dataset_id)
         whole = [_is_whole(dataset, staged, pack) for pack in range(len(packs))]
         rest = [0 if here else amount for amount, here in zip(packs, whole, strict=True)]
         whole_bytes = sum(packs) - sum(rest)
@@ -87,14 +87,14 @@ def forecast(
             budget.limit_bytes,
             budget.cache_bytes,
             here_bytes if directory.in_memory else 0,
-            kept_of_others(Base(directory.path), [dataset.dataset_id]),
+            kept_of_others(StagingFolder(directory.path), [dataset.dataset_id]),
         )
 
 
 def _is_whole(dataset: Dataset, staged: StagedDirectory, pack: int) -> bool:
     """Tells whether an earlier job left a copy of a pack."""
     info = dataset.pack_info(pack)
-    expected = Expected(dataset.dataset_id, info.file_bytes, info.checksum)
+    expected = ExpectedFile(dataset.dataset_id, info.file_bytes, info.checksum)
     return staged.damaged_in(pack_name(pack), expected) is not None
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from fanstore.dataset import INDEX_NAME, Dataset, open_dataset, open_index
 from fanstore.errors import DatasetDamaged
 from fanstore.staging.crew import Crew
-from fanstore.staging.exchange import Received, Travel
-from fanstore.staging.room import Room, check_rooms
+from fanstore.staging.exchange import ReceivedFile, Travel
+from fanstore.staging.room import DiskRoom, check_rooms
 from fanstore.staging.stage import Stager
-from fanstore.staging.staged import Expected, StagedDirectory
+from fanstore.staging.staged import ExpectedFile, StagedDirectory
 from fanstore.startup import World
 
 
@@ -29,7 +29,7 @@ class DatasetInfo:
     directory: str
     dataset_id: str
     codec_mask: int
-    index: Expected
+    index: ExpectedFile
 
 
 def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
@@ -43,7 +43,7 @@ def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
 def _info_of(path: str) -> DatasetInfo:
     with open_dataset(path) as dataset:
         header = dataset.header
-        expected = Expected(dataset.dataset_id, header.file_bytes, header.body_checksum)
+        expected = ExpectedFile(dataset.dataset_id, header.file_bytes, header.body_checksum)
         return DatasetInfo(
             dataset.name, os.path.abspath(path), dataset.dataset_id,
             header.codec_mask, expected,
@@ -51,7 +51,7 @@ def _info_of(path: str) -> DatasetInfo:
 
 
 def stage_index(
-    crew: Crew, info: DatasetInfo, staged: StagedDirectory, room: Room
+    crew: Crew, info: DatasetInfo, staged: StagedDirectory, room: DiskRoom
 ) -> tuple[Dataset, int]:
     """Stages the index on every rank; returns the dataset, opened by the copy, and the bytes
     written.
@@ -62,7 +62,7 @@ def stage_index(
     """
     world = crew.world
     is_kept = _is_kept(crew, info, staged)
-    answers: list[tuple[bool, Room]] = world.gather_all((is_kept, room))
+    answers: list[tuple[bool, DiskRoom]] = world.gather_all((is_kept, room))
     index_bytes = info.index.file_bytes
     needs = [[] if kept else [(info.name, index_bytes)] for kept, _ in answers]
     rooms = [room for _, room in answers]
@@ -105,13 +105,13 @@ def _broadcast(crew: Crew, info: DatasetInfo, staged: StagedDirectory, source: i
     if crew.world.rank == source:
         travel.send(target)
         return
-    received = Received(target)
+    received = ReceivedFile(target)
     received.fill(travel)
     crew.submit(_adopt, crew, info, staged, received)
     crew.settle()
 
 
-def _adopt(crew: Crew, info: DatasetInfo, staged: StagedDirectory, received: Received) -> None:
+def _adopt(crew: Crew, info: DatasetInfo, staged: StagedDirectory, received: ReceivedFile) -> None:
     def copy(part: str) -> list[int]:
         received.become(part)
         open_index(Path(part), Path(info.directory), verify=True).close()

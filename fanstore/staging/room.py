@@ -17,7 +17,7 @@ from fanstore.startup import World
 
 
 @dataclass(frozen=True)
-class Room:
+class DiskRoom:
     """What one rank's local directory can take.
 
     memory_bytes: what may be taken of the memory, None where the directory is on a disk.
@@ -49,18 +49,18 @@ class Room:
         """How many bytes may be filled while the job runs: outputs need room, too."""
         return max(0, min(self.bytes, int(self.free_bytes * (1 - MARGIN))))
 
-    def shared_among(self, ranks: int) -> Room:
+    def shared_among(self, ranks: int) -> DiskRoom:
         """Returns the part of one of so many ranks on one file system of one node."""
         return replace(self, free_bytes=self.free_bytes // ranks)
 
 
 def room_of(
     world: World, directory: LocalDirectory, local_bytes: int | None, budget: Budget
-) -> Room:
+) -> DiskRoom:
     """Returns what this rank's local directory can take, as long as nothing was kept there."""
     path, node = directory.path, os.uname().nodename
     device = os.stat(path).st_dev if os.path.isdir(path) else 0
-    room = Room(
+    room = DiskRoom(
         world.rank, node, path, directory.free_bytes, None, local_bytes, device=device,
         cache_bytes=budget.kept_in_cache_bytes,
     )  # fmt: skip
@@ -75,7 +75,7 @@ def room_of(
     return replace(room, memory_bytes=max(0, budget.available_bytes - taken_bytes))
 
 
-def of_shared_memory(rooms: Sequence[Room]) -> list[Room]:
+def of_shared_memory(rooms: Sequence[DiskRoom]) -> list[DiskRoom]:
     """Returns the rooms with the memory of each node divided among its ranks."""
     ranks = Counter(room.node for room in rooms)
     return [
@@ -85,7 +85,7 @@ def of_shared_memory(rooms: Sequence[Room]) -> list[Room]:
     ]  # fmt: skip
 
 
-def less(room: Room, written_bytes: int, kept_bytes: int = 0) -> Room:
+def less(room: DiskRoom, written_bytes: int, kept_bytes: int = 0) -> DiskRoom:
     """Returns the room after so much was written. kept_bytes: what was there before, and counts
     against --local-bytes alone."""
     memory, allowed = room.memory_bytes, room.allowed_bytes
@@ -109,7 +109,7 @@ INSTEAD = "another --local-dir, --stage plan or --in-place"
 
 
 def check_rooms(
-    world: World, rooms: Sequence[Room], needs: Sequence[Needs], instead: str = INSTEAD
+    world: World, rooms: Sequence[DiskRoom], needs: Sequence[Needs], instead: str = INSTEAD
 ) -> None:
     """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy. instead: what
     to use then.
@@ -125,7 +125,7 @@ def check_rooms(
 
 
 def room_problems(
-    rooms: Sequence[Room], needs: Sequence[Needs], instead: str = INSTEAD
+    rooms: Sequence[DiskRoom], needs: Sequence[Needs], instead: str = INSTEAD
 ) -> list[str]:
     """Returns what does not fit, and where, a line for each such rank."""
     pairs = zip(rooms, needs, strict=True)
@@ -133,7 +133,7 @@ def room_problems(
     return [spoken(room.rank, room.node, len(rooms)) + words for room, words in found if words]
 
 
-def _problem(room: Room, needed: Needs, instead: str) -> str | None:
+def _problem(room: DiskRoom, needed: Needs, instead: str) -> str | None:
     total = sum(amount for _, amount in needed)
     needs = f"{size(total)} are needed to stage {_named(needed)}"
     if room.allowed_bytes is not None and total > room.allowed_bytes:

@@ -28,7 +28,7 @@ from fanstore.placement import (
     place,
     ranks_by_pack,
 )
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import Budget
 from fanstore.staging.chosen import Choose, Chosen, share_chosen
 from fanstore.staging.crew import Crew
@@ -37,8 +37,8 @@ from fanstore.staging.index import DatasetInfo, stage_index
 from fanstore.staging.local_dir import LocalDirectory
 from fanstore.staging.resident import make_resident, resident_bytes, resident_of
 from fanstore.staging.room import (
+    DiskRoom,
     Needs,
-    Room,
     check_rooms,
     less,
     of_shared_memory,
@@ -59,7 +59,7 @@ _WORTH_KEEPING = 0.5
 
 
 @dataclass(frozen=True)
-class Place:
+class PackPlace:
     """Where this rank finds a pack: a fan_place_state, and the other ranks that have it whole."""
 
     state: int
@@ -67,7 +67,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StagedDataset:
     """One dataset after staging, as this rank sees it.
 
     replicas: how many each pack has, R of --replicas; places, staged_ranks: by pack; shares: of the
@@ -78,7 +78,7 @@ class Outcome:
     dataset: Dataset
     report: StageReport
     replicas: int
-    places: tuple[Place, ...]
+    places: tuple[PackPlace, ...]
     staged_ranks: tuple[tuple[int, ...], ...]
     shares: Shares | None = None
     note: str = ""
@@ -109,7 +109,7 @@ def stage_datasets(
     settings: Settings,
     budget: Budget,
     choose: Choose | None = None,
-) -> list[Outcome]:
+) -> list[StagedDataset]:
     """Stages datasets, by what `announce` said of them; their directories are held. choose: says
     what this rank is to keep of a dataset, where something else than its size decides that.
 
@@ -120,7 +120,7 @@ def stage_datasets(
     try:
         room = room_of(crew.world, directory, settings.local_bytes, budget)
         own = [info.dataset_id for info, _ in datasets]
-        room = replace(room, others_bytes=kept_of_others(Base(directory.path), own))
+        room = replace(room, others_bytes=kept_of_others(StagingFolder(directory.path), own))
         return _stage_datasets(crew, datasets, room, settings, choose)
     except OSError as error:
         if error.errno not in _DISK_FULL:
@@ -135,10 +135,10 @@ def stage_datasets(
 def _stage_datasets(
     crew: Crew,
     datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
-    room: Room,
+    room: DiskRoom,
     settings: Settings,
     choose: Choose | None,
-) -> list[Outcome]:
+) -> list[StagedDataset]:
     opened: dict[str, _Part] = {}
     for info, staged in datasets:
         if info.dataset_id not in opened:
@@ -159,7 +159,7 @@ def _stage_datasets(
     return [outcomes[info.dataset_id] for info, _ in datasets]
 
 
-def _is_full(settings: Settings, rooms: Sequence[Room], needs: Sequence[Needs]) -> bool:
+def _is_full(settings: Settings, rooms: Sequence[DiskRoom], needs: Sequence[Needs]) -> bool:
     """Tells whether all is staged before the command starts. Replicas that were asked for are not
     left out silently: what has no room for them is refused."""
     if settings.stage in ("auto", "memory"):
@@ -175,13 +175,13 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
     return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [], [])
 
 
-def _tell_held(crew: Crew, parts: list[_Part], room: Room, verify: bool) -> list[Room]:
+def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> list[DiskRoom]:
     """Tells every rank what every other has and how much it can take; returns the latter."""
     own = [_held(crew, part, verify) for part in parts]
     resident = [resident_bytes(part.staged.path) for part in parts]
     kept = sum(part.bytes_of(held) for part, held in zip(parts, own, strict=True))
     room = less(room, 0, kept)
-    answers: list[tuple[Room, list[set[int]], list[int]]]
+    answers: list[tuple[DiskRoom, list[set[int]], list[int]]]
     answers = crew.world.gather_all((room, own, resident))
     for number, part in enumerate(parts):
         part.held = [held[number] for _, held, _ in answers]
@@ -218,7 +218,7 @@ def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
     return False
 
 
-def _replicas(parts: list[_Part], rooms: list[Room], settings: Settings) -> int:
+def _replicas(parts: list[_Part], rooms: list[DiskRoom], settings: Settings) -> int:
     """How many ranks keep each pack; what is there already counts as room."""
     asked = settings.replicas
     if asked == "all":
@@ -232,7 +232,7 @@ def _replicas(parts: list[_Part], rooms: list[Room], settings: Settings) -> int:
     return auto_replicas([part.packs for part in parts], fits)
 
 
-def _needs_of_all(parts: list[_Part], rooms: list[Room]) -> list[Needs]:
+def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
     """Settles what each rank is to get where everything is staged; returns how much that is."""
     for part in parts:
         keep = packs_by_rank(part.owners, len(rooms))
@@ -241,8 +241,8 @@ def _needs_of_all(parts: list[_Part], rooms: list[Room]) -> list[Needs]:
 
 
 def _stage_full(
-    crew: Crew, parts: list[_Part], rooms: list[Room], needs: list[Needs], replicas: int
-) -> list[Outcome]:
+    crew: Crew, parts: list[_Part], rooms: list[DiskRoom], needs: list[Needs], replicas: int
+) -> list[StagedDataset]:
     check_rooms(crew.world, rooms, needs)
     crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
     plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
@@ -274,28 +274,28 @@ def _read_share(crew: Crew, parts: list[_Part], plans: list[ExchangePlan]) -> No
     crew.settle()
 
 
-def _full_outcome(rank: int, part: _Part, replicas: int) -> Outcome:
+def _full_outcome(rank: int, part: _Part, replicas: int) -> StagedDataset:
     have = [held | want for held, want in zip(part.held, part.want, strict=True)]
     staged_ranks = ranks_by_pack(have, len(part.owners))
     places = [_place(rank, ranks) for ranks in staged_ranks]
-    return Outcome(
+    return StagedDataset(
         part.stager.dataset, part.stager.report, replicas, tuple(places), tuple(staged_ranks)
     )
 
 
-def _place(rank: int, ranks: tuple[int, ...]) -> Place:
+def _place(rank: int, ranks: tuple[int, ...]) -> PackPlace:
     others = tuple(other for other in ranks if other != rank)
     state = lib.FAN_PLACE_STAGED if rank in ranks else lib.FAN_PLACE_REMOTE
-    return Place(int(state), others)
+    return PackPlace(int(state), others)
 
 
 def _stage_partial(
     crew: Crew,
     parts: list[_Part],
-    rooms: list[Room],
+    rooms: list[DiskRoom],
     settings: Settings,
     choose: Choose | None,
-) -> list[Outcome]:
+) -> list[StagedDataset]:
     """Nothing is copied yet: what no rank has whole is divided among them. Datasets of which it is
     chosen what is kept come first: the others take what room is left."""
     chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
@@ -303,7 +303,7 @@ def _stage_partial(
     rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
     for part in parts:  # what is resident takes room that was allowed
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
-    made: dict[int, Outcome] = {}
+    made: dict[int, StagedDataset] = {}
     for number in sorted(range(len(parts)), key=lambda number: chosen[number] is None):
         part = parts[number]
         shares = _share_of(crew, part, rooms, settings, chosen[number])
@@ -318,7 +318,7 @@ def _stage_partial(
 
 
 def _share_of(
-    crew: Crew, part: _Part, rooms: list[Room], settings: Settings, chosen: Chosen | None
+    crew: Crew, part: _Part, rooms: list[DiskRoom], settings: Settings, chosen: Chosen | None
 ) -> Shares | None:
     """Divides what no rank has whole of a dataset, if there is any. What its partial packs hold
     already counts as room."""
@@ -356,9 +356,9 @@ def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares) -> None:
         part.staged.forget_partial(crew.check)
 
 
-def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:
+def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> StagedDataset:
     staged_ranks = ranks_by_pack(part.held, len(part.owners))
-    partial = Place(int(lib.FAN_PLACE_PARTIAL))
+    partial = PackPlace(int(lib.FAN_PLACE_PARTIAL))
     places = [_place(rank, ranks) if ranks else partial for ranks in staged_ranks]
     note = ""
     if shares is not None and shares.covered_bytes < shares.needed_bytes:
@@ -369,12 +369,12 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> Outcome:
             f"on the local disks{more}; the rest is read from the shared file system whenever it "
             "is in no cache"
         )
-    return Outcome(
+    return StagedDataset(
         part.stager.dataset, part.stager.report, 1, tuple(places), tuple(staged_ranks), shares, note
     )
 
 
-def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
+def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> StagedDataset:
     """Checks a dataset that is read where it lies: headers, and with `verify` all content. The
     ranks share the work. Raises what `Stager.check_pack` does."""
     stager, world = Stager(dataset, crew), crew.world
@@ -386,5 +386,5 @@ def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> Outcome:
     crew.settle()
     for damaged in world.gather_all(stager.report.damaged):
         stager.report.damaged |= damaged
-    places = (Place(int(lib.FAN_PLACE_IN_PLACE)),) * dataset.pack_count
-    return Outcome(dataset, stager.report, 0, places, ((),) * dataset.pack_count)
+    places = (PackPlace(int(lib.FAN_PLACE_IN_PLACE)),) * dataset.pack_count
+    return StagedDataset(dataset, stager.report, 0, places, ((),) * dataset.pack_count)

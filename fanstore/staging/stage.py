@@ -21,7 +21,7 @@ import xxhash
 from fanstore.dataset import Dataset, open_index
 from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
-from fanstore.staging.staged import Expected, StagedDirectory
+from fanstore.staging.staged import ExpectedFile, StagedDirectory
 
 CHUNK_BYTES = 8 << 20
 
@@ -109,15 +109,15 @@ class Stager:
         self._watcher = watcher
         self._mutex = threading.Lock()
 
-    def expected(self, pack: int) -> Expected:
+    def expected(self, pack: int) -> ExpectedFile:
         """What the copy of `pack` must be, by the index."""
         info = self.dataset.pack_info(pack)
-        return Expected(self.dataset.dataset_id, info.file_bytes, info.checksum)
+        return ExpectedFile(self.dataset.dataset_id, info.file_bytes, info.checksum)
 
-    def expected_index(self) -> Expected:
+    def expected_index(self) -> ExpectedFile:
         """What the copy of the index must be, by its header."""
         header = self.dataset.header
-        return Expected(self.dataset.dataset_id, header.file_bytes, header.body_checksum)
+        return ExpectedFile(self.dataset.dataset_id, header.file_bytes, header.body_checksum)
 
     def stage_index(self, staged: StagedDirectory) -> str:
         """Copies the index if it is not there; returns the path of the copy. Raises DatasetDamaged

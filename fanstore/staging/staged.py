@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from fanstore.staging import locks
-from fanstore.staging.base import Base, make_private
+from fanstore.staging.base import StagingFolder, make_private
 from fanstore.staging.resident import (
     SPARSE,
     forget_resident,
@@ -32,7 +32,7 @@ KEEP = "keep"  # the file that says so
 
 
 @dataclass(frozen=True)
-class Expected:
+class ExpectedFile:
     """What a staged file must be: taken from the dataset's index, never from the copy."""
 
     dataset_id: str
@@ -43,7 +43,7 @@ class Expected:
 class StagedDirectory:
     """One user's hold on `<base>/datasets/<dataset id>`."""
 
-    def __init__(self, base: Base, dataset_id: str) -> None:
+    def __init__(self, base: StagingFolder, dataset_id: str) -> None:
         self._base = base
         self.path = os.path.join(base.folder("datasets"), dataset_id)
         self.lock_path = os.path.join(self.path, "lock")
@@ -98,7 +98,7 @@ class StagedDirectory:
         """The path of the index or a pack."""
         return os.path.join(self.path, name)
 
-    def damaged_in(self, name: str, expected: Expected) -> list[int] | None:
+    def damaged_in(self, name: str, expected: ExpectedFile) -> list[int] | None:
         """Returns the record ids damaged in a complete, valid copy of `name`; None where there is
         none."""
         marker = _read_marker(self.file(name))
@@ -113,7 +113,7 @@ class StagedDirectory:
     def stage(
         self,
         name: str,
-        expected: Expected,
+        expected: ExpectedFile,
         copy: Callable[[str], list[int]],
         check: Callable[[], None],
     ) -> tuple[list[int], bool]:
@@ -140,7 +140,9 @@ class StagedDirectory:
         finally:
             os.close(fd)
 
-    def _make(self, target: str, expected: Expected, copy: Callable[[str], list[int]]) -> list[int]:
+    def _make(
+        self, target: str, expected: ExpectedFile, copy: Callable[[str], list[int]]
+    ) -> list[int]:
         part = target + ".part"
         try:
             damaged = copy(part)
@@ -154,7 +156,7 @@ class StagedDirectory:
         return damaged
 
 
-def _marker(expected: Expected, found: os.stat_result, damaged: object) -> dict[str, object]:
+def _marker(expected: ExpectedFile, found: os.stat_result, damaged: object) -> dict[str, object]:
     return {
         "dataset_id": expected.dataset_id,
         "file_bytes": expected.file_bytes,
@@ -218,7 +220,7 @@ def kept_words(paths: Iterable[str]) -> str:
     )
 
 
-def kept_of_others(base: Base, own: Iterable[str]) -> int:
+def kept_of_others(base: StagingFolder, own: Iterable[str]) -> int:
     """Returns the bytes on the disk of staged datasets that were kept for later jobs, but for those
     of the ids `own`."""
     total = 0
@@ -253,7 +255,7 @@ def tidy(path: str) -> None:
     take_over(path)
 
 
-def sweep_datasets(base: Base) -> None:
+def sweep_datasets(base: StagingFolder) -> None:
     """Discards staged datasets that nobody holds and that need not stay. Under the base's lock."""
     for path in base.entries("datasets"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:

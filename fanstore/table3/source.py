@@ -13,7 +13,7 @@ from pathlib import Path
 
 from fanstore.errors import DatasetDamaged, FanstoreError, UsageError
 from fanstore.prepare.listed import normal_form
-from fanstore.prepare.run import Options, Summary, prepare_from
+from fanstore.prepare.run import PrepareOptions, Summary, prepare_from
 from fanstore.prepare.source import CHANGED, SequentialSource
 from fanstore.prepare.tree import Item, add_parents, tree_of
 from fanstore.table3.layout import (
@@ -27,7 +27,7 @@ from fanstore.table3.layout import (
 )
 
 
-def import_table3(paths: Sequence[Path], destination: Path, options: Options) -> Summary:
+def import_table3(paths: Sequence[Path], destination: Path, options: PrepareOptions) -> Summary:
     """Packs partition files into the new dataset `destination`; see prepare. Raises what
     Table3Source raises too."""
     return prepare_from(lambda _: (Table3Source(paths), []), paths, destination, options)
@@ -39,7 +39,7 @@ def _identity(fd: int) -> tuple[int, int, int, int]:
 
 
 @dataclass(frozen=True)
-class Place:
+class HeaderPlace:
     """Where the header of a file starts: the partition, and the offset in it."""
 
     partition: int
@@ -97,15 +97,15 @@ class Partition:
         return header
 
 
-class Contents:
+class PartitionContents:
     """What partitions make up, path by path, and where the header of each file is. Directories are
     implied by names."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
-        self.places: list[Place] = []
+        self.places: list[HeaderPlace] = []
 
-    def add(self, header: FileHeader, place: Place) -> str | None:
+    def add(self, header: FileHeader, place: HeaderPlace) -> str | None:
         """Notes one file; returns why its name cannot be used, or None."""
         path = normal_form(header.name)
         if not path:
@@ -130,7 +130,7 @@ class Table3Source(SequentialSource):
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
         self._identities: list[tuple[int, int, int, int]] = []
-        contents = Contents()
+        contents = PartitionContents()
         for number, path in enumerate(paths):
             self._scan(contents, number, path)
         contents.items.setdefault(b"", Item(stat.S_IFDIR | 0o755))
@@ -139,12 +139,12 @@ class Table3Source(SequentialSource):
         self._fd = -1
         self._partition = -1
 
-    def _scan(self, contents: Contents, number: int, path: Path) -> None:
+    def _scan(self, contents: PartitionContents, number: int, path: Path) -> None:
         partition = Partition(path)
         try:
             self._identities.append(partition.identity)
             for file, (at, header) in enumerate(partition.headers()):
-                reason = contents.add(header, Place(number, at))
+                reason = contents.add(header, HeaderPlace(number, at))
                 if reason is not None:
                     raise partition.damaged(f"files[{file}].name", at, reason)
         finally:

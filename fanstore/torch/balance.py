@@ -16,7 +16,7 @@ from fanstore.torch.sharing import Rank, shared
 
 
 @dataclass(frozen=True)
-class _Figures:
+class _WorkerFigures:
     """What one rank tells the others."""
 
     node: str
@@ -67,7 +67,7 @@ class WorkerBalance:
         had = self._loader.num_workers
         if work_s:
             self._work_s[had] = statistics.fmean(work_s)
-        mine = _Figures(
+        mine = _WorkerFigures(
             self._node, self._bounds, self._work_s, statistics.median(train_s) if train_s else 0.0
         )
         told = self._gathered(mine)

@@ -13,7 +13,7 @@ from torch.utils.data.dataloader import (
 
 from fanstore.torch.batches.collating import Collation, WorkerStart
 from fanstore.torch.batches.slots import Slots
-from fanstore.torch.resuming import Counted, Progress, Resumed, check, state_of
+from fanstore.torch.resuming import Counted, EpochProgress, Resumed, check, state_of
 
 # Of each worker: beside those that are ahead, the batch in use and the one that takes its place.
 _IN_USE = 2
@@ -34,14 +34,14 @@ class DataLoader(torch.utils.data.DataLoader):
 
     num_workers: int
     _iterator: Any  # of workers that persist
-    _progress: Progress | None = None
+    _progress: EpochProgress | None = None
     _work_s: list[float] | None = None  # of batches of the workers that were started last
     _state: dict[str, Any] | None = None  # from which the next epoch goes on
 
     def __iter__(self) -> Any:
         """Returns an iterator over the batches of the next epoch, or of the rest of the one that a
         state was loaded of."""
-        self._progress = Progress(self, 0 if self._state is None else self._state["batches"])
+        self._progress = EpochProgress(self, 0 if self._state is None else self._state["batches"])
         if self._state is None:
             if self._iterator is not None:
                 self._iterator.progress = self._progress
@@ -95,7 +95,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
     def _get_iterator(self) -> Any:
         loader = copy.copy(self)
-        progress = self._progress = self._progress or Progress(self)
+        progress = self._progress = self._progress or EpochProgress(self)
         if self._state is not None:
             part = "sampler" if self.batch_sampler is None else "batch_sampler"
             loader.__dict__[part] = Resumed(self, self._index_sampler, self._state)

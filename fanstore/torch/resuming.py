@@ -13,7 +13,7 @@ from torch.utils.data import IterableDataset
 from fanstore.errors import UsageError
 
 
-class Progress:
+class EpochProgress:
     """One epoch of a loader: what its generators were when its order was drawn, and the batches
     given since. before: batches that an earlier loader gave."""
 
@@ -39,7 +39,7 @@ class Progress:
 class Counted:
     """Put before an iterator of torch, it notes in `progress` what the iterator draws and gives."""
 
-    def __init__(self, loader: Any, progress: Progress) -> None:
+    def __init__(self, loader: Any, progress: EpochProgress) -> None:
         self.progress = progress
         self._given_s = 0.0
         super().__init__(loader)  # type: ignore[call-arg]
@@ -102,7 +102,7 @@ def state_of(loader: Any, progress: Any) -> dict[str, Any]:
         "epoch": getattr(_sampler(loader), "epoch", None),
     }  # fmt: skip
     is_between = progress is None or progress.is_over
-    at = Progress(loader) if is_between else progress
+    at = EpochProgress(loader) if is_between else progress
     return {**state, **at.described(), "between": is_between}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
-from fanstore.trace.sections import Section, TraceDamaged, read_sections
+from fanstore.trace.sections import TraceDamaged, TraceSection, read_sections
 from fanstore.trace.tables import (
     BLOCK,
     COUNTS,
@@ -70,7 +70,7 @@ def read_trace(path: str | os.PathLike[str]) -> Trace:
     return _joined(ranks, problem)
 
 
-def _take(rank: _Rank, section: Section, name: str) -> None:
+def _take(rank: _Rank, section: TraceSection, name: str) -> None:
     if section.kind == lib.FAN_TRACE_JOB:
         rank.about = {"base_realtime_ns": 0, "host": "", **_json(section.content, name)}
     elif section.kind == lib.FAN_TRACE_PROCESSES:

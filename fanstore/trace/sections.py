@@ -24,7 +24,7 @@ class TraceDamaged(FanstoreError):
 
 
 @dataclass(frozen=True)
-class Section:
+class TraceSection:
     """kind: FAN_TRACE_*; rank: whose it is."""
 
     kind: int
@@ -47,7 +47,7 @@ def file_header() -> bytes:
     return _checked(header)
 
 
-def encode(section: Section) -> bytes:
+def encode(section: TraceSection) -> bytes:
     """Returns a section as it lies in a file. The content has at most FAN_TRACE_SECTION_BYTES_MAX
     bytes."""
     import zstandard
@@ -63,7 +63,7 @@ def encode(section: Section) -> bytes:
     return _checked(header) + stored
 
 
-def read_sections(stream: BinaryIO, name: str) -> Iterator[Section]:
+def read_sections(stream: BinaryIO, name: str) -> Iterator[TraceSection]:
     """Yields the sections of a kept trace. Raises TraceDamaged where what follows cannot be read:
     what was yielded before is sound."""
     _check_header(stream.read(_HEADER_BYTES), name)
@@ -74,7 +74,7 @@ def read_sections(stream: BinaryIO, name: str) -> Iterator[Section]:
         stored = stream.read(header.stored_bytes)
         if len(stored) < header.stored_bytes:
             raise TraceDamaged(f"{where}: the file is cut off")
-        yield Section(int(header.kind), int(header.rank), _content(header, stored, where))
+        yield TraceSection(int(header.kind), int(header.rank), _content(header, stored, where))
         at += len(raw) + len(stored)
 
 

@@ -17,7 +17,7 @@ from serving import Stage, make_stage, wait_for
 
 from fanstore.errors import FanstoreError
 from fanstore.study.analyze.aside import problem
-from fanstore.study.analyze.phase import Request
+from fanstore.study.analyze.phase import AnalysisRequest
 from fanstore.study.analyze.run import Analyzer
 
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
@@ -78,7 +78,7 @@ def test_files_of_a_phase_have_absolute_paths(
     monkeypatch.chdir(tmp_path)
     Path("out").mkdir()
     with pytest.raises(FanstoreError, match="seen"):
-        Stopped(Request((), (), (), 1, 1.0), Path("out"), print).run()
+        Stopped(AnalysisRequest((), (), (), 1, 1.0), Path("out"), print).run()
     assert seen[0].is_absolute()
 
 

@@ -10,7 +10,7 @@ import pytest
 from inprocess import call
 
 from fanstore.study.analyze.analysis import Analysis, Rate, read
-from fanstore.study.analyze.prediction import Setting, predict
+from fanstore.study.analyze.prediction import Hardware, predict
 
 SAMPLES, SAMPLE_BYTES = 1000, 100_000.0
 
@@ -21,8 +21,8 @@ def analysis(ingest: float | None, prepare: float, storage: float, cache: float)
     return Analysis(SAMPLES, SAMPLE_BYTES, 4, given)
 
 
-def cached(part: float) -> Setting:
-    return Setting(round(part * SAMPLES * SAMPLE_BYTES))
+def cached(part: float) -> Hardware:
+    return Hardware(round(part * SAMPLES * SAMPLE_BYTES))
 
 
 @pytest.fixture
@@ -66,13 +66,13 @@ def test_the_smallest_cache_is_where_the_fetch_stall_ends(storage: float) -> Non
 def test_the_disk_and_cores_that_are_said_to_do_end_the_stall() -> None:
     slow_disk = analysis(400, 300, 50, 10_000)
     needed = predict(slow_disk, cached(0.35)).min_disk_bytes_per_s
-    with_it = Setting(cached(0.35).cache_bytes, None, needed)
+    with_it = Hardware(cached(0.35).cache_bytes, None, needed)
     assert predict(slow_disk, with_it).fetch_stall == pytest.approx(0, abs=1e-9)
     few_cores = analysis(400, 100, 1000, 10_000)
     cores = predict(few_cores, cached(0)).min_cores
     assert cores == 16
-    assert predict(few_cores, Setting(cores=cores)).limits == ("ingest", "prepare")
-    assert predict(few_cores, Setting(cores=cores - 1)).prepare_stall > 0
+    assert predict(few_cores, Hardware(cores=cores)).limits == ("ingest", "prepare")
+    assert predict(few_cores, Hardware(cores=cores - 1)).prepare_stall > 0
 
 
 def test_training_and_preparation_share_their_cores() -> None:
@@ -82,15 +82,15 @@ def test_training_and_preparation_share_their_cores() -> None:
     found = predict(shared, cached(0))
     assert (found.limits, found.samples_per_s) == (("cores",), pytest.approx(4 / 0.02))
     assert found.prepare_stall == pytest.approx(1 - 200 / 400)
-    assert predict(shared, Setting(nodes=2)).samples_per_s == pytest.approx(2 * 4 / 0.02)
+    assert predict(shared, Hardware(nodes=2)).samples_per_s == pytest.approx(2 * 4 / 0.02)
     assert found.min_cores == 8
-    assert "cores" in predict(shared, Setting(cores=8)).limits
-    assert predict(shared, Setting(cores=9)).limits == ("ingest",)
+    assert "cores" in predict(shared, Hardware(cores=8)).limits
+    assert predict(shared, Hardware(cores=9)).limits == ("ingest",)
     assert predict(replace(shared, overlap=False), cached(0)).limits != ("cores",)
 
 
 def test_nodes_share_storage_and_add_their_caches(report: Path) -> None:
-    one, four = (predict(read(report), Setting(25_000_000, None, None, n)) for n in (1, 4))
+    one, four = (predict(read(report), Hardware(25_000_000, None, None, n)) for n in (1, 4))
     assert (one.cached, four.cached) == (0.25, 1)
     assert one.limits == ("fetch",)
     assert four.samples_per_s == 4 * 300

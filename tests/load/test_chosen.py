@@ -13,7 +13,7 @@ import pytest
 from fanstore._native import dtype_of
 from fanstore.errors import FanstoreError
 from fanstore.staging.chosen import Chosen, share_chosen
-from fanstore.staging.room import Room
+from fanstore.staging.room import DiskRoom
 from fanstore.staging.shares import PAGE_BYTES, Shares
 from fanstore.startup import World
 
@@ -60,7 +60,7 @@ def shares_of(
     divided."""
     meeting, table = threading.Barrier(len(choices)), dict[int, Any]()
     rooms = [
-        Room(rank, "n", "/d", 1 << 40, None, allowed_bytes=files * ROOM_BYTES)
+        DiskRoom(rank, "n", "/d", 1 << 40, None, allowed_bytes=files * ROOM_BYTES)
         for rank, files in enumerate(files_of_room)
     ]
     found: dict[int, Any] = {}

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from fanstore.staging import resident
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.staged import StagedDirectory, sweep_datasets
 
 ID = "0123456789abcdef0123456789abcdef"
 
 
 @pytest.fixture
-def base(tmp_path: Path) -> Base:
-    return Base(str(tmp_path))
+def base(tmp_path: Path) -> StagingFolder:
+    return StagingFolder(str(tmp_path))
 
 
-def held(base: Base, keep: bool = False) -> StagedDirectory:
+def held(base: StagingFolder, keep: bool = False) -> StagedDirectory:
     """A job's hold on the dataset, in which one record is resident."""
     staged = StagedDirectory(base, ID)
     with base.locked():
@@ -29,14 +29,14 @@ def held(base: Base, keep: bool = False) -> StagedDirectory:
     return staged
 
 
-def sweep(base: Base) -> bool:
+def sweep(base: StagingFolder) -> bool:
     """Removes what nobody uses; tells whether the dataset is still there."""
     with base.locked():
         sweep_datasets(base)
     return os.path.isdir(os.path.join(base.folder("datasets"), ID))
 
 
-def test_who_may_not_forget_what_is_kept_still_holds_it(base: Base) -> None:
+def test_who_may_not_forget_what_is_kept_still_holds_it(base: StagingFolder) -> None:
     one, other = held(base), held(base)
     assert not one.forget_partial(lambda: None)
     other.release(keep=False)
@@ -46,7 +46,7 @@ def test_who_may_not_forget_what_is_kept_still_holds_it(base: Base) -> None:
     assert not sweep(base)
 
 
-def test_a_job_that_keeps_nothing_leaves_the_mark_of_one_that_does(base: Base) -> None:
+def test_a_job_that_keeps_nothing_leaves_the_mark_of_one_that_does(base: StagingFolder) -> None:
     keeper, other = held(base, keep=True), held(base)
     other.release(keep=False)
     os.close(keeper._fd or -1)  # killed
@@ -55,7 +55,7 @@ def test_a_job_that_keeps_nothing_leaves_the_mark_of_one_that_does(base: Base) -
     assert not sweep(base)
 
 
-def test_bits_become_claims(base: Base) -> None:
+def test_bits_become_claims(base: StagingFolder) -> None:
     """And what was claimed already stays so."""
     staged = held(base, keep=True)
     path = Path(staged.path, "resident")

@@ -21,7 +21,7 @@ from fanstore.staging import codecs, local_dir, memory
 from fanstore.staging import stage as staging
 from fanstore.staging.budget import budget_of
 from fanstore.staging.local_dir import LocalDirectory
-from fanstore.staging.room import Needs, Room, check_rooms, room_of
+from fanstore.staging.room import DiskRoom, Needs, check_rooms, room_of
 from fanstore.startup import World
 
 MIB = 1 << 20
@@ -246,7 +246,7 @@ def test_a_cache_larger_than_all_that_is_allowed_is_refused() -> None:
 
 
 def test_every_rank_without_room_is_named() -> None:
-    rooms = [Room(rank, f"node{rank}", "/scratch", 100 * rank, None) for rank in range(4)]
+    rooms = [DiskRoom(rank, f"node{rank}", "/scratch", 100 * rank, None) for rank in range(4)]
     with pytest.raises(FanstoreError) as raised:
         check_rooms(World(), rooms, [[("data", 150)]] * 4)
     lines = str(raised.value).splitlines()

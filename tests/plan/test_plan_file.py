@@ -20,7 +20,7 @@ from fanstore.plan.container import (
     HEADER,
     KEPT,
     READS,
-    Container,
+    PlanContainer,
     PlanDamaged,
     write_container,
 )
@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sections_of(path: Path) -> Sections:
-    container = Container(path)
+    container = PlanContainer(path)
     found = [(each.kind, each.number, container.read(each)) for each in container.sections]
     container.close()
     return found
@@ -68,7 +68,7 @@ def test_writing_again_what_was_read_gives_the_same_file(made: Path, tmp_path: P
 
 def test_every_flipped_bit_and_every_cut_is_refused(made: Path, tmp_path: Path) -> None:
     content = made.read_bytes()
-    container = Container(made)
+    container = PlanContainer(made)
     places = {*range(HEADER.size + 2 * ENTRY.size)}  # all of the header, some of the table
     for each in container.sections:
         places |= {each.offset, each.offset + each.size // 2, each.offset + each.size - 1}

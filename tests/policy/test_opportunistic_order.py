@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fanstore.policy.orders.opportunistic import Opportunistic
+from fanstore.policy.orders.opportunistic import OpportunisticOrder
 
 SHAPES = ((60, 20, 4), (61, 20, 4), (61, 61, 4), (7, 6, 3), (50, 7, 1), (40, 39, 8), (2, 2, 2))
 
@@ -19,7 +19,7 @@ SHAPES = ((60, 20, 4), (61, 20, 4), (61, 61, 4), (7, 6, 3), (50, 7, 1), (40, 39,
 def test_only_what_is_in_memory_is_read_and_each_stretch_comes_once(
     count: int, held: int, together: int
 ) -> None:
-    orders = Opportunistic(count, held=held, together=together, seed=3)
+    orders = OpportunisticOrder(count, held=held, together=together, seed=3)
     for epoch in range(5):
         arrivals = orders.arrivals(epoch).tolist()
         assert sorted(arrivals) == list(range(orders.stretch_count))
@@ -33,19 +33,19 @@ def test_only_what_is_in_memory_is_read_and_each_stretch_comes_once(
 
 
 def test_it_depends_on_seed_and_epoch_alone() -> None:
-    orders = Opportunistic(1000, held=250, together=16, seed=5)
+    orders = OpportunisticOrder(1000, held=250, together=16, seed=5)
     found = [orders.samples(epoch).tolist() for epoch in range(4)]
     assert len({tuple(each) for each in found}) == 4
     assert orders.samples(1).tolist() == found[1]  # after later ones
-    assert Opportunistic(1000, held=250, together=16, seed=5).samples(3).tolist() == found[3]
-    assert Opportunistic(1000, held=250, together=16, seed=6).samples(3).tolist() != found[3]
+    assert OpportunisticOrder(1000, held=250, together=16, seed=5).samples(3).tolist() == found[3]
+    assert OpportunisticOrder(1000, held=250, together=16, seed=6).samples(3).tolist() != found[3]
 
 
 def level(count: int, held: int, together: int, epoch: int, seeds: int = 1) -> float:
     """The level of an epoch, on the average of some seeds."""
     found = []
     for seed in range(seeds):
-        orders = Opportunistic(count, held=held, together=together, seed=seed)
+        orders = OpportunisticOrder(count, held=held, together=together, seed=seed)
         found.append(orders.level(epoch, orders.samples(epoch)))
     return float(np.mean(found))
 
@@ -69,7 +69,7 @@ def test_the_level_is_the_entropy_of_the_orders_that_come(
     """Counted over many seeds."""
     draws, found, levels = 3000, Counter[tuple[int, ...]](), []
     for seed in range(draws):
-        orders = Opportunistic(count, held=held, together=together, seed=seed)
+        orders = OpportunisticOrder(count, held=held, together=together, seed=seed)
         drawn = orders.samples(1)
         found[tuple(drawn.tolist())] += 1
         levels.append(orders.level(1, drawn))
@@ -99,4 +99,4 @@ def test_arguments_out_of_range_are_named(wrong: dict[str, object]) -> None:
     arguments = {"sample_count": 100, "held": 20, "together": 5, "seed": 0, **wrong}
     count = arguments.pop("sample_count")
     with pytest.raises(ValueError, match=r"\w+ is "):
-        Opportunistic(count, **arguments)  # type: ignore[arg-type]
+        OpportunisticOrder(count, **arguments)  # type: ignore[arg-type]

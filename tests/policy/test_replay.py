@@ -16,7 +16,7 @@ from soak import sampled
 from fanstore.policy.next_use import NEVER
 from fanstore.policy.placement.by_frequency import by_frequency
 from fanstore.policy.placement.rules import NOWHERE
-from fanstore.policy.replay import POLICIES, Replay, replay
+from fanstore.policy.replay import POLICIES, CacheReplay, replay
 from fanstore.study.models import coordl
 
 RNG = np.random.default_rng(15)
@@ -305,7 +305,7 @@ LOBSTER = {"lru": 24.4, "random": 25.2, "minio": 29.0, "frequency": 36.8, "belad
 NODES, CACHED = 8, 40 / 135
 
 
-def planned(reads: Any, samples: int) -> Replay:
+def planned(reads: Any, samples: int) -> CacheReplay:
     """A cache that keeps what is read most often, as NoPFS places it, and nothing else."""
     counts = np.bincount(reads, minlength=samples).astype(np.uint16)
     capacity = int(samples * CACHED)

@@ -22,7 +22,7 @@ from fanstore.prepare import room
 SPILLING = """
 import sys
 from fanstore.prepare import room
-room.Room.heap_bytes, room.Room.table_slots, room.PIECE = 4096, 64, 1000
+room.ArrayRoom.heap_bytes, room.ArrayRoom.table_slots, room.PIECE = 4096, 64, 1000
 from fanstore.cli import main
 sys.exit(main(sys.argv[1:]))
 """
@@ -48,8 +48,8 @@ def source(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spilling(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room.Room, "heap_bytes", 4096)
-    monkeypatch.setattr(room.Room, "table_slots", 64)
+    monkeypatch.setattr(room.ArrayRoom, "heap_bytes", 4096)
+    monkeypatch.setattr(room.ArrayRoom, "table_slots", 64)
     monkeypatch.setattr(room, "PIECE", 50)
 
 
@@ -114,13 +114,13 @@ def prepare_in_child(source: Path, data: Path, program: str) -> subprocess.Popen
 KILLED = """
 import os, signal
 from fanstore.prepare import room
-zeros, left = room.Room.zeros, [{left}]
+zeros, left = room.ArrayRoom.zeros, [{left}]
 def dying(self, *arguments):
     left[0] -= 1
     if left[0] == 0:
         os.kill(os.getpid(), signal.SIGKILL)
     return zeros(self, *arguments)
-room.Room.zeros = dying
+room.ArrayRoom.zeros = dying
 """
 
 

@@ -35,7 +35,7 @@ from fanstore.errors import SourceProblems
 from fanstore.prepare import run as preparing
 from fanstore.prepare.codecs import parse_codec
 from fanstore.prepare.plan import default_partitions
-from fanstore.prepare.run import Options
+from fanstore.prepare.run import PrepareOptions
 
 LIMIT_S = 60.0
 NOBODY = 65534
@@ -395,7 +395,7 @@ def test_a_file_that_changes_is_reported(tmp_path: Path, size: int, change: str)
     (root / "moving").write_bytes(b"m" * size)
 
     def scan_and_change(scratch: Path) -> tuple[preparing.Source, list[tuple[bytes, str]]]:
-        opened = preparing.open_source(root, Options(), scratch)
+        opened = preparing.open_source(root, PrepareOptions(), scratch)
         if change == "gone":
             (root / "moving").unlink()
         else:
@@ -403,12 +403,12 @@ def test_a_file_that_changes_is_reported(tmp_path: Path, size: int, change: str)
         return opened
 
     with pytest.raises(SourceProblems) as error:
-        preparing.prepare_from(scan_and_change, [root], tmp_path / "data", Options())
+        preparing.prepare_from(scan_and_change, [root], tmp_path / "data", PrepareOptions())
     assert [path for path, _ in error.value.problems] == [b"moving"]
     nothing_left(tmp_path, "source")
 
     (root / "moving").write_bytes(b"m" * size)
-    options = Options(codec=parse_codec("lz4"), skip_unreadable=True)
+    options = PrepareOptions(codec=parse_codec("lz4"), skip_unreadable=True)
     summary = preparing.prepare_from(scan_and_change, [root], tmp_path / "data", options)
     assert [path for path, _ in summary.left_out] == [b"moving"]
     assert names_of(tmp_path / "data") == [b"same"]

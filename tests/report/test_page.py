@@ -21,7 +21,7 @@ from soak import sampled
 from trace_files import BASE_NS, RankTrace, trace_bytes, write_trace
 
 from fanstore._native import lib
-from fanstore.trace.sections import Section, encode, file_header
+from fanstore.trace.sections import TraceSection, encode, file_header
 
 HAS_PLOTS = importlib.util.find_spec("matplotlib") is not None
 needs_plots = pytest.mark.skipif(
@@ -226,7 +226,7 @@ def test_times_beyond_all_jobs_are_damage(tmp_path: Path) -> None:
 
 
 def test_sections_of_no_rank_make_an_empty_report(tmp_path: Path) -> None:
-    only_end = Section(int(lib.FAN_TRACE_END), 3, b"")
+    only_end = TraceSection(int(lib.FAN_TRACE_END), 3, b"")
     (tmp_path / "t").write_bytes(file_header() + encode(only_end))
     assert json.loads(call("report", "--json", tmp_path / "t").stdout)["world_size"] == 1
     (tmp_path / "t").write_bytes(file_header())

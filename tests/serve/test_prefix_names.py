@@ -12,7 +12,7 @@ from serving import Stage, make_stage
 
 from fanstore.errors import UsageError
 from fanstore.node.prefix import PrefixHold, check_prefixes, spell
-from fanstore.staging.base import Base, user_name
+from fanstore.staging.base import StagingFolder, user_name
 
 NAMES = ("trash-1", "unstaged", "lock", "jobs", "datasets", "prefixes")
 USER = f"prefix-names-{os.getpid()}"
@@ -78,8 +78,8 @@ def test_a_mount_in_fanstores_own_directory_is_refused(tmp_path: Path, inside: s
     """Be it that of another local directory than this job's."""
     prefix = spell(str(tmp_path / "local" / inside))
     with pytest.raises(UsageError, match="meets FanStore's own directory"):
-        check_prefixes([prefix], Base(str(tmp_path / "elsewhere")))
-    check_prefixes([spell(str(tmp_path / "local/fanstore-me/jobs"))], Base(str(tmp_path)))
+        check_prefixes([prefix], StagingFolder(str(tmp_path / "elsewhere")))
+    check_prefixes([spell(str(tmp_path / "local/fanstore-me/jobs"))], StagingFolder(str(tmp_path)))
 
 
 def test_a_prefix_that_another_rank_makes_meanwhile(
@@ -94,7 +94,7 @@ def test_a_prefix_that_another_rank_makes_meanwhile(
         return lexists(path)
 
     (tmp_path / "local").mkdir()
-    base = Base(str(tmp_path / "local"))
+    base = StagingFolder(str(tmp_path / "local"))
     hold = PrefixHold(base, str(prefix))
     with base.locked():
         monkeypatch.setattr(os.path, "lexists", look)

@@ -13,7 +13,7 @@ from scenarios import scenario, storage
 
 from fanstore.errors import UsageError
 from fanstore.study.simulate.engine import simulate
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.results import PolicyOutcome
 
 DYNAMIC = ("lru", "random", "minio", "reuse", "belady")
 SLOW = {
@@ -23,9 +23,9 @@ SLOW = {
 }
 
 
-def outcome(name: str, **changes: Any) -> Outcome:
+def outcome(name: str, **changes: Any) -> PolicyOutcome:
     found = simulate(scenario(**{**SLOW, **changes}), [name]).policies[name]
-    assert isinstance(found, Outcome), found
+    assert isinstance(found, PolicyOutcome), found
     return found
 
 

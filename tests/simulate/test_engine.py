@@ -12,7 +12,7 @@ from fanstore.errors import UsageError
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.epochs import epoch_of, padded
 from fanstore.study.simulate.policies import POLICIES
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.steps import Batches, Pipeline
 from fanstore.study.simulate.workload import Workload
 
@@ -43,9 +43,9 @@ CASES: dict[str, dict[str, Any]] = {
 }
 
 
-def outcome(name: str, **changes: Any) -> Outcome:
+def outcome(name: str, **changes: Any) -> PolicyOutcome:
     found = simulate(scenario(**changes), [name]).policies[name]
-    assert isinstance(found, Outcome), found
+    assert isinstance(found, PolicyOutcome), found
     return found
 
 

@@ -13,16 +13,16 @@ from soak import sampled
 
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.study.models.deepio import opportunistic_level
-from fanstore.study.simulate.caches import Opportunistic
+from fanstore.study.simulate.caches import OpportunisticCaches
 from fanstore.study.simulate.engine import simulate
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.workload import Workload
 
 # How much of the dataset is in memory: the level, in percent.
 DOCUMENTED = ((0.1, 98.1), (0.25, 98.0), (0.5, 99.1), (0.75, 99.8))
 
 
-def memories(files: int, held: int, nodes: int = 1, ranks_per_node: int = 1) -> Opportunistic:
+def memories(files: int, held: int, nodes: int = 1, ranks_per_node: int = 1) -> OpportunisticCaches:
     """Memories that hold so many of the files together, 1 kB each."""
     ram = storage("ram", f"{held // nodes} kB", "8 GB/s")
     changes: dict[str, Any] = {
@@ -34,7 +34,7 @@ def memories(files: int, held: int, nodes: int = 1, ranks_per_node: int = 1) -> 
         "dataset__files": files,
         **{f"dataset__{key}": None for key in ("mean", "deviation", "negative", "seed")},
     }
-    return Opportunistic(Workload(scenario(**changes)))
+    return OpportunisticCaches(Workload(scenario(**changes)))
 
 
 def test_what_is_read_next_was_in_memory_or_just_came_there() -> None:
@@ -62,7 +62,7 @@ def test_what_is_read_next_was_in_memory_or_just_came_there() -> None:
 def test_shared_storage_gives_what_memory_does_not_hold() -> None:
     room = {"classes": [storage("ram", "1200 kB", "8 GB/s")], "dataset__deviation": "0 B"}
     found = simulate(scenario(**room), ["deepio-opportunistic"]).policies["deepio-opportunistic"]
-    assert isinstance(found, Outcome)
+    assert isinstance(found, PolicyOutcome)
     # 120 of 300 files, in two of three epochs; a quarter of them on the node that reads them.
     assert found.source_shares["shared"] == pytest.approx(1 - 2 / 3 * 0.4)
     assert found.source_shares["ram"] == pytest.approx(2 / 3 * 0.1, rel=0.2)

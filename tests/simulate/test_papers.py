@@ -6,7 +6,7 @@ import pytest
 
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.library import changed, load
-from fanstore.study.simulate.results import Outcome, Simulation
+from fanstore.study.simulate.results import PolicyOutcome, Simulation
 from fanstore.study.simulate.scenario import scenario_from
 
 REAL = ("deepio-ordered", "lbann-dynamic", "locality-aware", "coordl", "nopfs",
@@ -18,10 +18,10 @@ def run(name: str, *policies: str, **changes: str) -> Simulation:
     return simulate(scenario_from(file, changed(file, table, changes)), policies)
 
 
-def outcomes(simulation: Simulation) -> dict[str, Outcome]:
+def outcomes(simulation: Simulation) -> dict[str, PolicyOutcome]:
     """Those of the policies that can run."""
     found = simulation.policies.items()
-    return {name: each for name, each in found if isinstance(each, Outcome)}
+    return {name: each for name, each in found if isinstance(each, PolicyOutcome)}
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_environment_the_bound_is_printed_and_the_staging_buffer_does_not_matter
     assert times[0] == pytest.approx(times[1], rel=0.001)
 
 
-def environment() -> dict[tuple[int, int], Outcome]:
+def environment() -> dict[tuple[int, int], PolicyOutcome]:
     """Figure 9 with a hundredth of the files and of the storage: by GB of ram and of disk."""
     return {
         (ram, disk): outcomes(

@@ -8,17 +8,17 @@ import pytest
 
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.library import changed, load
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.scenario import scenario_from
 
 
-def run(name: str, *policies: str, **changes: str) -> dict[str, Outcome]:
+def run(name: str, *policies: str, **changes: str) -> dict[str, PolicyOutcome]:
     file, table = load(name)
     found = simulate(scenario_from(file, changed(file, table, changes)), policies).policies
-    return {policy: each for policy, each in found.items() if isinstance(each, Outcome)}
+    return {policy: each for policy, each in found.items() if isinstance(each, PolicyOutcome)}
 
 
-def steady_misses(found: Outcome, epochs: int) -> float:
+def steady_misses(found: PolicyOutcome, epochs: int) -> float:
     """What part of its reads a job alone on a node misses in each epoch but the first."""
     share = found.source_shares["shared"]
     return (share * epochs - 1) / (epochs - 1)

@@ -12,8 +12,8 @@ from scenarios import scenario, storage
 from fanstore.errors import UsageError
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.min_cache import min_caches
-from fanstore.study.simulate.results import Outcome
-from fanstore.study.simulate.steps import Steps
+from fanstore.study.simulate.results import PolicyOutcome
+from fanstore.study.simulate.steps import StepCounter
 
 # Shared storage is slow, and the memory of the two nodes holds all files, or as much as is said.
 SLOW: dict[str, Any] = {
@@ -27,9 +27,9 @@ SLOW: dict[str, Any] = {
 }
 
 
-def outcome(name: str, **changes: Any) -> Outcome:
+def outcome(name: str, **changes: Any) -> PolicyOutcome:
     found = simulate(scenario(**{**SLOW, **changes}), [name]).policies[name]
-    assert isinstance(found, Outcome), found
+    assert isinstance(found, PolicyOutcome), found
     return found
 
 
@@ -39,7 +39,7 @@ def ones(count: int, step_s: float) -> tuple[Any, Any, Any]:
 
 
 def test_slow_steps_take_longer_than_one_and_a_half_times_their_computing() -> None:
-    steps = Steps(0.0)
+    steps = StepCounter(0.0)
     steps.add(np.array([1.0, 1.5, 1.6, 3.2]), np.array([1.0, 1.0, 1.0, 2.1]), np.full(4, 10))
     figures = steps.figures()
     assert (figures.count, figures.slow) == (4, 2)
@@ -59,7 +59,7 @@ def test_slow_steps_take_longer_than_one_and_a_half_times_their_computing() -> N
 def test_a_job_is_warm_when_it_reads_as_fast_as_in_its_last_epoch(
     rates: list[float], warm_up: int, seconds: float
 ) -> None:
-    steps = Steps(7.0)
+    steps = StepCounter(7.0)
     for step_s in rates:
         steps.add(*ones(400, step_s))
     figures = steps.figures()
@@ -67,7 +67,7 @@ def test_a_job_is_warm_when_it_reads_as_fast_as_in_its_last_epoch(
 
 
 def test_warming_up_is_found_within_an_epoch() -> None:
-    steps = Steps(0.0)
+    steps = StepCounter(0.0)
     cold, warm = ones(120, 3.0), ones(280, 1.0)
     steps.add(*(np.concatenate(each) for each in zip(cold, warm, strict=True)))
     steps.add(*ones(400, 1.0))
@@ -76,7 +76,7 @@ def test_warming_up_is_found_within_an_epoch() -> None:
 
 
 def test_a_job_that_reads_nothing_is_warm_at_once() -> None:
-    steps = Steps(0.0)
+    steps = StepCounter(0.0)
     steps.add(np.zeros(3), np.zeros(3), np.zeros(3, dtype=np.int64))
     assert steps.figures().warm_up == 0
 

@@ -23,12 +23,12 @@ from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.staging import exchange
 from fanstore.staging import stage as reading
-from fanstore.staging.base import Base
+from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import budget_of
 from fanstore.staging.crew import Crew
 from fanstore.staging.index import DatasetInfo, announce
 from fanstore.staging.local_dir import LocalDirectory, examine
-from fanstore.staging.run import Outcome, check_in_place, stage_datasets
+from fanstore.staging.run import StagedDataset, check_in_place, stage_datasets
 from fanstore.staging.staged import StagedDirectory
 from fanstore.staging.stopping import Stop
 from fanstore.startup import MpiWorld, World
@@ -82,7 +82,7 @@ def spoil(spec: dict[str, Any], rank: int) -> None:
             module.write_all = action
 
 
-def describe(outcome: Outcome, info: DatasetInfo, opened: set[str]) -> dict[str, Any]:
+def describe(outcome: StagedDataset, info: DatasetInfo, opened: set[str]) -> dict[str, Any]:
     """What one rank has to say to the test."""
     with outcome.dataset as dataset:
         return {
@@ -132,7 +132,7 @@ def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
     directory = local_directory(spec, world.rank)
     settings = config.resolve(spec.get("settings", {}), {})
     (info,) = announce(world, [spec["dataset"]])
-    base = Base(directory.path)
+    base = StagingFolder(directory.path)
     staged = StagedDirectory(base, info.dataset_id)
     with base.locked():
         staged.hold()

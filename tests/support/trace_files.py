@@ -8,7 +8,7 @@ from typing import Any
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
-from fanstore.trace.sections import Section, encode, file_header
+from fanstore.trace.sections import TraceSection, encode, file_header
 from fanstore.trace.tables import SOURCES, time_note
 
 BASE_NS = 1_700_000_000_000_000_000
@@ -105,15 +105,17 @@ class RankTrace:
             parts.append(run.tobytes() + np.array(notes, np.uint64).tobytes())
         return b"".join(parts)
 
-    def sections(self, whole: bool = True) -> list[Section]:
+    def sections(self, whole: bool = True) -> list[TraceSection]:
         """The sections of this rank, with the one that says that it is whole."""
         made = [
-            Section(int(lib.FAN_TRACE_JOB), self.rank, json.dumps(self.about).encode()),
-            Section(int(lib.FAN_TRACE_NOTES), self.rank, self.runs()),
-            Section(int(lib.FAN_TRACE_PROCESSES), self.rank, self.processes.tobytes()),
-            Section(int(lib.FAN_TRACE_SAMPLES), self.rank, self.samples.tobytes()),
+            TraceSection(int(lib.FAN_TRACE_JOB), self.rank, json.dumps(self.about).encode()),
+            TraceSection(int(lib.FAN_TRACE_NOTES), self.rank, self.runs()),
+            TraceSection(int(lib.FAN_TRACE_PROCESSES), self.rank, self.processes.tobytes()),
+            TraceSection(int(lib.FAN_TRACE_SAMPLES), self.rank, self.samples.tobytes()),
         ]
-        return [*made, Section(int(lib.FAN_TRACE_END), self.rank, self.last)] if whole else made
+        return (
+            [*made, TraceSection(int(lib.FAN_TRACE_END), self.rank, self.last)] if whole else made
+        )
 
 
 def trace_bytes(*ranks: RankTrace, whole: bool = True) -> bytes:

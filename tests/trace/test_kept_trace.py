@@ -13,7 +13,7 @@ from trace_files import BASE_NS, RankTrace, note, trace_bytes, write_trace
 
 from fanstore._native import lib
 from fanstore.trace import read_trace
-from fanstore.trace.sections import Section, TraceDamaged, encode, file_header
+from fanstore.trace.sections import TraceDamaged, TraceSection, encode, file_header
 from fanstore.trace.tables import newest
 
 
@@ -120,7 +120,7 @@ def test_sound_sections_with_nonsense_in_them_end_the_reading(
 ) -> None:
     """The checksums are right: whoever wrote it meant harm."""
     first = RankTrace().sections(whole=False)
-    sections = [*first, Section(kind, 0, content), Section(END, 0, b"")]
+    sections = [*first, TraceSection(kind, 0, content), TraceSection(END, 0, b"")]
     (tmp_path / "t").write_bytes(file_header() + b"".join(map(encode, sections)))
     assert read_trace(tmp_path / "t").problem
 
@@ -133,10 +133,10 @@ def test_random_notes_and_processes_are_read_as_far_as_they_mean_something(
         notes = rng.randbytes(8 * 500)
         run = (5).to_bytes(4, "little") + rng.randbytes(4) + (500).to_bytes(8, "little")
         sections = [
-            Section(JOB, rng.getrandbits(32), b"{}"),
-            Section(NOTES, 3, run + notes),
-            Section(PROCESSES, 3, rng.randbytes(1904 * 2)),
-            Section(77, 1, b"unknown"),
+            TraceSection(JOB, rng.getrandbits(32), b"{}"),
+            TraceSection(NOTES, 3, run + notes),
+            TraceSection(PROCESSES, 3, rng.randbytes(1904 * 2)),
+            TraceSection(77, 1, b"unknown"),
         ]
         (tmp_path / "t").write_bytes(file_header() + b"".join(map(encode, sections)))
         trace = read_trace(tmp_path / "t")
@@ -146,8 +146,8 @@ def test_random_notes_and_processes_are_read_as_far_as_they_mean_something(
 
 def test_a_section_that_claims_too_much_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="too many"):
-        encode(Section(NOTES, 0, bytes(int(lib.FAN_TRACE_SECTION_BYTES_MAX) + 1)))
-    sound = encode(Section(NOTES, 0, b""))
+        encode(TraceSection(NOTES, 0, bytes(int(lib.FAN_TRACE_SECTION_BYTES_MAX) + 1)))
+    sound = encode(TraceSection(NOTES, 0, b""))
     bomb = zstandard.ZstdCompressor().compress(bytes(1 << 28))
     raw = bytearray(sound[:48] + bomb)
     raw[24:32] = len(bomb).to_bytes(8, "little")

@@ -42,9 +42,11 @@ def command(
     hold, get mode 0755. Compressed partitions (LZSSE8) are refused.
     """
     from fanstore.prepare.codecs import parse_codec
-    from fanstore.prepare.run import Options, default_jobs
+    from fanstore.prepare.run import PrepareOptions, default_jobs
     from fanstore.table3.source import import_table3
 
-    options = Options(partitions, parse_codec(codec), jobs=default_jobs(), force=force, quiet=quiet)
+    options = PrepareOptions(
+        partitions, parse_codec(codec), jobs=default_jobs(), force=force, quiet=quiet
+    )
     report(import_table3(files, dst, options), dst, options, as_json)
     return 0

@@ -11,7 +11,7 @@ import click
 from fanstore.config import parse_bytes
 
 if TYPE_CHECKING:
-    from fanstore.prepare.run import Options, Summary
+    from fanstore.prepare.run import PrepareOptions, Summary
 
 
 class ByteCount(click.ParamType):  # type: ignore[type-arg]
@@ -87,12 +87,12 @@ def command(
     """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list
-    from fanstore.prepare.run import BLOCK_BYTES, Options, default_jobs, prepare
+    from fanstore.prepare.run import BLOCK_BYTES, PrepareOptions, default_jobs, prepare
 
     if update:
         _check_update(force, block_size, partitions)
         codec, block_size = _settings_of(dst, codec)
-    options = Options(
+    options = PrepareOptions(
         partitions, parse_codec(codec or "store"), block_size or BLOCK_BYTES, replicate,
         jobs or default_jobs(), force, skip_unreadable, quiet,
         None if files_from is None else read_list(files_from), update,
@@ -124,7 +124,7 @@ def _settings_of(dst: Path, codec: str | None) -> tuple[str, int]:
     return codec or str(noted), block_bytes
 
 
-def report(summary: Summary, dst: Path, options: Options, as_json: bool) -> None:
+def report(summary: Summary, dst: Path, options: PrepareOptions, as_json: bool) -> None:
     """Prints what was made, as text or as JSON."""
     if as_json:
         click.echo(json.dumps(as_dict(summary, options), indent=2))
@@ -132,7 +132,7 @@ def report(summary: Summary, dst: Path, options: Options, as_json: bool) -> None
         show(summary, dst, options.quiet)
 
 
-def as_dict(summary: Summary, options: Options) -> dict[str, object]:
+def as_dict(summary: Summary, options: PrepareOptions) -> dict[str, object]:
     """Returns the summary as data for programs."""
     from fanstore.errors import show_path
 

@@ -67,9 +67,9 @@ def readable(text: str) -> str:
 
 def elsewhere(looked_at: str) -> list[str]:
     """FanStore's directories below the other local directories that jobs may have used."""
-    from fanstore.staging.base import Base
+    from fanstore.staging.base import StagingFolder
     from fanstore.staging.local_dir import MEMORY_DIR, candidates
 
     paths = [MEMORY_DIR, *(each.path for each in candidates())]
-    found = {Base(path).path for path in paths} - {looked_at}
+    found = {StagingFolder(path).path for path in paths} - {looked_at}
     return sorted(path for path in found if os.path.isdir(os.path.join(path, "datasets")))

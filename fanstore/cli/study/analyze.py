@@ -59,7 +59,7 @@ def command(
     """
     from fanstore.errors import UsageError
     from fanstore.study.analyze.aside import problem
-    from fanstore.study.analyze.phase import Request
+    from fanstore.study.analyze.phase import AnalysisRequest
     from fanstore.study.analyze.session import analyse
 
     for name in ("trace", "report", "metrics_port", "metrics_address"):
@@ -78,7 +78,7 @@ def command(
         words = tuple(shlex.split(launcher))
     except ValueError as error:
         raise UsageError(f"--launcher {launcher!r}: {error}") from None
-    request = Request(
+    request = AnalysisRequest(
         serving["dataset"], given, command, steps, limit, words, writes == "aside", ingest
     )
     return analyse(request, out, bool(serving["quiet"]), click.echo)

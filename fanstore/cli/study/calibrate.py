@@ -13,7 +13,7 @@ import click
 
 if TYPE_CHECKING:
     from fanstore.startup import World
-    from fanstore.study.calibrate.run import Orders
+    from fanstore.study.calibrate.run import CalibrationPlan
 
 _PATIENCE_S = 60.0  # how long a rank may be silent
 
@@ -52,15 +52,15 @@ def command(
     from fanstore.config import machine_file
     from fanstore.launcher import detect, for_rank
     from fanstore.staging.local_dir import choose
-    from fanstore.study.calibrate.run import Orders
+    from fanstore.study.calibrate.run import CalibrationPlan
 
     path = machine_file() if out is None else out
     launcher = detect(os.environ)
 
     def work(world: World) -> None:
         local = choose(for_rank(local_dir, launcher), make=True)
-        _measure(Orders(shared, local, _budget_bytes(budget), repeats), world, path, out is None,
-                 force, quiet)  # fmt: skip
+        plan = CalibrationPlan(shared, local, _budget_bytes(budget), repeats)
+        _measure(plan, world, path, out is None, force, quiet)
 
     return _with_ranks(work)
 
@@ -76,7 +76,7 @@ def _budget_bytes(text: str) -> int:
 
 
 def _measure(
-    orders: Orders, world: World, path: Path, make_folder: bool, force: bool, quiet: bool
+    orders: CalibrationPlan, world: World, path: Path, make_folder: bool, force: bool, quiet: bool
 ) -> None:
     from fanstore.atomic import check_free, whole_file
     from fanstore.progress import Meter, progress_of

@@ -12,9 +12,9 @@ import click
 
 if TYPE_CHECKING:
     from fanstore.dataset import Dataset
-    from fanstore.plan.description import Description
+    from fanstore.plan.description import PlanDescription
     from fanstore.plan.planfile import PlanFile
-    from fanstore.study.planning.request import Options
+    from fanstore.study.planning.request import PlanOptions
 
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
@@ -71,7 +71,7 @@ def _make(given: dict[str, Any]) -> None:
     from fanstore.atomic import check_free
     from fanstore.dataset import open_dataset
     from fanstore.plan.samples import samples_below
-    from fanstore.study.planning.making import Steps, make_plan
+    from fanstore.study.planning.making import PlanSteps, make_plan
     from fanstore.study.planning.request import request_of
 
     for name in ("node", "epoch"):
@@ -89,13 +89,13 @@ def _make(given: dict[str, Any]) -> None:
         request = request_of(options, dataset, samples)
         quiet = True if given["quiet"] else None  # None: tqdm finds out whether there is a terminal
         with tqdm(total=2 * request.job.epochs, unit="epoch", leave=False, disable=quiet) as bar:
-            steps = Steps(bar.set_description, bar.update)
+            steps = PlanSteps(bar.set_description, bar.update)
             told = make_plan(dataset, under, samples, request, given["out"], given["force"], steps)
     _print(told, given["as_json"])
 
 
-def _options(given: dict[str, Any]) -> Options:
-    from fanstore.study.planning.request import Options
+def _options(given: dict[str, Any]) -> PlanOptions:
+    from fanstore.study.planning.request import PlanOptions
 
     for one, other in (("machine", "scenario"), ("order", "recorded")):
         if given[one] and given[other]:
@@ -105,7 +105,7 @@ def _options(given: dict[str, Any]) -> Options:
             raise click.UsageError(f"--{name.rstrip('s')} goes with --order.")
     changes, sources = _changes(given)
     order, recorded = _order(given), given["recorded"]
-    return Options(given["machine"], given["scenario"], changes, sources, order, recorded)
+    return PlanOptions(given["machine"], given["scenario"], changes, sources, order, recorded)
 
 
 def _changes(given: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
@@ -176,7 +176,7 @@ def _show(given: dict[str, Any]) -> None:
         _print(plan.description, given["as_json"])
 
 
-def _print(told: Description, as_json: bool) -> None:
+def _print(told: PlanDescription, as_json: bool) -> None:
     from fanstore.study.planning.showing import as_dict, lines_of
 
     if as_json:

@@ -42,7 +42,7 @@ def command(
       fanstore whatif job.json --cache 25%,50% --nodes 1,2,8
     """
     from fanstore.study.analyze.analysis import read
-    from fanstore.study.analyze.prediction import Setting, predict
+    from fanstore.study.analyze.prediction import Hardware, predict
 
     analysis = read(report)
     told: list[tuple[dict[str, str], Prediction]] = []
@@ -57,7 +57,7 @@ def command(
         values = dict(zip(names, case, strict=True))
         asked = {name: text for name, (text, _) in values.items() if text}
         cache_bytes, n_cores, bytes_per_s, n_nodes = (value for _, value in case)
-        setting = Setting(cache_bytes, n_cores, bytes_per_s, n_nodes)
+        setting = Hardware(cache_bytes, n_cores, bytes_per_s, n_nodes)
         told.append((asked, predict(analysis, setting)))
     if as_json:
         click.echo(json.dumps([{"asked": a, **p.as_dict()} for a, p in told], indent=2))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-class Opportunistic:
+class OpportunisticOrder:
     """The orders of all epochs of `sample_count` samples, each once an epoch.
 
     The dataset is cut into stretches of `together` neighbours, each of which is read at once.

@@ -10,7 +10,7 @@ from typing import Any
 from fanstore.study.analyze.analysis import Analysis
 from fanstore.study.models.coordl import fetch_rate
 from fanstore.study.simulate.engine import simulate
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.scenario import Scenario, scenario_from
 
 POLICIES = ("lru", "random", "minio", "belady")
@@ -112,12 +112,12 @@ def cached_shares(part: float) -> dict[str, float]:
     return {name: _share(warm[name], both[name]) for name in POLICIES if name in both}
 
 
-def _simulated(part: float, epochs: int) -> dict[str, Outcome]:
+def _simulated(part: float, epochs: int) -> dict[str, PolicyOutcome]:
     found = simulate(_scenario(part, epochs), POLICIES).policies
-    return {name: each for name, each in found.items() if isinstance(each, Outcome)}
+    return {name: each for name, each in found.items() if isinstance(each, PolicyOutcome)}
 
 
-def _share(warm: Outcome, both: Outcome) -> float:
+def _share(warm: PolicyOutcome, both: PolicyOutcome) -> float:
     read = {name: both.source_bytes[name] - warm.source_bytes[name] for name in both.source_bytes}
     return 1 - read["shared"] / sum(read.values())
 

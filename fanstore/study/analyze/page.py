@@ -12,7 +12,7 @@ from fanstore.report.charts import DRAWN, drawn, percent_axis, style_of
 from fanstore.report.templates import template
 from fanstore.study.analyze.analysis import Analysis
 from fanstore.study.analyze.gains import Gain
-from fanstore.study.analyze.prediction import Setting, doubts, lines, predict
+from fanstore.study.analyze.prediction import Hardware, doubts, lines, predict
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
@@ -47,7 +47,7 @@ def _by_cache(analysis: Analysis) -> str:
     """Speed against the part of the dataset that is cached (the paper's figure 11)."""
     parts = np.linspace(0, 1, 101)
     dataset_bytes = analysis.samples * analysis.sample_bytes
-    found = [predict(analysis, Setting(round(part * dataset_bytes))) for part in parts]
+    found = [predict(analysis, Hardware(round(part * dataset_bytes))) for part in parts]
 
     def draw(drawing: Drawing) -> None:
         axes = drawing.subplots()
@@ -68,7 +68,7 @@ def _by_cores(analysis: Analysis) -> str:
     """Speed against the cores of a node, with no cache and with all in it (figure 7)."""
     from matplotlib.ticker import MaxNLocator
 
-    wanted = predict(analysis, Setting()).min_cores or analysis.cores
+    wanted = predict(analysis, Hardware()).min_cores or analysis.cores
     cores = np.arange(1, 2 * max(wanted, analysis.cores) + 1)
     dataset_bytes = math.ceil(analysis.samples * analysis.sample_bytes)
 
@@ -78,7 +78,7 @@ def _by_cores(analysis: Analysis) -> str:
             (0, "no cache", "--"),
             (dataset_bytes, "all cached", "-"),
         ):
-            settings = [Setting(cache_bytes, int(count)) for count in cores]
+            settings = [Hardware(cache_bytes, int(count)) for count in cores]
             speeds = [predict(analysis, setting).samples_per_s for setting in settings]
             axes.plot(cores, speeds, style, color=DRAWN["accent"], label=f"the job, {label}")
         _levels(axes, analysis, cores, ("ingest",))

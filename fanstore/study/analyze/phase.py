@@ -36,7 +36,7 @@ INSTEAD: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True)
-class Request:
+class AnalysisRequest:
     """datasets: directories. options: of `fanstore run`, by the setting, as they were written;
     steps: how many are measured in each phase. limit_s: how long a phase may take. launcher: words
     that start several ranks, such as those of srun. aside: what the job writes is kept from its

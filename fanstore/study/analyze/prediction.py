@@ -21,7 +21,7 @@ _BORDER = 0.02
 
 
 @dataclass(frozen=True)
-class Setting:
+class Hardware:
     """What is other than in the analysis. cache_bytes: of each node. cores: of each node.
     disk_bytes_per_s: of the storage, all nodes together. None: as measured."""
 
@@ -52,7 +52,7 @@ class Prediction:
         return asdict(self)
 
 
-def predict(analysis: Analysis, setting: Setting) -> Prediction:
+def predict(analysis: Analysis, setting: Hardware) -> Prediction:
     """Predicts the speed under a setting (section 5.1). Raises UsageError where the analysis lacks
     the rates of preparation, storage or cache.
 
@@ -93,7 +93,7 @@ def _dataset_bytes(analysis: Analysis) -> float:
     return analysis.samples * analysis.sample_bytes
 
 
-def _changed(analysis: Analysis, setting: Setting) -> Analysis:
+def _changed(analysis: Analysis, setting: Hardware) -> Analysis:
     cores = (setting.cores or analysis.cores) / analysis.cores
     nodes = (setting.nodes or analysis.nodes) / analysis.nodes
     changed = analysis.with_rate("prepare", analysis.of("prepare") * cores * nodes)
@@ -148,7 +148,7 @@ def cold(analysis: Analysis) -> Prediction | None:
     """Returns the prediction without any cache; None where a rate is missing."""
     if not all(name in analysis.rates for name in PREDICTED_FROM):
         return None
-    return predict(analysis, Setting())
+    return predict(analysis, Hardware())
 
 
 def lines(analysis: Analysis) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 usage: python -m fanstore.study.analyze.reader LISTS OUT
 
-LISTS: JSON, see `Replay`. OUT: a directory; each process leaves there N-RANK.json with a pair
+LISTS: JSON, see `ReadReplay`. OUT: a directory; each process leaves there N-RANK.json with a pair
 [seconds, bytes read so far] for each of its reads, since one moment for all of this node, and the
 file `cached-RANK.json` says which part of the packs stayed in memory.
 """
@@ -22,7 +22,7 @@ _GATHER_S = 0.2  # for all processes to have been forked
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReadReplay:
     """lists: for each rank, for each process, pairs of a path and which MiB of it is read. passes:
     how often all is read. drop: files whose pages are dropped before."""
 
@@ -63,7 +63,7 @@ def _cached_after_drop(paths: list[str]) -> float | None:
 
 def main() -> int:
     """Reads what this rank has to; returns the exit code."""
-    replay = Replay(**json.loads(Path(sys.argv[1]).read_text()))
+    replay = ReadReplay(**json.loads(Path(sys.argv[1]).read_text()))
     out, rank = Path(sys.argv[2]), int(os.environ.get("FANSTORE_RANK", "0"))
     cached = _cached_after_drop(replay.drop)
     (out / f"cached-{rank}.json").write_text(json.dumps(cached))

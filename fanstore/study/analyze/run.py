@@ -18,7 +18,7 @@ from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.study.analyze.access import Access, Served, access_of, tried
 from fanstore.study.analyze.analysis import Analysis, Rate
-from fanstore.study.analyze.phase import OF_THE_JOB, Ran, Request, run_phase
+from fanstore.study.analyze.phase import OF_THE_JOB, AnalysisRequest, Ran, run_phase
 from fanstore.study.analyze.rates import (
     Loader,
     ahead_samples,
@@ -30,7 +30,7 @@ from fanstore.study.analyze.rates import (
     rate_of_replay,
     training_loader,
 )
-from fanstore.study.analyze.reader import Replay
+from fanstore.study.analyze.reader import ReadReplay
 from fanstore.trace import SOURCES, Trace, read_trace
 from fanstore.trees import remove_tree
 
@@ -49,7 +49,7 @@ class Analyzer:
     """Runs the phases one after the other. `analysis` is what is known by now: it is sound when a
     phase fails or is interrupted. tell: is told of each phase that begins, and each result."""
 
-    def __init__(self, request: Request, out: Path, tell: Callable[[str], None]) -> None:
+    def __init__(self, request: AnalysisRequest, out: Path, tell: Callable[[str], None]) -> None:
         self._request = request
         self._out = out
         self._tell = tell
@@ -146,7 +146,7 @@ class Analyzer:
             for each in self._request.datasets
             for path in sorted(Path(each).absolute().glob("*.fsp"))
         ]
-        replay = Replay(self._access.lists, least_s, packs if phase == "storage" else [])
+        replay = ReadReplay(self._access.lists, least_s, packs if phase == "storage" else [])
         lists, found = directory / "lists", directory / "found"
         found.mkdir()
         lists.write_text(json.dumps(asdict(replay)))

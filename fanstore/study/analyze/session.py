@@ -15,7 +15,7 @@ from fanstore.exit_codes import SIGNALLED
 from fanstore.report.places import can_draw, make_folder, remove_empty
 from fanstore.study.analyze.analysis import JSON_NAME, Analysis
 from fanstore.study.analyze.gains import Gain, best, gains_of
-from fanstore.study.analyze.phase import Request
+from fanstore.study.analyze.phase import AnalysisRequest
 from fanstore.study.analyze.prediction import cold, doubts, lines
 from fanstore.study.analyze.run import Analyzer
 
@@ -42,7 +42,7 @@ def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[P
     return [out / name for name in texts]
 
 
-def analyse(request: Request, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
+def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
     """Runs an analysis, writes its report to a directory, and says what it found; returns the exit
     code. Raises FanstoreError where nothing was measured."""
 

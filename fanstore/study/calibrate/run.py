@@ -33,7 +33,7 @@ _THREADS_MOST = 8
 
 
 @dataclass(frozen=True)
-class Orders:
+class CalibrationPlan:
     """What is to be measured. budget_bytes: the most that is written, or read at a time."""
 
     shared: Path
@@ -42,7 +42,7 @@ class Orders:
     repeats: int
 
 
-def measure(orders: Orders, world: World) -> Machine | None:
+def measure(orders: CalibrationPlan, world: World) -> Machine | None:
     """Returns what was measured on rank 0, None on others; every rank calls this. Raises
     FanstoreError, OSError."""
     if not orders.shared.is_dir():
@@ -85,7 +85,7 @@ def turns(hosts: Sequence[str]) -> list[int]:
     return [rank for _, rank in sorted(turn)]
 
 
-def _total_bytes(orders: Orders, world: World) -> int:
+def _total_bytes(orders: CalibrationPlan, world: World) -> int:
     """What this rank writes and reads of files, about: for a bar."""
     counts = reader_counts(world.world_size)
     unit = portions(counts, orders.budget_bytes)[0]
@@ -95,7 +95,7 @@ def _total_bytes(orders: Orders, world: World) -> int:
     return shared + (local if world.rank == 0 else 0)
 
 
-def _heading(orders: Orders, hosts: Sequence[str]) -> list[str]:
+def _heading(orders: CalibrationPlan, hosts: Sequence[str]) -> list[str]:
     when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime())
     ranks = (
         f"{len(hosts)} ranks on {counted(len(set(hosts)), 'node')}"

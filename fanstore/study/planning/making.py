@@ -12,16 +12,16 @@ from fanstore.atomic import whole_file
 from fanstore.dataset import Dataset
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.plan.container import DESCRIPTION, KEPT, READS, write_container
-from fanstore.plan.description import Description, Expected
+from fanstore.plan.description import ExpectedTimes, PlanDescription
 from fanstore.plan.samples import Samples
 from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.reads import by_node
 from fanstore.policy.placement.by_frequency import by_frequency_partitioned
 from fanstore.study.models.nopfs import lower_bound_s
-from fanstore.study.planning.request import Request
+from fanstore.study.planning.request import PlanRequest
 from fanstore.study.simulate.engine import outcome_of
 from fanstore.study.simulate.epochs import reads_of_epochs
-from fanstore.study.simulate.policies import Plan
+from fanstore.study.simulate.policies import PolicyPlan
 from fanstore.study.simulate.scenario import Scenario, Sizes
 from fanstore.study.simulate.workload import Workload
 from fanstore.wording import counted, show_bytes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Steps:
+class PlanSteps:
     """Is told how far a plan is. begin: what is done now; epoch: that it went through one, as it
     does twice."""
 
@@ -46,11 +46,11 @@ def make_plan(
     dataset: Dataset,
     under: str,
     samples: Samples,
-    request: Request,
+    request: PlanRequest,
     path: Path,
     force: bool,
-    steps: Steps,
-) -> Description:
+    steps: PlanSteps,
+) -> PlanDescription:
     """Writes the plan of a job to `path` and returns its description. Raises UsageError for what
     does not go together, FanstoreError without the memory, OSError."""
     with whole_file(path, force) as stream:
@@ -64,7 +64,7 @@ def make_plan(
     return told
 
 
-def _memory_words(request: Request, files: int) -> str:
+def _memory_words(request: PlanRequest, files: int) -> str:
     """Says what a plan takes of memory, and of what: 56 bytes of each read, in whole batches."""
     system, batch = request.system, request.job.batch_size
     batches = -(-files // (system.ranks * batch))
@@ -75,12 +75,14 @@ def _memory_words(request: Request, files: int) -> str:
     )
 
 
-def _scenario(request: Request, samples: Samples) -> Scenario:
+def _scenario(request: PlanRequest, samples: Samples) -> Scenario:
     sizes = Sizes("dataset", lambda: samples.sizes_bytes)
     return Scenario(request.file, "a plan", request.system, sizes, request.job)
 
 
-def _placement(request: Request, samples: Samples, steps: Steps) -> NDArray[np.uint8] | None:
+def _placement(
+    request: PlanRequest, samples: Samples, steps: PlanSteps
+) -> NDArray[np.uint8] | None:
     """The class of each sample on each node; None where nothing can be kept."""
     system, count = request.system, len(samples.records)
 
@@ -106,12 +108,12 @@ def _described(
     dataset: Dataset,
     under: str,
     samples: Samples,
-    request: Request,
+    request: PlanRequest,
     placement: NDArray[np.uint8] | None,
-    steps: Steps,
-) -> Description:
+    steps: PlanSteps,
+) -> PlanDescription:
     kept_files, kept_bytes = _kept(request, samples, placement)
-    return Description(
+    return PlanDescription(
         dataset.dataset_id,
         under,
         len(samples.records),
@@ -127,7 +129,7 @@ def _described(
 
 
 def _kept(
-    request: Request, samples: Samples, placement: NDArray[np.uint8] | None
+    request: PlanRequest, samples: Samples, placement: NDArray[np.uint8] | None
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Files and bytes by node and storage class."""
     nodes, classes = request.system.nodes, len(request.system.classes)
@@ -142,19 +144,19 @@ def _kept(
 
 
 def _expected(
-    request: Request,
+    request: PlanRequest,
     samples: Samples,
     placement: NDArray[np.uint8] | None,
-    steps: Steps,
-) -> Expected:
+    steps: PlanSteps,
+) -> ExpectedTimes:
     steps.begin("simulating")
     workload = Workload(_scenario(request, samples))
-    outcome = outcome_of(workload, Plan(placement=placement), steps.epoch)
+    outcome = outcome_of(workload, PolicyPlan(placement=placement), steps.epoch)
     system = request.system
     least_s = 0.0
     if samples.total_bytes:
         least_s = lower_bound_s(samples.total_bytes, system.ranks, system.compute_bytes_per_s)
-    return Expected(
+    return ExpectedTimes(
         [round(each, _DIGITS) for each in outcome.epochs_s],
         round(outcome.computed_s, _DIGITS),
         round(least_s, _DIGITS),
@@ -164,7 +166,7 @@ def _expected(
 
 
 def _sections(
-    told: Description, request: Request, placement: NDArray[np.uint8] | None
+    told: PlanDescription, request: PlanRequest, placement: NDArray[np.uint8] | None
 ) -> Iterator[tuple[int, int, bytes]]:
     yield DESCRIPTION, 0, told.encode()
     classes = len(told.system.classes)

@@ -18,8 +18,8 @@ from fanstore.plan.fields import Fields
 from fanstore.plan.machine import (
     JOB_KEYS,
     SYSTEM_KEYS,
-    Job,
     System,
+    TrainingJob,
     epochs_and_batch,
     read_job,
     read_system,
@@ -134,7 +134,7 @@ _NEEDED = {
 
 
 @dataclass(frozen=True)
-class Request:
+class PlanRequest:
     """file: for messages. system_table, job_table: as they stand in a scenario; system, job: the
     same, read."""
 
@@ -142,11 +142,11 @@ class Request:
     system_table: dict[str, Any]
     job_table: dict[str, Any]
     system: System
-    job: Job
+    job: TrainingJob
 
 
 @dataclass(frozen=True)
-class Options:
+class PlanOptions:
     """What the command line says. machine, scenario: paths, one of them at most. changes: as
     fanstore.study.simulate.library.changed takes them; sources: the option of each. order: its
     table, or None; recorded: the file of each rank."""
@@ -159,7 +159,7 @@ class Options:
     recorded: Sequence[Path]
 
 
-def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
+def request_of(options: PlanOptions, dataset: Dataset, samples: Samples) -> PlanRequest:
     """Returns what is asked for a dataset. Raises UsageError with file, key and what is allowed."""
     file, table = _tables(options, dataset)
     Fields(file, "", table, _PARTS)
@@ -181,10 +181,10 @@ def request_of(options: Options, dataset: Dataset, samples: Samples) -> Request:
         source = "" if options.order is None else "--order"
         job = read_job(file, Fields(file, "job", job_table, JOB_KEYS, given), source)
         _check_scalars(file, job.order_parameters)
-        return Request(file, system_table, job_table, system, job)
+        return PlanRequest(file, system_table, job_table, system, job)
     fields = Fields(file, "job", job_table, JOB_KEYS, given)
-    job = Job(*epochs_and_batch(fields), RECORDED, {})
-    request = Request(file, system_table, job_table, system, job)
+    job = TrainingJob(*epochs_and_batch(fields), RECORDED, {})
+    request = PlanRequest(file, system_table, job_table, system, job)
     return _recorded(request, options, dataset, samples)
 
 
@@ -196,7 +196,7 @@ def _check_complete(file: str, system: Mapping[str, Any], job: Mapping[str, Any]
         raise UsageError(f"{file} does not say all that a plan needs; add {' '.join(missing)}")
 
 
-def _options_by_key(options: Options, system_table: Mapping[str, Any]) -> dict[str, str]:
+def _options_by_key(options: PlanOptions, system_table: Mapping[str, Any]) -> dict[str, str]:
     """The options that gave a value, by its full key; a storage class has the key of its place."""
     keys = {name: f"{'job' if name in JOB_KEYS else 'system'}.{name}" for name in options.changes}
     if "staging_buffer" in keys:
@@ -209,7 +209,7 @@ def _options_by_key(options: Options, system_table: Mapping[str, Any]) -> dict[s
     return found if options.order is None else {**found, "job.order.name": "--order"}
 
 
-def _tables(options: Options, dataset: Dataset) -> tuple[str, dict[str, Any]]:
+def _tables(options: PlanOptions, dataset: Dataset) -> tuple[str, dict[str, Any]]:
     """The file that describes the machine, and its tables."""
     if options.scenario is not None:
         file, table = load(options.scenario)
@@ -246,7 +246,9 @@ def _check_scalars(file: str, parameters: Mapping[str, Any]) -> None:
             raise Fields(file, "job.order", {}, ()).wrong(key, what, "a number, a text or a flag")
 
 
-def _recorded(request: Request, options: Options, dataset: Dataset, samples: Samples) -> Request:
+def _recorded(
+    request: PlanRequest, options: PlanOptions, dataset: Dataset, samples: Samples
+) -> PlanRequest:
     epochs = recorded_order(
         options.recorded, request.system.ranks, request.job.epochs, dataset, samples.records
     )

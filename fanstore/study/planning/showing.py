@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from statistics import median
 from typing import Any
 
-from fanstore.plan.description import Description
+from fanstore.plan.description import PlanDescription
 from fanstore.plan.planfile import PlanFile, fetches, filling
 from fanstore.policy.placement.rules import NOWHERE
 from fanstore.study.simulate.results import show_s
 from fanstore.wording import counted, show_bytes
 
 
-def lines_of(told: Description) -> list[str]:
+def lines_of(told: PlanDescription) -> list[str]:
     """Returns what a plan keeps and expects, a line each."""
     system, job = told.system, told.job
     order = " ".join(f"{key}={value}" for key, value in job.order_parameters.items())
@@ -28,7 +28,7 @@ def lines_of(told: Description) -> list[str]:
     ]
 
 
-def _kept(told: Description) -> Iterator[str]:
+def _kept(told: PlanDescription) -> Iterator[str]:
     for number, each in enumerate(told.system.classes):
         files = [row[number] for row in told.kept_files]
         room = [row[number] for row in told.kept_bytes]
@@ -38,7 +38,7 @@ def _kept(told: Description) -> Iterator[str]:
         )
 
 
-def _expected(told: Description) -> Iterator[str]:
+def _expected(told: PlanDescription) -> Iterator[str]:
     expected = told.expected
     total_s, read = sum(expected.epochs_s), max(1, sum(expected.source_bytes.values()))
     sources = [
@@ -57,7 +57,7 @@ def _expected(told: Description) -> Iterator[str]:
     yield f"expected to be loaded from: {', '.join(sources) or 'nowhere'}"
 
 
-def as_dict(told: Description) -> dict[str, Any]:
+def as_dict(told: PlanDescription) -> dict[str, Any]:
     """Returns the same for JSON, with each epoch and node."""
     expected = told.expected
     return {

@@ -62,7 +62,7 @@ class NodeCaches:
 _NOBODY = -1
 
 
-class Opportunistic:
+class OpportunisticCaches:
     """The nodes' memories, which decide what is read.
 
     The paper does not say how memory is filled anew. Here the next sample is any of those in

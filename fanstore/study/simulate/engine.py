@@ -10,8 +10,8 @@ from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.study.models.nopfs import lower_bound_s
 from fanstore.study.simulate.epochs import Epoch, epoch_of, padded, reads_of_epochs
-from fanstore.study.simulate.policies import POLICIES, CannotRun, Plan
-from fanstore.study.simulate.results import Outcome, Simulation
+from fanstore.study.simulate.policies import POLICIES, CannotRun, PolicyPlan
+from fanstore.study.simulate.results import PolicyOutcome, Simulation
 from fanstore.study.simulate.runner import Runner
 from fanstore.study.simulate.scenario import Scenario
 from fanstore.study.simulate.workload import Workload
@@ -47,7 +47,7 @@ def simulate(
     system = scenario.system
     together = max(1, _SIDE_BY_SIDE_MAX // (system.nodes * len(workload.sizes_bytes)))
     groups = [names[first : first + together] for first in range(0, len(names), together)]
-    outcomes: dict[str, Outcome | str] = {}
+    outcomes: dict[str, PolicyOutcome | str] = {}
     turns = count(1)
 
     def on_turn() -> None:
@@ -70,8 +70,8 @@ def simulate(
 
 
 def outcome_of(
-    workload: Workload, plan: Plan, on_epoch: Callable[[], object] = lambda: None
-) -> Outcome:
+    workload: Workload, plan: PolicyPlan, on_epoch: Callable[[], object] = lambda: None
+) -> PolicyOutcome:
     """Returns what comes of one plan; on_epoch is called after each epoch. Raises UsageError for
     what the scenario does not allow."""
     runner = Runner(workload, plan)
@@ -81,7 +81,7 @@ def outcome_of(
 
 def _outcomes(
     workload: Workload, names: Sequence[str], on_epoch: Callable[[], object]
-) -> dict[str, Outcome | str]:
+) -> dict[str, PolicyOutcome | str]:
     reasons: dict[str, str] = {}
     runners: dict[str, Runner] = {}
     for name in names:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from fanstore.errors import UsageError
 from fanstore.study.simulate.engine import simulate
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.scenario import Scenario, Sizes
 
 SLOWER = 1.01  # the job may take this many times as long as with memory for all
@@ -36,11 +36,11 @@ def min_caches(
     scenario = replace(scenario, sizes=Sizes(scenario.sizes.kind, lambda: drawn))
     step = max(1, -(-int(drawn.sum()) // _PARTS))
 
-    def outcomes(names: Sequence[str], steps: int) -> dict[str, Outcome | str]:
+    def outcomes(names: Sequence[str], steps: int) -> dict[str, PolicyOutcome | str]:
         return simulate(_with_first_class(scenario, steps * step), names, on_epoch).policies
 
     with_all = outcomes(policies, _PARTS)
-    runs = [name for name, each in with_all.items() if isinstance(each, Outcome)]
+    runs = [name for name, each in with_all.items() if isinstance(each, PolicyOutcome)]
     with_none = outcomes(runs, 0) if runs else {}
     found: dict[str, int | str] = {}
     for name, best in with_all.items():
@@ -48,7 +48,7 @@ def min_caches(
             found[name] = best
             continue
 
-        def is_enough(steps: int, name: str = name, best: Outcome = best) -> bool:
+        def is_enough(steps: int, name: str = name, best: PolicyOutcome = best) -> bool:
             return _as_good(outcomes([name], steps)[name], best)
 
         found[name] = 0 if _as_good(with_none[name], best) else step * _least(is_enough)
@@ -64,7 +64,7 @@ def _least(is_enough: Callable[[int], bool]) -> int:
     return high
 
 
-def _as_good(outcome: Outcome | str, best: Outcome) -> bool:
+def _as_good(outcome: PolicyOutcome | str, best: PolicyOutcome) -> bool:
     """Returns whether a policy ran, reads as much of the dataset, and takes hardly longer."""
     if isinstance(outcome, str) or outcome.covered < best.covered:
         return False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.atomic import check_free, whole_file
 from fanstore.errors import UsageError
-from fanstore.study.simulate.results import Outcome, Simulation, show_s
+from fanstore.study.simulate.results import PolicyOutcome, Simulation, show_s
 from fanstore.wording import counted
 
 if TYPE_CHECKING:
@@ -89,9 +89,9 @@ def draw(path: Path, title: str, results: Results) -> None:
             figure.savefig(stream, dpi=100, format=path.suffix[1:])
 
 
-def _outcome(simulation: Simulation, name: str) -> Outcome | None:
+def _outcome(simulation: Simulation, name: str) -> PolicyOutcome | None:
     found = simulation.policies[name]
-    return found if isinstance(found, Outcome) else None
+    return found if isinstance(found, PolicyOutcome) else None
 
 
 def _unit(longest_s: float) -> tuple[float, str]:
@@ -127,7 +127,7 @@ def _bars(axes: Axes, simulation: Simulation, names: list[str]) -> None:
     axes.figure.legend(loc="outside lower center", ncols=4, frameon=False)
 
 
-def _part_s(outcome: Outcome, label: str) -> float:
+def _part_s(outcome: PolicyOutcome, label: str) -> float:
     """Returns which part of a policy's time a bar shows in the colour of a label."""
     if label == "loaded before the job":
         return outcome.startup_s
@@ -220,7 +220,7 @@ def _maps(axes: Sequence[Axes], results: Results, names: list[str], policies: li
         each.set_axis_off()
 
 
-def _cell(outcome: Outcome) -> str:
+def _cell(outcome: PolicyOutcome) -> str:
     shared = 100 * outcome.source_shares.get("shared", 0.0)
     part = f"\n{100 * outcome.covered:.0f} % of data" if outcome.covered < 1 else ""
     return f"{show_s(outcome.total_s)}\n{shared:.0f} % shared{part}"

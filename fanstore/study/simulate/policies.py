@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from fanstore.arrays import np
 from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
 from fanstore.policy.placement.rules import NOBODY, NOWHERE, first_touch, local_reads, partition
-from fanstore.study.simulate.caches import Caches, NodeCaches, Opportunistic
+from fanstore.study.simulate.caches import Caches, NodeCaches, OpportunisticCaches
 from fanstore.study.simulate.workload import Workload
 from fanstore.wording import show_bytes
 
@@ -81,7 +81,7 @@ class CannotRun(Exception):
 
 
 @dataclass(frozen=True)
-class Plan:
+class PolicyPlan:
     """What a policy does in a scenario.
 
     loading: AT_ONCE takes no time, IN_TURN is neither ahead nor beside computing, AHEAD fills the
@@ -104,19 +104,19 @@ class Policy:
     """plan raises CannotRun with a reason."""
 
     about: str
-    plan: Callable[[Workload], Plan]
+    plan: Callable[[Workload], PolicyPlan]
 
 
-def _perfect(_: Workload) -> Plan:
-    return Plan(AT_ONCE)
+def _perfect(_: Workload) -> PolicyPlan:
+    return PolicyPlan(AT_ONCE)
 
 
-def _naive(_: Workload) -> Plan:
-    return Plan(IN_TURN)
+def _naive(_: Workload) -> PolicyPlan:
+    return PolicyPlan(IN_TURN)
 
 
-def _staging_buffer(_: Workload) -> Plan:
-    return Plan()
+def _staging_buffer(_: Workload) -> PolicyPlan:
+    return PolicyPlan()
 
 
 def _need_room(rooms: NDArray[np.int64], what: str) -> NDArray[np.int64]:
@@ -125,36 +125,36 @@ def _need_room(rooms: NDArray[np.int64], what: str) -> NDArray[np.int64]:
     return rooms
 
 
-def _deepio_ordered(workload: Workload) -> Plan:
+def _deepio_ordered(workload: Workload) -> PolicyPlan:
     rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
-    return Plan(
+    return PolicyPlan(
         placement=partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
     )
 
 
-def _deepio_opportunistic(workload: Workload) -> Plan:
+def _deepio_opportunistic(workload: Workload) -> PolicyPlan:
     _need_room(workload.memory_bytes, "memory (first storage class)")
-    memories = Opportunistic(workload)
-    return Plan(caches=memories, reordering=memories.reads_of)
+    memories = OpportunisticCaches(workload)
+    return PolicyPlan(caches=memories, reordering=memories.reads_of)
 
 
-def _coordl(workload: Workload) -> Plan:
+def _coordl(workload: Workload) -> PolicyPlan:
     rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
-    return Plan(placement=partition(workload.sizes_bytes, workload.first_order, rooms))
+    return PolicyPlan(placement=partition(workload.sizes_bytes, workload.first_order, rooms))
 
 
-def _close(workload: Workload) -> Plan:
+def _close(workload: Workload) -> PolicyPlan:
     rooms = _need_room(workload.capacities_bytes, "storage class")
     _need_to_hold(workload, rooms, "storage classes of all nodes")
     placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
-    return Plan(placement=_all_kept(placement, "storage classes"), preloaded=True)
+    return PolicyPlan(placement=_all_kept(placement, "storage classes"), preloaded=True)
 
 
-def _cached(policy: str, alone: bool = False) -> Callable[[Workload], Plan]:
+def _cached(policy: str, alone: bool = False) -> Callable[[Workload], PolicyPlan]:
     """A cache in memory, and in the other storage classes a share of the files on each node. alone:
     no node reads from the cache of another."""
 
-    def plan(workload: Workload) -> Plan:
+    def plan(workload: Workload) -> PolicyPlan:
         _need_room(workload.memory_bytes, "memory (first storage class)")
         placement = None
         rooms = workload.capacities_bytes
@@ -166,12 +166,12 @@ def _cached(policy: str, alone: bool = False) -> Callable[[Workload], Plan]:
             caches = NodeCaches(workload, policy, placement, alone)
         except ValueError as error:
             raise CannotRun(str(error)) from None
-        return Plan(placement=placement, preloaded=placement is not None, caches=caches)
+        return PolicyPlan(placement=placement, preloaded=placement is not None, caches=caches)
 
     return plan
 
 
-def _parallel_staging(workload: Workload) -> Plan:
+def _parallel_staging(workload: Workload) -> PolicyPlan:
     rooms = _need_room(workload.capacities_bytes, "storage class")
     files = np.arange(len(workload.sizes_bytes))
     placement = partition(workload.sizes_bytes, files, rooms)
@@ -180,7 +180,7 @@ def _parallel_staging(workload: Workload) -> Plan:
         raise CannotRun("there is not a file for each node in its storage classes")
     covered = int(workload.sizes_bytes[kept.any(axis=0)].sum()) / max(1, workload.dataset_bytes)
     reordering = shards(kept, workload.system.ranks_per_node)
-    return Plan(placement=placement, preloaded=True, reordering=reordering, covered=covered)
+    return PolicyPlan(placement=placement, preloaded=True, reordering=reordering, covered=covered)
 
 
 def _need_to_hold(workload: Workload, rooms: NDArray[np.int64], what: str) -> None:
@@ -197,15 +197,17 @@ def _need_memory(workload: Workload) -> NDArray[np.int64]:
     return rooms
 
 
-def _lbann_dynamic(workload: Workload) -> Plan:
+def _lbann_dynamic(workload: Workload) -> PolicyPlan:
     rooms = _need_memory(workload)
-    return Plan(placement=_all_kept(first_touch(workload.sizes_bytes, workload.first_reads, rooms)))
+    return PolicyPlan(
+        placement=_all_kept(first_touch(workload.sizes_bytes, workload.first_reads, rooms))
+    )
 
 
-def _lbann_preload(workload: Workload) -> Plan:
+def _lbann_preload(workload: Workload) -> PolicyPlan:
     rooms = _need_memory(workload)
     placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
-    return Plan(placement=_all_kept(placement), preloaded=True)
+    return PolicyPlan(placement=_all_kept(placement), preloaded=True)
 
 
 def _all_kept(placement: NDArray[np.uint8], what: str = "memory") -> NDArray[np.uint8]:
@@ -217,26 +219,26 @@ def _all_kept(placement: NDArray[np.uint8], what: str = "memory") -> NDArray[np.
     return placement
 
 
-def _locality_aware(workload: Workload) -> Plan:
+def _locality_aware(workload: Workload) -> PolicyPlan:
     rooms = _need_room(workload.capacities_bytes, "storage class")
     placement = first_touch(workload.sizes_bytes, workload.first_reads, rooms)
     scenario = workload.scenario
     reordering = by_keeper(placement, workload.system.ranks_per_node, scenario.job.batch_size)
-    return Plan(placement=placement, reordering=reordering)
+    return PolicyPlan(placement=placement, reordering=reordering)
 
 
-def _nopfs(workload: Workload) -> Plan:
+def _nopfs(workload: Workload) -> PolicyPlan:
     if not workload.capacities_bytes.sum():
-        return Plan()
+        return PolicyPlan()
     rooms = workload.capacities_bytes
-    return Plan(placement=by_frequency(workload.sizes_bytes, workload.frequencies, rooms))
+    return PolicyPlan(placement=by_frequency(workload.sizes_bytes, workload.frequencies, rooms))
 
 
-def _frequency_partition(workload: Workload) -> Plan:
+def _frequency_partition(workload: Workload) -> PolicyPlan:
     if not workload.capacities_bytes.sum():
-        return Plan()
+        return PolicyPlan()
     rooms = workload.capacities_bytes
-    return Plan(
+    return PolicyPlan(
         placement=by_frequency_partitioned(workload.sizes_bytes, workload.frequencies, rooms)
     )
 

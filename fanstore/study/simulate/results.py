@@ -13,7 +13,7 @@ from fanstore.wording import counted, show_bytes
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PolicyOutcome:
     """What a policy did in a scenario. Times are in seconds.
 
     epochs_s: how long each epoch takes. startup_s: how long files are loaded before the first one,
@@ -102,7 +102,7 @@ class Simulation:
     ranks: int
     epochs: int
     lower_bound_s: float
-    policies: dict[str, Outcome | str]
+    policies: dict[str, PolicyOutcome | str]
 
     def as_dict(self) -> dict[str, Any]:
         """Returns all results, by the names that the output for programs (JSON) has."""
@@ -141,7 +141,7 @@ def lines_of(
     """Returns the lines of three tables (times, steps, sources) of the policies that can run, and
     then why the others cannot. min_caches: from min_cache.py, one more column."""
     policies = simulation.policies.items()
-    ran = {name: each for name, each in policies if isinstance(each, Outcome)}
+    ran = {name: each for name, each in policies if isinstance(each, PolicyOutcome)}
     reasons = {name: each for name, each in policies if isinstance(each, str)}
     head = (
         f"{counted(simulation.files, 'file')}, {show_bytes(simulation.dataset_bytes)}; "
@@ -159,7 +159,7 @@ def lines_of(
     return [*lines, *(f"{name} cannot run: {reason}" for name, reason in reasons.items())]
 
 
-def _times(name: str, outcome: Outcome) -> _Row:
+def _times(name: str, outcome: PolicyOutcome) -> _Row:
     return (
         name,
         show_s(outcome.first_epoch_s),
@@ -170,7 +170,7 @@ def _times(name: str, outcome: Outcome) -> _Row:
     )
 
 
-def _steps(ran: Mapping[str, Outcome], caches: Mapping[str, int | str] | None) -> list[_Row]:
+def _steps(ran: Mapping[str, PolicyOutcome], caches: Mapping[str, int | str] | None) -> list[_Row]:
     rows: list[_Row] = [_STEPS]
     for name, outcome in ran.items():
         steps = outcome.steps
@@ -194,7 +194,7 @@ def _cache(found: int | str) -> str:
     return show_bytes(found) if isinstance(found, int) else "-"
 
 
-def _sources(outcome: Outcome) -> str:
+def _sources(outcome: PolicyOutcome) -> str:
     shares = {source: share for source, share in outcome.source_shares.items() if share > 0}
     sources = [f"{source} {100 * share:.1f} %" for source, share in shares.items()]
     if outcome.covered < 1:

@@ -8,10 +8,10 @@ from fanstore.arrays import np
 from fanstore.plan.machine import source_names
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.study.simulate.epochs import Epoch
-from fanstore.study.simulate.policies import AHEAD, IN_TURN, Plan
-from fanstore.study.simulate.results import Outcome
+from fanstore.study.simulate.policies import AHEAD, IN_TURN, PolicyPlan
+from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.sources import codes_of, contended_sources
-from fanstore.study.simulate.steps import Batches, Pipeline, Steps, staging_s
+from fanstore.study.simulate.steps import Batches, Pipeline, StepCounter, staging_s
 from fanstore.study.simulate.workload import Workload
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ class Runner:
     """The state of one policy's simulation: what is kept where, until when each rank has loaded,
     and the sums of what was read. Epochs are added with advance, and outcome tells the result."""
 
-    def __init__(self, workload: Workload, plan: Plan) -> None:
+    def __init__(self, workload: Workload, plan: PolicyPlan) -> None:
         self._system, self._plan = workload.system, plan
         classes = len(self._system.classes)
         self._codes: NDArray[np.uint8] | None = None
@@ -37,7 +37,7 @@ class Runner:
         self._pipeline = Pipeline(self._system.ranks, capacity, self._startup_s)
         self._ends_s = [self._startup_s]
         self._computed_s = 0.0
-        self._steps = Steps(self._startup_s)
+        self._steps = StepCounter(self._startup_s)
         self._nothing = len(workload.sizes_bytes)  # the empty sample
         self._samples = self._read_bytes = 0
         self._source_bytes = np.zeros(2 * classes + 1)
@@ -64,13 +64,13 @@ class Runner:
         self._read_bytes += int(step_bytes.sum())
         self._steps.add(step_s, epoch.compute_s, step_bytes)
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> PolicyOutcome:
         """Returns the result of all epochs so far."""
         names = source_names(self._system)
         per_node = self._system.ranks_per_node * self._pipeline.staged_max_bytes
         cached = 0 if self._plan.caches is None else self._plan.caches.peak_bytes
         memory = int(self._kept_bytes[:, :1].sum(axis=1).max()) + cached + per_node
-        return Outcome(
+        return PolicyOutcome(
             epochs_s=np.diff(self._ends_s).tolist(),
             startup_s=self._startup_s,
             computed_s=self._computed_s,

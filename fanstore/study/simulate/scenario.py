@@ -13,7 +13,7 @@ from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.plan.fields import Fields
 from fanstore.plan.listing import numbers_of_file
-from fanstore.plan.machine import JOB_KEYS, SYSTEM_KEYS, Job, System, read_job, read_system
+from fanstore.plan.machine import JOB_KEYS, SYSTEM_KEYS, System, TrainingJob, read_job, read_system
 from fanstore.policy.checks import BYTES_MAX, SAMPLES_MAX
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class Scenario:
     about: str
     system: System
     sizes: Sizes
-    job: Job
+    job: TrainingJob
 
 
 def scenario_from(file: str, table: dict[str, Any]) -> Scenario:

@@ -32,7 +32,7 @@ class StepFigures:
     warm_up_s: float
 
 
-class Steps:
+class StepCounter:
     """Counts the steps of one policy, epoch by epoch. It keeps a hundred numbers of each epoch."""
 
     def __init__(self, start_s: float) -> None:

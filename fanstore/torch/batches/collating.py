@@ -15,7 +15,7 @@ from torch.utils.data._utils import collate as torchs
 from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFetcher
 
 from fanstore.torch.batches.parcel import Parcel, tensor_of
-from fanstore.torch.batches.slots import Array, Filling, Slots
+from fanstore.torch.batches.slots import Array, SlotFilling, Slots
 
 # mallopt(3). 32 MiB is the most that glibc takes for the first.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
@@ -36,7 +36,7 @@ def keep_freed() -> None:
 
 _stack = torchs.default_collate_fn_map[torch.Tensor]
 _slots: Slots | None = None  # of the loader that this process is a worker of
-_filling: Filling | None = None  # what this worker collates into now
+_filling: SlotFilling | None = None  # what this worker collates into now
 _begun_s = 0.0  # when this worker began with the batch that it prepares, by the monotonic clock
 
 
@@ -84,7 +84,7 @@ class Collation:
 class WholeBatch(Sequence[torch.Tensor]):
     """The samples of a batch that a dataset reads at once into its slot: each a row of bytes."""
 
-    def __init__(self, filling: Filling, memory: Array, samples: int) -> None:
+    def __init__(self, filling: SlotFilling, memory: Array, samples: int) -> None:
         self.filling = filling
         self.rows = memory.reshape(samples, -1)
         self.batch = tensor_of(memory, torch.uint8, self.rows.shape)
@@ -118,7 +118,7 @@ def _timed(fetching: Callable[..., Any]) -> Callable[..., Any]:
     return fetch
 
 
-def _begin() -> Filling | None:
+def _begin() -> SlotFilling | None:
     worker = get_worker_info()
     return None if worker is None or _slots is None else _slots.begin(worker.id)
 

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from fanstore.torch.batches.slots import Array, Filling, receive
+from fanstore.torch.batches.slots import Array, SlotFilling, receive
 
 
 class Parcel:
     """A batch that lies in a slot. Unpickled in the loader's process it is the batch itself.
     begun_s: when its worker began with it, by the monotonic clock."""
 
-    def __init__(self, batch: Any, filling: Filling, begun_s: float) -> None:
+    def __init__(self, batch: Any, filling: SlotFilling, begun_s: float) -> None:
         stream = io.BytesIO()
         buffers: list[pickle.PickleBuffer] = []
         _Pickler(stream, buffers.append).dump(batch)

@@ -60,14 +60,14 @@ class Slots:
 
     # What workers do.
 
-    def begin(self, worker: int) -> Filling | None:
+    def begin(self, worker: int) -> SlotFilling | None:
         """Returns a free slot of a worker to be filled, None where the loader's process, or this
         one, still has arrays in all of them."""
         for slot in range(worker * self._each, (worker + 1) * self._each):
             if self._states[slot] == _FREE:
                 self._lent[slot] = [each for each in self._lent.get(slot, []) if each() is not None]
                 if not self._lent[slot]:
-                    return Filling(self, slot)
+                    return SlotFilling(self, slot)
         return None
 
     def lend(self, slot: int, offset: int, size: int) -> Array:
@@ -110,7 +110,7 @@ class Slots:
         return array
 
 
-class Filling:
+class SlotFilling:
     """A slot that a worker fills."""
 
     def __init__(self, slots: Slots, slot: int) -> None:

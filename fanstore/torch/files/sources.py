@@ -29,7 +29,7 @@ def _listed(folder: str) -> tuple[list[str], list[str]]:
     return folders, others
 
 
-class Directory:
+class FolderFiles:
     """Files of a directory or mount. top: its path. Pickles."""
 
     def __init__(self, top: str) -> None:
@@ -143,12 +143,12 @@ class Packed:
         return rows is not None
 
 
-def source_of(root: str | os.PathLike[str]) -> Directory | Packed:
+def source_of(root: str | os.PathLike[str]) -> FolderFiles | Packed:
     """Returns the files of `root`: of a packed dataset those in its packs or, in a job that has it
     mounted, those in the mount; else those of the directory. Raises FanstoreError."""
     top = os.path.expanduser(os.fspath(root))
     if not os.path.isfile(os.path.join(top, INDEX_NAME)):
-        return Directory(top)
+        return FolderFiles(top)
     with open_dataset(top) as index:
         prefix = mount_of(index)
-    return Packed(top) if prefix is None else Directory(prefix)
+    return Packed(top) if prefix is None else FolderFiles(prefix)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence, Sized
 
 from fanstore.arrays import np
 from fanstore.policy import checks
-from fanstore.policy.orders.opportunistic import Opportunistic
+from fanstore.policy.orders.opportunistic import OpportunisticOrder
 from fanstore.staging.memory import left_bytes
 from fanstore.torch.samplers.base import EpochSampler
 from fanstore.torch.stretch_memory import StretchMemory
@@ -17,7 +17,7 @@ from fanstore.wording import show_bytes
 _DEADLINE_S = 300.0
 
 
-class Filling:
+class StretchReader:
     """Calls `read` with each stretch in order, one ahead of those that are wanted."""
 
     def __init__(self, read: Callable[[range], None], stretches: Sequence[range]) -> None:
@@ -117,7 +117,7 @@ class OpportunisticSampler(EpochSampler):
         if memory is not None:
             self._check(memory)
         self._memory = memory
-        self._filling: Filling | None = None
+        self._filling: StretchReader | None = None
         self._orders = self._orders_at(self._share)
         self.level = self._level(self._orders)
         if self.level < self.level_min:
@@ -139,7 +139,7 @@ class OpportunisticSampler(EpochSampler):
         if self._filling is not None:
             self._filling.end()  # of an epoch that was broken off
         memory.clear()
-        filling = self._filling = Filling(memory.read, self.stretches(self.epoch))
+        filling = self._filling = StretchReader(memory.read, self.stretches(self.epoch))
         due = self._orders.due(self.epoch)
         drawn = 0
         try:
@@ -171,7 +171,7 @@ class OpportunisticSampler(EpochSampler):
                 f"{show_bytes(left)} of memory are left"
             )
 
-    def _orders_at(self, share: float) -> Opportunistic:
+    def _orders_at(self, share: float) -> OpportunisticOrder:
         count = len(self.dataset)
         held = int(share * count)
         if held < min(2 * self._reads, count):
@@ -179,9 +179,9 @@ class OpportunisticSampler(EpochSampler):
                 f"memory_share is {share}: {held} of {count} samples; allowed are two reads of "
                 f"{self._reads} (read_samples) or more"
             )
-        return Opportunistic(count, held=held, together=self._reads, seed=self.seed)
+        return OpportunisticOrder(count, held=held, together=self._reads, seed=self.seed)
 
-    def _level(self, orders: Opportunistic) -> float:
+    def _level(self, orders: OpportunisticOrder) -> float:
         return orders.level(0, orders.samples(0))
 
     def _too_low(self) -> str:
