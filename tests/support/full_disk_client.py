@@ -79,7 +79,7 @@ def write(path: str) -> str:
     try:
         Path(path).write_bytes(b"x" * 100_000)
     except OSError as error:
-        return os.strerror(error.errno)
+        return os.strerror(error.errno or 0)
     return "written"
 
 

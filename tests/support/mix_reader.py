@@ -10,6 +10,7 @@ import os
 import random
 import sys
 import time
+from collections.abc import Mapping, Sequence
 
 WRONG, FAILED, DIED = 3, 4, 5
 
@@ -36,13 +37,15 @@ def checked(root: str, name: str, digest: str, pause_s: float) -> int:
     return 0
 
 
-def read_part(root, names, digests, pause_s) -> int:
+def read_part(root: str, names: Sequence[str], digests: Mapping[str, str], pause_s: float) -> int:
     # Wrong bytes are worse than none.
     codes = {checked(root, name, digests[name], pause_s) for name in names} - {0}
     return min(codes, default=0)
 
 
-def read_plain(root, order, digests, workers, pause_s) -> int:
+def read_plain(
+    root: str, order: Sequence[str], digests: Mapping[str, str], workers: int, pause_s: float
+) -> int:
     """One epoch by forked processes, each of which reads every so many-th file."""
     if workers == 0:
         return read_part(root, order, digests, pause_s)
@@ -55,19 +58,27 @@ def read_plain(root, order, digests, workers, pause_s) -> int:
     return min(found, default=0)
 
 
-def read_torch(root, names, digests, workers, pause_s, seed, epochs) -> int:
+def read_torch(
+    root: str,
+    names: Sequence[str],
+    digests: Mapping[str, str],
+    workers: int,
+    pause_s: float,
+    seed: int,
+    epochs: int,
+) -> int:
     """All epochs by torch's DataLoader."""
     import torch
     from torch.utils.data import DataLoader, Dataset
 
-    class Files(Dataset):
-        def __init__(self):
+    class Files(Dataset):  # type: ignore[misc]  # torch is not there where types are checked
+        def __init__(self) -> None:
             self.samples = [(os.path.join(root, name), 0) for name in names]
 
-        def __len__(self):
+        def __len__(self) -> int:
             return len(names)
 
-        def __getitem__(self, index):
+        def __getitem__(self, index: int) -> int:
             return checked(root, names[index], digests[names[index]], pause_s)
 
     torch.manual_seed(seed)

@@ -156,7 +156,7 @@ class FakeInputs:
     """interfaces.Inputs. tree: path to None (directory), bytes (file) or str (link's target)."""
 
     def __init__(self, prefix: bytes, tree: dict[bytes, bytes | str | None]) -> None:
-        self.prefixes = [prefix]
+        self.prefixes: Sequence[bytes] = [prefix]
         self.tree = {b"": None, **tree}
         self.asked: set[int] = set()
 

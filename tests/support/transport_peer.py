@@ -16,6 +16,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import mpi4py
@@ -112,7 +113,7 @@ class Peer:
         return token
 
     def cancel(self, token: int) -> int:
-        return self.ops.cancel(self.ops.context, token)
+        return int(self.ops.cancel(self.ops.context, token))
 
     def notify(self, rank: int, notice: int) -> None:
         check(self.ops.notify(self.ops.context, rank, notice))
@@ -148,7 +149,7 @@ class Peer:
         check(self.ops.refuse(self.ops.context, rank, ffi.addressof(request), request.pack))
 
     def pending(self) -> int:
-        return self.ops.pending(self.ops.context)
+        return int(self.ops.pending(self.ops.context))
 
     def poll(self) -> None:
         """One poll, its events noted or answered."""
@@ -269,7 +270,7 @@ def refusals(peer: Peer) -> None:
             refused, given = np.zeros(size, np.uint8), np.zeros(size, np.uint8)
             token = peer.fetch(1, 5, refused, pack=error)
             peer.wait_for(peer.fetch(1, 5, given))
-            peer.poll_until(lambda token=token: token in peer.events)
+            peer.poll_until(partial(peer.events.__contains__, token))
             assert peer.events[token] == (FETCHED, -error), (size, error)
             assert bytes(given) == bytes(pack_of(1)[5 : 5 + size])
     peer.tell_done()
@@ -400,7 +401,7 @@ def crooked_answers(peer: Peer) -> None:
     for size, answered in small + large:
         place = np.full(size + 64, 0x5A, np.uint8)
         token = peer.fetch(1, 0, place[:size], pack=answered)
-        peer.poll_until(lambda token=token: token in peer.events)
+        peer.poll_until(partial(peer.events.__contains__, token))
         assert peer.events[token] == (FETCHED, -errno.EPROTO), (size, answered)
         assert (place[size:] == 0x5A).all()
     peer.tell_done()

@@ -11,6 +11,7 @@ import contextlib
 import os
 import shutil
 import stat
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,11 +246,11 @@ class Model:
             patch.setattr(os, "fsync", lambda fd: None)  # what survives a machine is not shown here
             for module in (copying, placing):
                 patch.setattr(module, "sync_all", lambda fds: [None for _ in fds])
-            patch.setattr(passes.time, "time_ns", lambda: self.now_ns)
-            patch.setattr(passes.time, "sleep", self._sleep)
+            patch.setattr(time, "time_ns", lambda: self.now_ns)
+            patch.setattr(time, "sleep", self._sleep)
             yield
 
-    def _name_together(self, step: Callable[[], None]) -> Callable[..., int]:
+    def _name_together(self, step: Callable[[], None]) -> Callable[..., list[int]]:
         """One name after the other, so that a kill can come between them."""
 
         def name(pairs: list[tuple[bytes, bytes]], _: Any) -> list[int]:

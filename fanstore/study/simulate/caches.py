@@ -80,7 +80,7 @@ class OpportunisticCaches:
         self.peak_bytes = 0
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Returns the samples of the job's epoch in this order: a rule of reordering.py."""
+        """Returns the samples of the job's epoch in this order: a Reordering (policies.py)."""
         by_turns = reads.T.ravel()
         read = by_turns != len(self._sizes)
         rng = np.random.default_rng(epoch)
