@@ -34,7 +34,7 @@ from fanstore.node.stalls import LOOK_EVERY_S
 from fanstore.node.trace_join import begun, join_traces, place_alone
 from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.service import OutputService
-from fanstore.staging.stopping import Stop, Stopped
+from fanstore.staging.crew import Stop, Stopped
 from fanstore.startup import MpiWorld, RankLost, World
 
 _REQUEST_TIMEOUT_S = 2.0

@@ -38,12 +38,11 @@ from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.progress import Meter, progress_of
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.codecs import check_codecs
-from fanstore.staging.crew import Crew
+from fanstore.staging.crew import Crew, Stop
 from fanstore.staging.index import DatasetInfo, announce
 from fanstore.staging.memory import left_bytes
 from fanstore.staging.run import StagedDataset, check_in_place, stage_datasets
 from fanstore.staging.staged import StagedDirectory, kept_words, whole_files
-from fanstore.staging.stopping import Stop
 from fanstore.startup import World
 from fanstore.watch.watching import Watching
 from fanstore.wording import counted

@@ -101,8 +101,8 @@ class System:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """order: its name; order_parameters: of fanstore.policy.orders.reads.reads_of_ranks. recorded:
-    instead of these, what each rank reads in each epoch, over and over (epochs x ranks).
+    """order: its name; order_parameters: of reads_of_ranks (fanstore/policy/orders/registry.py).
+    recorded: instead of these, what each rank reads in each epoch, over and over (epochs x ranks).
     order_source: where the order was named, for messages."""
 
     epochs: int

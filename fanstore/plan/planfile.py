@@ -23,7 +23,7 @@ from fanstore.plan.container import (
 from fanstore.plan.description import PlanDescription, decode
 from fanstore.plan.samples import Samples, samples_below
 from fanstore.policy.next_use import first_places
-from fanstore.policy.orders.reads import by_node, reads_of_ranks
+from fanstore.policy.orders.registry import by_node, reads_of_ranks
 from fanstore.policy.placement.rules import NOWHERE
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def frequencies(sample_count: int, epochs: Iterable[Sequence[ArrayLike]]) -> NDArray[np.uint16]:
     """Returns how often each rank reads each sample in some epochs: uint16 (ranks x samples).
 
-    epochs: for each epoch what each rank reads, the same number of ranks in each (a span of
-    orders.ranks.reads_of_ranks). Raises ValueError for no epochs at all, samples
+    epochs: for each epoch what each rank reads, the same number of ranks in each (a span
+    of what reads_of_ranks gives). Raises ValueError for no epochs at all, samples
     beyond sample_count, another number of ranks, and more than 65,535 reads of one sample.
     """
     checks.sample_count(sample_count)

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Union
 
 from fanstore.dataset import open_dataset
 from fanstore.reading.packs import ContentStream, MappedPacks, ServedContent, mount_of
-from fanstore.reading.paths import AnyPath, Paths
-from fanstore.reading.tree import IndexTree, error
+from fanstore.reading.tree import AnyPath, IndexTree, Paths, error
 
 if TYPE_CHECKING:
     import numpy as np

@@ -8,12 +8,11 @@ except ImportError as error:
 
 from fanstore.torch.balance import WorkerBalance
 from fanstore.torch.coordinated import CoordinatedDataLoader
-from fanstore.torch.files.file_dataset import FileDataset
-from fanstore.torch.files.image_folder import ImageFolder
+from fanstore.torch.files.file_dataset import FileDataset, ImageFolder
 from fanstore.torch.job import Job
-from fanstore.torch.keepers import staged_keepers
 from fanstore.torch.loader import DataLoader
 from fanstore.torch.samplers import LocalitySampler, OpportunisticSampler
+from fanstore.torch.samplers.locality import staged_keepers
 from fanstore.torch.stretch_memory import StretchMemory
 
 __all__ = [

@@ -49,7 +49,7 @@ with open(os.environ["SAID"] + os.environ["FANSTORE_RANK"], "w") as stream:
 
 
 TOLD_TO_END = """
-from fanstore.staging.stopping import Stop, Stopped
+from fanstore.staging.crew import Stop, Stopped
 from fanstore.startup import MpiWorld
 stop = Stop()
 stop.set()

@@ -21,7 +21,7 @@ from fanstore.dataset import open_dataset
 from fanstore.plan.planfile import PlanFile, fetches, filling
 from fanstore.plan.samples import samples_below
 from fanstore.policy.next_use import frequencies
-from fanstore.policy.orders.reads import reads_of_ranks
+from fanstore.policy.orders.registry import reads_of_ranks
 from fanstore.policy.placement.by_frequency import by_frequency_partitioned
 from fanstore.policy.placement.rules import NOWHERE
 from fanstore.study.simulate.engine import simulate

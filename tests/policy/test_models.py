@@ -13,8 +13,7 @@ import pytest
 
 from fanstore.policy.curve import Curve
 from fanstore.policy.next_use import frequencies
-from fanstore.policy.orders.reads import strided
-from fanstore.policy.orders.registry import orders
+from fanstore.policy.orders.registry import orders, strided
 from fanstore.study.models import coordl, deepio, lobster, nopfs
 
 IMAGENET = 1_281_167

@@ -15,8 +15,7 @@ from fanstore.policy.orders import torch_samplers as randperms
 from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.generators import Mt19937
 from fanstore.policy.orders.other_frameworks import rotating_shard
-from fanstore.policy.orders.reads import strided
-from fanstore.policy.orders.registry import ORDERS, orders
+from fanstore.policy.orders.registry import ORDERS, orders, strided
 from fanstore.policy.orders.torch_samplers import randperm
 
 # What each order needs, at its smallest.

@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.policy.orders.reads import strided
-from fanstore.policy.orders.registry import orders
+from fanstore.policy.orders.registry import orders, strided
 from fanstore.policy.orders.torch_samplers import randperm
 
 torch = pytest.importorskip("torch")

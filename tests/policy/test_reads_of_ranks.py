@@ -11,8 +11,7 @@ import pytest
 from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.other_frameworks import rotating_shard
-from fanstore.policy.orders.reads import reads_of_ranks, strided
-from fanstore.policy.orders.registry import orders
+from fanstore.policy.orders.registry import orders, reads_of_ranks, strided
 
 EIGHT = {"seed": 1, "batch_size": 8}
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from fanstore.policy.next_use import NEVER, first_places, frequencies
-from fanstore.policy.orders.reads import strided
-from fanstore.policy.orders.registry import orders
+from fanstore.policy.orders.registry import orders, strided
 
 RNG = np.random.default_rng(15)
 

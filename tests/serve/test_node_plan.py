@@ -54,7 +54,7 @@ write = { threads = [1], rate = ["1 GB/s"] }
 # what the daemon knows.
 READ = """
 import itertools, json, os, sys, time
-from fanstore.policy.orders.reads import reads_of_ranks
+from fanstore.policy.orders.registry import reads_of_ranks
 from fanstore.job.jobs import FoundJob, ask
 def status():
     return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")

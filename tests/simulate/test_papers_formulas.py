@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from next_reads import next_uses
 
-from fanstore.policy.orders.reads import reads_of_ranks
+from fanstore.policy.orders.registry import reads_of_ranks
 from fanstore.policy.replay import replay
 from fanstore.study.models import coordl, deepio, nopfs
 

@@ -10,8 +10,7 @@ import pytest
 from scenarios import scenario, storage
 
 from fanstore.errors import UsageError
-from fanstore.study.simulate.engine import simulate
-from fanstore.study.simulate.min_cache import min_caches
+from fanstore.study.simulate.engine import min_caches, simulate
 from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.steps import StepCounter
 

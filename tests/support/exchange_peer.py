@@ -25,12 +25,11 @@ from fanstore.staging import exchange
 from fanstore.staging import stage as reading
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import budget_of
-from fanstore.staging.crew import Crew
+from fanstore.staging.crew import Crew, Stop
 from fanstore.staging.index import DatasetInfo, announce
 from fanstore.staging.local_dir import LocalDirectory, examine
 from fanstore.staging.run import StagedDataset, check_in_place, stage_datasets
 from fanstore.staging.staged import StagedDirectory
-from fanstore.staging.stopping import Stop
 from fanstore.startup import MpiWorld, World
 
 PATIENCE_S = 20.0

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from trainer import Job
 
-from fanstore.policy.orders.reads import reads_of_ranks
+from fanstore.policy.orders.registry import reads_of_ranks
 
 HERE = Path(__file__).resolve().parent
 SLOW = HERE.parent / "slow" / "slow.c"

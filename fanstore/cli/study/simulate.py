@@ -163,8 +163,7 @@ def _results(
     shown."""
     from tqdm import tqdm
 
-    from fanstore.study.simulate.engine import known_policies, simulate
-    from fanstore.study.simulate.min_cache import min_caches
+    from fanstore.study.simulate.engine import known_policies, min_caches, simulate
 
     chosen = known_policies(policies)
     total = None if min_cache else sum(each.scenario.job.epochs for each in cases)

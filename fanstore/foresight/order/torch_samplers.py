@@ -10,7 +10,7 @@ from fanstore.foresight.order.tf_pipelines import pipeline_samples
 from fanstore.policy import checks
 from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.generators import Mt19937, generator_at
-from fanstore.policy.orders.reads import strided
+from fanstore.policy.orders.registry import strided
 from fanstore.policy.orders.torch_samplers import (
     RandomSamples,
     drawn_randperm,

@@ -1,4 +1,4 @@
-"""The names of access orders.
+"""Access orders by their names, and what each rank and node reads of one in each epoch.
 
 An order is that in which samples are read. tf-data-shuffle is an exception: it is the order in
 which samples leave a buffer, into which they were read before in the order of the dataset.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
+from fanstore.policy import checks
 from fanstore.policy.orders.distributed_samplers import (
+    batch_sampler_shard,
     distributed_sampler,
     repeat_aug_sampler,
     seedable_random_sampler,
@@ -22,6 +25,7 @@ from fanstore.policy.orders.other_frameworks import (
     keras_directory,
     numpy_default_rng,
     numpy_random_state,
+    rotating_shard,
     tf_data_shuffle,
 )
 from fanstore.policy.orders.torch_samplers import (
@@ -88,3 +92,86 @@ def orders(
     """
     check(name, keywords(ORDERS[name]) if name in ORDERS else {}, parameters)
     return ORDERS[name](sample_count, first_epoch, **parameters)
+
+
+def strided(order: NDArray[Any], rank: int, world_size: int) -> NDArray[Any]:
+    """Returns what a rank reads of a DistributedSampler's order: each world_size-th entry, from
+    `rank` on. What all ranks read in one step is a stretch of the order."""
+    world_size = checks.integer("world_size", world_size, 1)
+    return order[checks.integer("rank", rank, 0, world_size - 1) :: world_size]
+
+
+def by_node(reads: list[NDArray[Any]], ranks_per_node: int) -> list[NDArray[Any]]:
+    """Returns one array of samples for each node: what its ranks read, merged by turns.
+
+    reads: one array of samples for each rank, the ranks of a node side by side. Of the ranks of a
+    node each is taken one sample in turn; those that have more left go on alone.
+    """
+    return [
+        _by_turns(reads[first : first + ranks_per_node])
+        for first in range(0, len(reads), ranks_per_node)
+    ]
+
+
+def _by_turns(reads: list[NDArray[Any]]) -> NDArray[Any]:
+    turns = np.concatenate([np.arange(len(each)) for each in reads])
+    together: NDArray[Any] = np.concatenate(reads)[np.argsort(turns, kind="stable")]
+    return together
+
+
+# How the frameworks divide an order: what one rank reads. Other orders are of one rank.
+SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
+    "accelerate-seedable": batch_sampler_shard,
+    "dali-shuffle": rotating_shard,
+    "timm-repeat-aug": strided,
+    "torch-distributed": strided,
+}
+
+
+def reads_of_ranks(
+    name: str, sample_count: int, world_size: int, first_epoch: int = 0, **parameters: Any
+) -> Iterator[list[NDArray[Any]]]:
+    """Returns an endless iterator over first_epoch and the epochs after it: for each epoch a list
+    of one array of samples for each of world_size ranks.
+
+    name: one of ORDERS. parameters: those of the order and of its split in SPLITS, but for
+    world_size and epoch. Raises ValueError for unknown, missing and wrong ones, and for several
+    ranks where it is not known how the framework divides the order.
+    """
+    checks.integer("world_size", world_size, 1)
+    first_epoch = checks.integer("first_epoch", first_epoch, 0)
+    split = SPLITS.get(name)
+    of_order = keywords(ORDERS[name]) if name in ORDERS else {}
+    of_split = keywords(split) if split else {}
+    given = {"world_size", "epoch"}
+    known = {key: needed for key, needed in {**of_order, **of_split}.items() if key not in given}
+    check(name, known, parameters)
+    if split is None and world_size > 1:
+        raise ValueError(
+            f"order {name} is of {world_size} ranks; allowed is 1, or one of the orders "
+            f"{', '.join(SPLITS)}"
+        )
+    fixed = {key: value for key, value in parameters.items() if key in of_order}
+    if "world_size" in of_order:
+        fixed["world_size"] = world_size
+    coming = ORDERS[name](sample_count, first_epoch, **fixed)
+    if split is None:
+        return ([order] for order in coming)
+    own = {key: value for key, value in parameters.items() if key in of_split}
+    first = {"epoch": first_epoch} if "epoch" in of_split else {}
+    split(np.empty(0, np.uint32), 0, world_size, **own, **first)  # raises for values out of range
+    if not first:
+        return (_divided(split, order, world_size, own) for order in coming)
+    return (
+        _divided(split, order, world_size, {**own, "epoch": epoch})
+        for epoch, order in zip(count(first_epoch), coming, strict=False)
+    )
+
+
+def _divided(
+    split: Callable[..., NDArray[Any]],
+    order: NDArray[Any],
+    world_size: int,
+    parameters: dict[str, Any],
+) -> list[NDArray[Any]]:
+    return [split(order, rank, world_size, **parameters) for rank in range(world_size)]

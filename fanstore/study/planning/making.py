@@ -15,7 +15,7 @@ from fanstore.plan.container import DESCRIPTION, KEPT, READS, write_container
 from fanstore.plan.description import ExpectedTimes, PlanDescription
 from fanstore.plan.samples import Samples
 from fanstore.policy.next_use import frequencies
-from fanstore.policy.orders.reads import by_node
+from fanstore.policy.orders.registry import by_node
 from fanstore.policy.placement.by_frequency import by_frequency_partitioned
 from fanstore.study.models.nopfs import lower_bound_s
 from fanstore.study.planning.request import PlanRequest

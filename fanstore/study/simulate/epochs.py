@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.errors import UsageError
-from fanstore.policy.orders.reads import reads_of_ranks
+from fanstore.policy.orders.registry import reads_of_ranks
 from fanstore.study.simulate.scenario import Scenario
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.policy.cluster import NextUses
 from fanstore.policy.next_use import frequencies
-from fanstore.policy.orders.reads import by_node
+from fanstore.policy.orders.registry import by_node
 from fanstore.study.simulate.epochs import padded, reads_of_epochs
 from fanstore.study.simulate.scenario import Scenario
 
