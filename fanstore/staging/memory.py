@@ -65,10 +65,11 @@ def available_bytes(
     return min(rooms, default=None)
 
 
-def left_bytes(meminfo: str = "/proc/meminfo") -> int:
+def left_bytes() -> int:
     """Returns how much memory this process and its children may still take: what the machine has
     available, or less where the control group allows less."""
-    kib = re.search(r"^MemAvailable:\s*(\d+) kB$", Path(meminfo).read_text("ascii"), re.MULTILINE)
+    table = Path("/proc/meminfo").read_text("ascii")
+    kib = re.search(r"^MemAvailable:\s*(\d+) kB$", table, re.MULTILINE)
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     machine = total if kib is None else int(kib[1]) << 10
     group = available_bytes()

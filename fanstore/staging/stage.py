@@ -101,11 +101,9 @@ class Watcher(Protocol):
 class Stager:
     """Brings one dataset to its staged directory, or checks it where it lies."""
 
-    def __init__(
-        self, dataset: Dataset, watcher: Watcher, report: StageReport | None = None
-    ) -> None:
+    def __init__(self, dataset: Dataset, watcher: Watcher) -> None:
         self.dataset = dataset
-        self.report = StageReport() if report is None else report
+        self.report = StageReport()
         self._watcher = watcher
         self._mutex = threading.Lock()
 

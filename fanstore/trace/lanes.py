@@ -93,10 +93,10 @@ def live_counters(at: str | os.PathLike[str]) -> Table:
     return summed([*lanes["counters"], ended])
 
 
-def live_trace(at: str | os.PathLike[str], notes: bool = True) -> Trace:
-    """Returns the trace of a running job on this node: the counts of its programs, and with `notes`
-    the newest notes of their threads. at: the job directory, or its segment. Raises FanstoreError
-    or OSError."""
+def live_trace(at: str | os.PathLike[str]) -> Trace:
+    """Returns the trace of a running job on this node: the counts of its programs, and the newest
+    notes of their threads. at: the job directory, or its segment. Raises FanstoreError or
+    OSError."""
     file = LaneFile(at)
     lanes, ended = file.lanes_with_ended()
     base_ns = int(file.trace["base_realtime_ns"])
@@ -110,7 +110,7 @@ def live_trace(at: str | os.PathLike[str], notes: bool = True) -> Trace:
         counts[row] = summed([*lanes["counters"][mine], *([ended] if number == 0 else [])])
     parts = [
         _decoded(file, int(lane), int(lanes["first"][lane]), row_of(numbers, lanes, int(lane)))
-        for lane in (owned if notes and file.rings.shape[1] else [])
+        for lane in (owned if file.rings.shape[1] else [])
     ]
     for row, lost, _ in parts:
         processes["dropped"][row] += lost
