@@ -57,7 +57,6 @@ C_ROOMS: Rooms = {
     # On top, for dlopen redirects system calls of what it loads, and init begins all the rest.
     "preload/loading": {*_WRAPPERS, *_ANSWERS, "preload/syscall"},
     "trap": {*_CLIENT, *_ANSWERS, "preload/syscall"},
-    "trap/family": {*_CLIENT, *_ANSWERS, "trap"},
 }
 
 # A system header that only some rooms may include.
@@ -90,8 +89,8 @@ PYTHON_ROOMS: Rooms = {
     "decoding": _DATASET,
     "reading": _DATASET,
     "atomic": {*_BASE, "dataset", "trees"},
+    "prepare.archives": _MAKING,  # formats alone
     "prepare": {*_MAKING, "progress", "prepare.archives"},
-    "prepare.archives": _MAKING,
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},

@@ -1,1 +1,1 @@
-"""Archives as sources of a dataset: tar and zip."""
+"""The formats of archives: tar and zip."""
