@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore import __version__
 from fanstore.config import load_toml
 from fanstore.errors import UsageError
-from fanstore.report.templates import template
+from fanstore.report.templating import template
 
 if TYPE_CHECKING:
     import jinja2

@@ -14,7 +14,7 @@ from fanstore.report.files import Wait
 from fanstore.report.foreseen import sentences
 from fanstore.report.sampled import Gathered
 from fanstore.report.sections import in_detail, overview
-from fanstore.report.templates import template
+from fanstore.report.templating import template
 from fanstore.report.verdict import SOURCE_WORDS, duration, headline, percent
 from fanstore.wording import counted, show_bytes
 

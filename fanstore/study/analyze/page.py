@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore import __version__
 from fanstore.arrays import np
 from fanstore.report.charts import DRAWN, drawn, percent_axis, style_of
-from fanstore.report.templates import template
+from fanstore.report.templating import template
 from fanstore.study.analyze.analysis import Analysis
 from fanstore.study.analyze.gains import Gain
 from fanstore.study.analyze.prediction import Hardware, doubts, lines, predict
