@@ -1,5 +1,5 @@
 """Reads the values of a TOML table. A wrong one raises UsageError, which names the file, the key
-and what is allowed."""
+and what is allowed. Amounts have units: `120 GB`, `64 MB/s`."""
 
 from __future__ import annotations
 

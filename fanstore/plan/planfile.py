@@ -1,4 +1,5 @@
-"""A plan file that was opened, checked as far as it is used."""
+"""A plan file that was opened, checked as far as it is used, and the schedule that follows from
+it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 
 def filling(kept: NDArray[np.bool_], first_reads: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the samples that a node keeps, in the order in which it gets them: as it first reads
-    them in the first epoch, then those that it does not read in it, by number.
+    them in the first epoch, then those that it does not read in it, by number. No plan holds it:
+    the rule is part of the format (docs/format.md, "Schedule"), so that a runtime that follows a
+    plan and the plan's expectations go by the same one.
 
     kept: for each sample whether the node does; first_reads: its reads of the first epoch.
     """

@@ -1,4 +1,5 @@
-"""Writes pack files, and copies stored bytes into them."""
+"""Writes pack files, and copies stored bytes into them. A footer holds all that is needed to make
+the index again from the packs alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Tells which mode of `fanstore run` a program needs, and why."""
+"""Tells which mode of `fanstore run` a program needs, and why: by its ELF file or by the first line
+of a script, as execve(2) and env(1) read it. Tells, too, whether system calls that libraries make
+by themselves can be redirected on this machine."""
 
 from __future__ import annotations
 

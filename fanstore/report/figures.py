@@ -1,4 +1,5 @@
-"""The figures of a report: what is worked out of a trace, for the page, the plots and the JSON."""
+"""The figures of a report, worked out of a trace for the page, the plots and the JSON. Waits are
+counted without those of several threads of one program at the same time."""
 
 from __future__ import annotations
 

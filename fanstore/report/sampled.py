@@ -1,4 +1,5 @@
-"""The samples of a trace, gathered from all lanes."""
+"""The samples of a trace, gathered from all lanes; and the access pattern: the places of opened
+files in the order of directories, against time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Threads that copy and check while the main thread tells the other ranks that this one lives."""
+"""Threads that copy and check while the main thread tells the other ranks that this one lives;
+and the wish to stop, which a signal handler has and long work looks for between its steps."""
 
 from __future__ import annotations
 

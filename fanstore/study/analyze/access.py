@@ -1,5 +1,5 @@
-"""What a job read, out of its trace: for a replay, and how many bytes a sample has; and how far its
-datasets can be compressed."""
+"""The reads of a job, out of its trace: for a replay, and for how many bytes a sample has; and how
+far its datasets can be compressed."""
 
 from __future__ import annotations
 

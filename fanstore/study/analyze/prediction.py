@@ -1,4 +1,5 @@
-"""How fast a job is with another cache, cores, disk or number of nodes, and what limits it."""
+"""How fast a job is with another cache, cores, disk or number of nodes, and what limits it; and the
+sentences by which an analysis says so."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ _NOBODY = -1
 
 
 class OpportunisticCaches:
-    """The nodes' memories, which decide what is read.
+    """The nodes' memories, which decide what is read (Zhu et al. 2018, section 3).
 
     The paper does not say how memory is filled anew. Here the next sample is any of those in
     memory, on whichever node, for whichever rank; one that was not read yet in this epoch takes its

@@ -1,4 +1,6 @@
-"""Runs the policies through the epochs of a scenario, side by side as far as memory allows."""
+"""Runs the policies through the epochs of a scenario, side by side as far as memory allows; and
+looks for the minimal cache: the least memory with which a policy is as fast as with memory for
+all."""
 
 from __future__ import annotations
 

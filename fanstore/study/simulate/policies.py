@@ -16,7 +16,10 @@ from fanstore.wording import show_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Reordering = Callable[[int, "NDArray[np.intp]"], "NDArray[np.intp]"]  # epoch, reads
+# A change of the order of reads: of the number of an epoch and the job's reads it returns the reads
+# instead. Reads are matrices from epochs.padded (ranks x reads). In them the number of files stands
+# for the empty sample, which fills up the last batches.
+Reordering = Callable[[int, "NDArray[np.intp]"], "NDArray[np.intp]"]
 
 
 def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:

@@ -104,8 +104,13 @@ class Batches:
 
 
 class Pipeline:
-    """Until when each rank of a job has loaded and computed. Ranks load ahead into the next
-    epoch."""
+    """Until when each rank of a job has loaded and computed. Ranks load ahead into a staging
+    buffer, also into the next epoch (NoPFS section 4).
+
+    A sample is ready when it and those before it were loaded, and a rank begins with it when the
+    one before is done. All ranks begin a batch together. Beyond the paper, the staging buffer has
+    an end: a batch is loaded when it fits beside the batches that are not yet done.
+    """
 
     def __init__(self, ranks: int, capacity_bytes: int, start_s: float) -> None:
         """capacity_bytes: what the staging buffer of a rank holds. start_s: when loading begins."""

@@ -20,7 +20,11 @@ if TYPE_CHECKING:
 
 
 class Foresight:
-    """What an oracle knows of a job."""
+    """What an oracle knows of a job: when each node reads each sample next.
+
+    It is worked out from the last epoch to the first, and orders only go forward: the reads lie in
+    a temporary file meanwhile, 4 bytes a read, and each result takes the place of its read there.
+    """
 
     def __init__(self, scenario: Scenario, sample_count: int) -> None:
         """Raises UsageError where the temporary directory has no room for it."""

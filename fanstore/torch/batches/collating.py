@@ -1,4 +1,5 @@
-"""Collating in a worker, straight into a slot."""
+"""Collating in a worker, straight into a slot, and the memory that its samples take and free, batch
+after batch."""
 
 from __future__ import annotations
 

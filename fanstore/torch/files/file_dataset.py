@@ -1,4 +1,5 @@
-"""The files of a directory or mount as a dataset of torch, and as classes by their folders."""
+"""All files of a directory, mount or packed dataset as samples; and images in one folder a class,
+as torchvision's ImageFolder has them."""
 
 from __future__ import annotations
 

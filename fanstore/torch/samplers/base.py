@@ -1,4 +1,5 @@
-"""What the samplers have in common with torch's DistributedSampler."""
+"""The part that the samplers have in common with torch's DistributedSampler, and the ranks of a job
+with what they all have to agree on."""
 
 from __future__ import annotations
 

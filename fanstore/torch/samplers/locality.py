@@ -1,4 +1,5 @@
-"""Yang and Cong's locality-aware loading as a sampler."""
+"""Yang and Cong's locality-aware loading as a sampler, and which node of a job keeps which
+sample."""
 
 from __future__ import annotations
 

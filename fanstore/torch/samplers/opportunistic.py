@@ -1,4 +1,5 @@
-"""DeepIO's opportunistic order as a sampler."""
+"""DeepIO's opportunistic order as a sampler. A thread reads stretches into memory before the
+samples of each are drawn."""
 
 from __future__ import annotations
 
