@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from trace_files import note
 
 from fanstore._native import lib
 from fanstore.dataset import NO_RECORD
@@ -13,7 +14,6 @@ from fanstore.foresight.announcement import Name
 from fanstore.foresight.kept import KeptFiles
 from fanstore.foresight.sample_files import Learnt, SampleFiles
 from fanstore.node.opens import READ, Tagged
-from fanstore.trace.tables import note
 
 ID = "0123456789abcdef" * 2
 NAME = Name("job.Named of 5", 7, 5)
