@@ -57,6 +57,7 @@ C_ROOMS: Rooms = {
     # On top, for dlopen redirects system calls of what it loads, and init begins all the rest.
     "preload/loading": {*_WRAPPERS, *_ANSWERS, "preload/syscall"},
     "trap": {*_CLIENT, *_ANSWERS, "preload/syscall"},
+    "trap/family": {*_CLIENT, *_ANSWERS, "trap"},
 }
 
 # A system header that only some rooms may include.

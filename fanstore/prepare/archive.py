@@ -19,10 +19,10 @@ import lz4.frame
 import zstandard
 
 from fanstore.errors import FanstoreError, UsageError, show_path
+from fanstore.prepare.archives.foreign import ForeignReader
 from fanstore.prepare.archives.member import ArchiveBroken, Member, Reader
 from fanstore.prepare.archives.tar import BLOCK_BYTES, TarReader, is_header
 from fanstore.prepare.archives.zipped import MAGICS, ZipReader
-from fanstore.prepare.archives.foreign import ForeignReader
 from fanstore.prepare.listed import normal_form
 from fanstore.prepare.source import CHANGED, STDIN, SequentialSource, Unreadable
 from fanstore.prepare.tree import Item, add_parents, tree_of
