@@ -1,7 +1,5 @@
 #include "spare.h"
 
-#include <sys/mman.h>
-
 #include "sys.h"
 
 /* In front of what the user is given. bytes: of the mapping, this included. */
@@ -30,11 +28,9 @@ static struct head *find(struct fan_spares *spares, size_t bytes)
 
 static struct head *make(size_t bytes)
 {
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
-        return NULL;
-    struct head *head = (struct head *)at;
-    head->bytes = bytes;
+    struct head *head = fan_sys_memory(bytes);
+    if (head != NULL)
+        head->bytes = bytes;
     return head;
 }
 

@@ -12,6 +12,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "syscall_numbers.h"
 
@@ -93,6 +94,13 @@ static inline int fan_sys_munmap(void *at, size_t bytes)
 static inline int fan_sys_failed(long answer)
 {
     return (unsigned long)answer >= (unsigned long)-4095L;
+}
+
+/* Empty memory of this process's own, in whole pages, until fan_sys_munmap. NULL: there is none. */
+static inline void *fan_sys_memory(size_t bytes)
+{
+    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    return fan_sys_failed(at) ? NULL : (void *)at;
 }
 
 #endif

@@ -6,10 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../client/content/realcopy.h"
 #include "../client/files/filetable.h"
 #include "../client/paths/linked.h"
 #include "../common/sys.h"
-#include "copy.h"
 #include "handlers.h"
 #include "names.h"
 #include "origin.h"
@@ -64,14 +64,22 @@ long fan_handle_chdir(const struct fan_call *call)
 /* A program of a mount as a file of the tree's. */
 static int copy_program(struct fan_file *file, char path[PATH_MAX])
 {
-    char name[FAN_COPY_NAME_BYTES];
+    char name[FAN_COPY_NAME_BYTES], fresh[PATH_MAX];
     struct stat st;
     fan_origin_name(file->view, file->id, name);
     if (snprintf(path, PATH_MAX, "%s/%s", fan_origin_root, name) >= PATH_MAX)
         return -ENAMETOOLONG;
     if (FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0)
         return 0;
-    return fan_copy_file(file, path, 0500);
+    if (snprintf(fresh, PATH_MAX, "%s.%d", path, (int)FAN_SYS(gettid)) >= PATH_MAX)
+        return -ENAMETOOLONG;
+    int rc = fan_real_file(file, fresh, 0500);
+    if (rc != 0)
+        return rc;
+    rc = (int)FAN_SYS(renameat2, AT_FDCWD, fresh, AT_FDCWD, path, 0);
+    if (rc != 0)
+        FAN_SYS(unlinkat, AT_FDCWD, fresh, 0);
+    return rc;
 }
 
 /* The real file behind a program, opened as `fd`. */

@@ -1,17 +1,20 @@
 /* Making a file real at its place (code.h). */
 #include <errno.h>
-#include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
 #include "../paths/output_tree.h"
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
-#include "../content/fill.h"
+#include "../content/realcopy.h"
 #include "../files/filetable.h"
+#include "../job/fresh.h"
 #include "../machine/spelling.h"
 #include "../open/open.h"
 #include "code.h"
+
+static const char TEMPORARY[] = "code/new";
 
 enum { COPY_MODE = 0500 };
 
@@ -40,18 +43,6 @@ static int make_above(const char *place, struct fan_code_room *room)
     return fan_code_make_directory(room->above);
 }
 
-/* A name that no other thread of the node has. */
-static void put_temporary(char path[PATH_MAX])
-{
-    static atomic_uint number;
-    const struct fan_text *job = &fan_job.directory;
-    memcpy(path, job->text, job->bytes);
-    char *at = stpcpy(path + job->bytes, "/code/new-");
-    at = fan_put_number(at, (unsigned)FAN_SYS(gettid));
-    *at++ = '-';
-    *fan_put_number(at, atomic_fetch_add(&number, 1)) = '\0';
-}
-
 static bool same_file(const struct stat *wanted, const char *place)
 {
     struct stat st;
@@ -62,8 +53,10 @@ static bool same_file(const struct stat *wanted, const char *place)
 /* Links the file at `from` to `place`, in the place of whatever was there. */
 static int link_over(const char *from, const char *place, struct fan_code_room *room)
 {
-    put_temporary(room->temporary);
-    long rc = FAN_SYS(linkat, AT_FDCWD, from, AT_FDCWD, room->temporary, AT_SYMLINK_FOLLOW);
+    long rc = fan_fresh_path(TEMPORARY, room->temporary, sizeof(room->temporary));
+    if (rc != 0)
+        return (int)rc;
+    rc = FAN_SYS(linkat, AT_FDCWD, from, AT_FDCWD, room->temporary, AT_SYMLINK_FOLLOW);
     if (rc == 0)
         rc = FAN_SYS(renameat2, AT_FDCWD, room->temporary, AT_FDCWD, place, 0);
     FAN_SYS(unlinkat, AT_FDCWD, room->temporary, 0);
@@ -94,28 +87,16 @@ static int check_room(uint64_t bytes)
     return bytes / (uint64_t)fs.f_bsize > fs.f_bavail / 2 ? -ENOSPC : 0;
 }
 
-static int fill(int to, struct fan_file *file)
-{
-    uint64_t bytes = file->record->logical_size;
-    int rc = check_room(bytes);
-    if (rc == 0)
-        rc = fan_fill(to, file, 0, bytes);
-    return rc != 0 ? rc : (int)FAN_SYS(fchmod, to, COPY_MODE);
-}
-
 /* A whole copy of an open input appears at `place`, unless one was there. */
 static int copy_to(struct fan_file *file, const char *place, struct fan_code_room *room)
 {
     int rc = make_above(place, room);
-    put_temporary(room->temporary);
-    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
-    int to = rc == 0 ? fan_sys_openat(AT_FDCWD, room->temporary, flags, 0600) : rc;
-    if (to < 0)
-        return to;
-    rc = fill(to, file);
-    fan_sys_close(to);
-    if (rc == 0)
-        rc = link_to(room->temporary, NULL, place, true, room);
+    rc = rc == 0 ? check_room(file->record->logical_size) : rc;
+    rc = rc == 0 ? fan_fresh_path(TEMPORARY, room->temporary, sizeof(room->temporary)) : rc;
+    rc = rc == 0 ? fan_real_file(file, room->temporary, COPY_MODE) : rc;
+    if (rc != 0)
+        return rc;
+    rc = link_to(room->temporary, NULL, place, true, room);
     FAN_SYS(unlinkat, AT_FDCWD, room->temporary, 0);
     return rc;
 }
@@ -167,9 +148,9 @@ static int make_input(struct fan_target *target, const char *place, struct fan_c
 /* The real file of an output, by its descriptor: its name may be gone by now. */
 static int make_output(int fd, const char *place, struct fan_code_room *room)
 {
-    char from[40] = "/proc/self/fd/";
+    char from[FAN_FD_LINK_BYTES];
     struct stat st;
-    *fan_put_number(from + strlen(from), (unsigned)fd) = '\0';
+    fan_fd_link(fd, from);
     int rc = (int)FAN_SYS(fstat, fd, &st);
     if (rc != 0)
         return rc;
@@ -193,7 +174,7 @@ static int make_in_tree(const struct fan_target *target, const char *place,
         is.st_dev == st.st_dev)
         return 0;
     rc = make_above(place, room);
-    put_temporary(room->temporary);
+    rc = rc == 0 ? fan_fresh_path(TEMPORARY, room->temporary, sizeof(room->temporary)) : rc;
     if (rc == 0)
         rc = FAN_SYS(symlinkat, room->own, AT_FDCWD, room->temporary);
     return rc == 0 ? (int)FAN_SYS(renameat2, AT_FDCWD, room->temporary, AT_FDCWD, place, 0)

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
 
+#include "../../common/number.h"
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
 #include "code.h"
@@ -111,13 +111,12 @@ static void *take_room(size_t bytes)
                         ? atomic_fetch_add((_Atomic size_t *)(void *)here, bytes) : BLOCK;
         if (at <= BLOCK - bytes)
             return here + at;
-        long fresh = fan_sys_mmap(NULL, BLOCK, PROT_READ | PROT_WRITE,
-                                  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-        if (fan_sys_failed(fresh))
+        char *fresh = fan_sys_memory(BLOCK);
+        if (fresh == NULL)
             return NULL;
-        atomic_init((_Atomic size_t *)fresh, sizeof(size_t));
-        if (!atomic_compare_exchange_strong(&block, &here, (char *)fresh))
-            fan_sys_munmap((void *)fresh, BLOCK);
+        atomic_init((_Atomic size_t *)(void *)fresh, sizeof(size_t));
+        if (!atomic_compare_exchange_strong(&block, &here, fresh))
+            fan_sys_munmap(fresh, BLOCK);
     }
 }
 

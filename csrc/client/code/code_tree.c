@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "../paths/output_tree.h"
@@ -39,11 +38,9 @@ struct fan_code_tree {
 
 struct fan_code_tree *fan_code_begin(const char *library_path, bool replaced)
 {
-    long at = fan_sys_mmap(NULL, sizeof(struct fan_code_tree), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (fan_sys_failed(at))
+    struct fan_code_tree *tree = fan_sys_memory(sizeof(*tree));
+    if (tree == NULL)
         return NULL;
-    struct fan_code_tree *tree = (void *)at;
     tree->library_path = library_path;
     tree->replaced = replaced;
     return tree;

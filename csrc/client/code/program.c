@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
-#include "../machine/spelling.h"
 
 #if defined(__x86_64__)
 enum { OUR_MACHINE = EM_X86_64 };
@@ -120,9 +120,7 @@ bool fan_program_shuts_out(int dirfd, const char *path)
 {
     char head[FAN_SCRIPT_HEAD_BYTES + 1];
     if (path != NULL && path[0] == '\0' && dirfd >= 0) { /* the descriptor itself */
-        static const char way[] = "/proc/self/fd/";
-        memcpy(head, way, sizeof(way));
-        *fan_put_number(head + sizeof(way) - 1, (unsigned)dirfd) = '\0';
+        fan_fd_link(dirfd, head);
         path = head;
     }
     for (int scripts = 0; path != NULL && scripts <= FAN_SCRIPTS_MAX; scripts++) {

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
@@ -18,12 +17,6 @@ struct wanted {
     uint64_t number;
     struct fan_block block;
 };
-
-static char *reserve(uint64_t bytes)
-{
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return fan_sys_failed(at) ? NULL : (char *)at;
-}
 
 static int find_block(struct fan_file *file, uint64_t number, struct fan_block *block)
 {
@@ -90,7 +83,7 @@ static int hold_block(struct fan_file *file, struct fan_decoded *held, const str
     atomic_store_explicit(&held->block, 0, memory_order_relaxed);
     if (held->capacity < block->logical_bytes) {
         fan_decoded_fini(held);
-        held->bytes = reserve(block->logical_bytes);
+        held->bytes = fan_sys_memory(block->logical_bytes);
         if (held->bytes == NULL)
             return -ENOMEM;
         held->capacity = block->logical_bytes;

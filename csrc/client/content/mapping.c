@@ -13,7 +13,7 @@
 #include "../machine/limit.h"
 #include "../machine/page.h"
 #include "content_io.h"
-#include "fill.h"
+#include "realcopy.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
@@ -79,21 +79,12 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
     return 0;
 }
 
-int fan_memory_part(struct fan_file *file, int64_t offset, size_t bytes)
-{
-    int fd = (int)FAN_SYS(memfd_create, FAN_MAP_COPY, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int rc = fd >= 0 ? fan_fill(fd, file, offset, bytes) : fd;
-    if (rc != 0 && fd >= 0)
-        fan_sys_close(fd);
-    return rc == -ENOSPC ? -ENOMEM : rc != 0 ? rc : fd;
-}
-
 /* A memory file with the file's bytes in it, and no more: pages that the program gives back
  * (MADV_DONTNEED) come again, and those beyond the end raise SIGBUS, as a file's do. */
 static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
-    int fd = fan_memory_part(file, offset, inside);
+    int fd = fan_real_part(file, offset, inside);
     if (fd < 0)
         return fd;
     fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* no mprotect(2) of a shared mapping */

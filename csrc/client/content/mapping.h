@@ -16,10 +16,6 @@ struct fan_file;
 /* The address, or a value from -4095 to -1. */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
 
-/* A memory file with `bytes` of the file from `offset` on, which lie inside it. A descriptor,
- * closed on exec, or -errno. */
-int fan_memory_part(struct fan_file *file, int64_t offset, size_t bytes);
-
 /* Whether this process, or one that it was forked from since its program began, made any. */
 bool fan_mmap_was_made(void);
 

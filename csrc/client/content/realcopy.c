@@ -8,54 +8,96 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
+#include "../../format/pack_format.h"
 #include "../files/filetable.h"
-#include "../machine/spelling.h"
+#include "../job/fresh.h"
+#include "../machine/limit.h"
 #include "content_io.h"
 #include "copyname.h"
-#include "fill.h"
+#include "mapping.h"
 
-enum { IN_MEMORY_BYTES = 256 << 20 };
+/* Several blocks, so that remote ones are fetched side by side. */
+enum { PIECE_BYTES = 4 << 20 };
 
-/* The same file through another description. */
-static int reopen(int fd, int flags)
+/* write(2) and not a mapping: a page that cannot be had is an error, and not SIGBUS. */
+static int write_all(int to, const char *piece, uint64_t bytes)
 {
-    char path[40] = "/proc/self/fd/";
-    *fan_put_number(path + strlen(path), (unsigned)fd) = '\0';
-    return fan_sys_openat(AT_FDCWD, path, flags | O_CLOEXEC, 0);
-}
-
-/* A place in the job's directory, for a moment; a thread of another PID namespace, or one that was
- * killed, may have taken it. */
-static int put_place(const char *name, char path[PATH_MAX])
-{
-    static atomic_uint number;
-    const struct fan_text *job = &fan_job.directory;
-    if (!fan_join(path, PATH_MAX - 32, job->text, job->bytes, name))
-        return -ENAMETOOLONG;
-    char *at = path + strlen(path);
-    *at++ = '.';
-    at = fan_put_number(at, (unsigned)FAN_SYS(gettid));
-    *at++ = '.';
-    *fan_put_number(at, atomic_fetch_add(&number, 1)) = '\0';
+    while (bytes > 0) {
+        long put = FAN_SYS(write, to, piece, bytes);
+        if (put == -EINTR)
+            continue;
+        if (put <= 0) /* -EFAULT: a page of the pack that its disk cannot give */
+            return put == -ENOSPC || put == -EDQUOT || put == -ENOMEM ? (int)put : -EIO;
+        piece += put;
+        bytes -= (uint64_t)put;
+    }
     return 0;
 }
 
-/* A new file in memory, or a large one on the local disk, where only /proc shows its name. */
-static int make_file(uint64_t size, const char *name)
+/* Content that does not lie in memory as it is, piece by piece; they end where blocks do. */
+static int write_pieces(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
 {
-    char path[PATH_MAX];
-    if (size <= IN_MEMORY_BYTES)
-        return (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    int fd;
-    do {
-        int rc = put_place(name, path);
-        fd = rc == 0 ? fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700)
-                     : rc;
-    } while (fd == -EEXIST);
+    const uint64_t end = offset + bytes, room = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
+    char *piece = fan_sys_memory(room);
+    int rc = piece == NULL ? -ENOMEM : 0;
+    while (rc == 0 && offset < end) {
+        uint64_t step = PIECE_BYTES - offset % PIECE_BYTES;
+        step = step < room ? step : room;
+        step = step < end - offset ? step : end - offset;
+        ssize_t got = fan_content_pread(from, piece, step, (int64_t)offset);
+        rc = got > 0 ? write_all(to, piece, (uint64_t)got) : got < 0 ? (int)got : -EIO;
+        offset += got > 0 ? (uint64_t)got : 0;
+    }
+    if (piece != NULL)
+        fan_sys_munmap(piece, room);
+    return rc;
+}
+
+/* Writes `bytes` of `from`, from `offset` on, to the new, empty file `to`. 0 or -errno. */
+static int fill(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
+{
+    unsigned generation = atomic_load(&from->generation);
+    const char *data = from->record->codec == FAN_CODEC_STORE ? from->data : NULL;
+    if (bytes == 0)
+        return 0;
+    if (!fan_file_limit_allows(bytes))
+        return -EFBIG;
+    if (data == NULL)
+        return write_pieces(to, from, offset, bytes);
+    int rc = write_all(to, data + offset, bytes);
+    ssize_t got = fan_content_unless_closed(from, generation, rc == 0 ? (ssize_t)bytes : rc);
+    return got < 0 ? (int)got : 0;
+}
+
+/* The same, and then `to` itself; closed and -errno where that fails. */
+static int filled(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
+{
+    int rc = to >= 0 ? fill(to, from, offset, bytes) : 0;
+    if (rc != 0)
+        fan_sys_close(to);
+    return rc != 0 ? rc : to;
+}
+
+static int make_memory_file(const char *name)
+{
+    return (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+}
+
+/* A new file in the job's directory, where only /proc shows its name. */
+static int make_disk_file(const char *name)
+{
+    FAN_OFF_STACK(struct fan_path, path);
+    int fd = path == NULL ? -ENOMEM : -EEXIST;
+    while (fd == -EEXIST) {
+        fd = fan_fresh_path(name, path->text, sizeof(path->text));
+        if (fd == 0)
+            fd = fan_sys_openat(AT_FDCWD, path->text, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+    }
     if (fd >= 0)
-        FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+        FAN_SYS(unlinkat, AT_FDCWD, path->text, 0);
     return fd;
 }
 
@@ -65,34 +107,42 @@ static void put_name(const struct fan_file *file, char name[FAN_COPY_NAME_BYTES]
     fan_copy_name_put(&copy, name);
 }
 
-/* A filled copy, open for writing; sealed where it lies in memory. */
-static int make_copy(struct fan_file *file)
+/* Nobody changes a file in memory any more; one on a disk has no seals. */
+static void seal(int fd)
 {
+    fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+}
+
+/* A filled copy, open for writing; sealed where it lies in memory. */
+static int make_copy(struct fan_file *file, uint64_t memory_max)
+{
+    const uint64_t size = file->record->logical_size;
     char name[FAN_COPY_NAME_BYTES];
     put_name(file, name);
-    int to = make_file(file->record->logical_size, name);
-    int rc = to >= 0 ? fan_fill(to, file, 0, file->record->logical_size) : to;
-    if (rc != 0) {
-        if (to >= 0)
-            fan_sys_close(to);
-        return rc;
-    }
-    fan_sys_fcntl(to, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    int to = size <= memory_max ? make_memory_file(name) : make_disk_file(name);
+    to = filled(to, file, 0, size);
+    if (to >= 0)
+        seal(to);
     return to;
 }
 
-/* The copy through a description that cannot write; `to` is closed. */
-static int reading_only(int to, int flags)
+/* `to` through another description; `to` itself is closed. */
+static int opened_anew(int to, int flags)
 {
-    int copy = to >= 0 ? reopen(to, flags) : to;
+    int copy = to >= 0 ? fan_fd_reopen(to, flags) : to;
     if (to >= 0)
         fan_sys_close(to);
     return copy;
 }
 
+int fan_real_open(struct fan_file *file, int flags, uint64_t memory_max)
+{
+    return opened_anew(make_copy(file, memory_max), flags);
+}
+
 int fan_real_copy(struct fan_file *file)
 {
-    return reading_only(make_copy(file), O_RDONLY);
+    return fan_real_open(file, O_RDONLY, FAN_COPY_IN_MEMORY_BYTES);
 }
 
 /* The owner comes before the mode, whose set-user-ID bit a change of owner drops. Who is not root
@@ -115,10 +165,10 @@ static void dress(int fd, const struct fan_file *file)
 int fan_real_twin(struct fan_file *file)
 {
     const unsigned kept = O_APPEND | O_NONBLOCK | O_NOATIME | O_SYNC;
-    int to = make_copy(file);
-    int twin = to >= 0 ? reopen(to, O_RDONLY | (int)(atomic_load(&file->slot->status) & kept)) : to;
+    int to = make_copy(file, FAN_COPY_IN_MEMORY_BYTES);
     if (to < 0)
         return to;
+    int twin = fan_fd_reopen(to, O_RDONLY | (int)(atomic_load(&file->slot->status) & kept));
     if (twin >= 0)
         dress(to, file);
     fan_sys_close(to);
@@ -128,29 +178,19 @@ int fan_real_twin(struct fan_file *file)
 /* A link like one of ours, which has no name any more. */
 static int link_like(const struct fan_file *file)
 {
-    struct names {
-        char name[FAN_COPY_NAME_BYTES], path[PATH_MAX], to[PATH_MAX];
-    };
-    FAN_OFF_STACK(struct names, room);
+    FAN_OFF_STACK(struct fan_path, to);
+    char name[FAN_COPY_NAME_BYTES];
     const char *target;
     size_t bytes;
-    if (room == NULL)
+    if (to == NULL)
         return -ENOMEM;
     int rc = fan_index_target(&file->dataset->index, file->record, &target, &bytes);
-    if (rc != 0 || bytes >= sizeof(room->to))
+    if (rc != 0 || bytes >= sizeof(to->text))
         return -EIO;
-    memcpy(room->to, target, bytes);
-    room->to[bytes] = '\0';
-    put_name(file, room->name);
-    do {
-        rc = put_place(room->name, room->path);
-        rc = rc == 0 ? (int)FAN_SYS(symlinkat, room->to, AT_FDCWD, room->path) : rc;
-    } while (rc == -EEXIST);
-    if (rc != 0)
-        return rc;
-    int fd = fan_sys_openat(AT_FDCWD, room->path, O_PATH | O_NOFOLLOW | O_CLOEXEC, 0);
-    FAN_SYS(unlinkat, AT_FDCWD, room->path, 0);
-    return fd;
+    memcpy(to->text, target, bytes);
+    to->text[bytes] = '\0';
+    put_name(file, name);
+    return fan_fresh_link(to->text, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 }
 
 int fan_real_path(struct fan_file *file)
@@ -161,9 +201,40 @@ int fan_real_path(struct fan_file *file)
                                         atomic_load(&file->slot->status));
     if (own == NULL)
         return -ENFILE;
-    int rc = fan_content_open(own), to = rc == 0 ? make_copy(own) : rc;
+    int rc = fan_content_open(own);
+    int to = rc == 0 ? make_copy(own, FAN_COPY_IN_MEMORY_BYTES) : rc;
     fan_file_put(own);
     if (to >= 0)
         dress(to, file);
-    return reading_only(to, O_PATH);
+    return opened_anew(to, O_PATH);
+}
+
+int fan_real_name(const struct fan_file *file)
+{
+    char name[FAN_COPY_NAME_BYTES];
+    put_name(file, name);
+    int to = make_memory_file(name);
+    if (to >= 0)
+        seal(to);
+    return opened_anew(to, O_WRONLY);
+}
+
+int fan_real_part(struct fan_file *file, int64_t offset, size_t bytes)
+{
+    int fd = filled(make_memory_file(FAN_MAP_COPY), file, (uint64_t)offset, bytes);
+    return fd == -ENOSPC ? -ENOMEM : fd;
+}
+
+int fan_real_file(struct fan_file *file, const char *path, unsigned mode)
+{
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
+    int to = fan_sys_openat(AT_FDCWD, path, flags, 0600);
+    if (to < 0)
+        return to;
+    int rc = fill(to, file, 0, file->record->logical_size);
+    rc = rc == 0 ? (int)FAN_SYS(fchmod, to, mode) : rc;
+    fan_sys_close(to);
+    if (rc != 0)
+        FAN_SYS(unlinkat, AT_FDCWD, path, 0);
+    return rc;
 }

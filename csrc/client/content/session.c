@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
 #include "../job/job.h"
 #include "../job/jobsocket.h"
@@ -38,14 +39,13 @@ static struct own *make_own_page(void)
 {
     const size_t bytes = 4096;
     _Static_assert(sizeof(struct own) <= 4096, "one page");
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
+    struct own *own = fan_sys_memory(bytes), *expected = NULL;
+    if (own == NULL)
         return NULL;
-    FAN_SYS(madvise, at, bytes, MADV_WIPEONFORK);
-    struct own *expected = NULL;
-    if (atomic_compare_exchange_strong(&own_page, &expected, (struct own *)at))
-        return (struct own *)at;
-    fan_sys_munmap((void *)at, bytes);
+    FAN_SYS(madvise, own, bytes, MADV_WIPEONFORK);
+    if (atomic_compare_exchange_strong(&own_page, &expected, own))
+        return own;
+    fan_sys_munmap(own, bytes);
     return expected;
 }
 
@@ -80,32 +80,15 @@ static int ask(int link, int64_t until_ns)
     return rc == sizeof(line) - 1 ? 0 : rc < 0 ? (int)rc : -EPROTO;
 }
 
-/* Keeps the last descriptor that came along; closes the others. */
-static void take_descriptors(struct msghdr *message, int *segment)
-{
-    for (struct cmsghdr *part = CMSG_FIRSTHDR(message); part != NULL;
-         part = CMSG_NXTHDR(message, part)) {
-        if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-            continue;
-        for (size_t at = 0; at + sizeof(int) <= part->cmsg_len - CMSG_LEN(0); at += sizeof(int)) {
-            if (*segment >= 0)
-                fan_sys_close(*segment);
-            memcpy(segment, CMSG_DATA(part) + at, sizeof(int));
-        }
-    }
-}
-
+/* A part of the answer. Keeps the last descriptor that came along; closes the others. */
 static long receive_some(int link, char *to, size_t room, int *segment)
 {
-    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
-    struct iovec vector = {to, room};
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-    long got = FAN_SYS(recvmsg, link, &message, MSG_CMSG_CLOEXEC);
-    if (got >= 0)
-        take_descriptors(&message, segment);
+    int fd;
+    long got = fan_fd_receive(link, to, room, &fd, 0);
+    if (fd >= 0 && *segment >= 0)
+        fan_sys_close(*segment);
+    if (fd >= 0)
+        *segment = fd;
     return got;
 }
 

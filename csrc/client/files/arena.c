@@ -42,13 +42,13 @@ static struct own *own_place(void)
     struct own *page = atomic_load_explicit(&own_page, memory_order_acquire);
     if (__builtin_expect(page != NULL, 1))
         return page;
-    long at = fan_sys_mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
+    struct own *made = fan_sys_memory(PAGE);
+    if (made == NULL)
         return NULL;
-    FAN_SYS(madvise, at, PAGE, MADV_WIPEONFORK);
-    if (atomic_compare_exchange_strong(&own_page, &page, (struct own *)at))
-        return (struct own *)at;
-    fan_sys_munmap((void *)at, PAGE);
+    FAN_SYS(madvise, made, PAGE, MADV_WIPEONFORK);
+    if (atomic_compare_exchange_strong(&own_page, &page, made))
+        return made;
+    fan_sys_munmap(made, PAGE);
     return page;
 }
 

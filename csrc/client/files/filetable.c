@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
@@ -28,18 +27,12 @@ const struct fan_file_hooks *fan_file_hooks;
 
 static atomic_int placeholder; /* holder of the parked descriptor */
 
-static void *make_pages(size_t bytes)
-{
-    long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return fan_sys_failed(at) ? NULL : (void *)at;
-}
-
 static struct fan_file *file_at(uint32_t number)
 {
     _Atomic(struct fan_file *) *pool = &pools[number / CHUNK];
     struct fan_file *files = atomic_load_explicit(pool, memory_order_acquire);
     if (files == NULL) {
-        struct fan_file *made = make_pages(CHUNK * sizeof(*made));
+        struct fan_file *made = fan_sys_memory(CHUNK * sizeof(*made));
         if (made == NULL)
             return NULL;
         if (atomic_compare_exchange_strong(pool, &files, made))
@@ -258,7 +251,7 @@ static fan_table_entry *entry_of(int fd, bool make)
         return NULL;
     fan_table_entry *chunk = atomic_load_explicit(&fan_table[number / CHUNK], memory_order_acquire);
     if (chunk == NULL && make) {
-        fan_table_entry *made = make_pages(CHUNK * sizeof(fan_table_entry));
+        fan_table_entry *made = fan_sys_memory(CHUNK * sizeof(fan_table_entry));
         if (made == NULL)
             return NULL;
         unsigned end = atomic_load(&chunks_end);

@@ -3,7 +3,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../../common/sys.h"
 #include "filetable.h"
@@ -86,11 +85,9 @@ static bool make_room(void)
     if (overlay != NULL && overlay->count < room)
         return true;
     room = overlay == NULL ? room : 2 * room;
-    long at = fan_sys_mmap(NULL, overlay_bytes(room), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
+    struct overlay *grown = fan_sys_memory(overlay_bytes(room));
+    if (grown == NULL)
         return false;
-    struct overlay *grown = (struct overlay *)at;
     if (overlay != NULL) {
         memcpy(grown, overlay, overlay_bytes(overlay->count));
         fan_sys_munmap(overlay, overlay_bytes(overlay->room));

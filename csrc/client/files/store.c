@@ -7,10 +7,10 @@
 #include <sys/un.h>
 #include <time.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
 
 enum {
-    CONTROL_BYTES = CMSG_SPACE(sizeof(int)),
     CROWDED_BYTES = 32 << 10, /* as the kernel counts; some 40 descriptors */
     ROUNDS = 50,              /* of a search, 1 ms apart: another process may be moving it */
     ENTRIES_MAX = 1 << 12,
@@ -37,51 +37,19 @@ int fan_store_new(void)
     return rc != 0 ? rc : fd;
 }
 
-/* A message of one tag and, where `control` is given, one descriptor. */
-struct letter {
-    struct iovec part;
-    struct msghdr header;
-};
-
-static struct msghdr *letter(struct letter *letter, struct fan_store_tag *tag, void *control)
-{
-    *letter = (struct letter){.part = {tag, sizeof(*tag)}};
-    letter->header.msg_iov = &letter->part;
-    letter->header.msg_iovlen = 1;
-    letter->header.msg_control = control;
-    letter->header.msg_controllen = control != NULL ? CONTROL_BYTES : 0;
-    return &letter->header;
-}
-
 static int send_one(int store, const struct fan_store_tag *tag, int fd)
 {
-    struct letter out;
-    struct fan_store_tag own = *tag;
-    _Alignas(struct cmsghdr) char control[CONTROL_BYTES] = {0};
-    struct msghdr *header = letter(&out, &own, control);
-    struct cmsghdr *part = CMSG_FIRSTHDR(header);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(fd));
-    memcpy(CMSG_DATA(part), &fd, sizeof(fd));
-    long rc = FAN_SYS(sendmsg, store, header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    long rc = fan_fd_send(store, tag, sizeof(*tag), fd, MSG_DONTWAIT | MSG_NOSIGNAL);
     return rc < 0 ? (int)rc : 0;
 }
 
 /* The next entry with its descriptor. -EAGAIN: there is none. */
 static int receive(int store, struct fan_store_tag *tag, int flags)
 {
-    struct letter in;
-    _Alignas(struct cmsghdr) char control[CONTROL_BYTES];
-    struct msghdr *header = letter(&in, tag, control);
     int fd;
-    long got = FAN_SYS(recvmsg, store, header, flags | MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    if (got < 0)
-        return (int)got;
-    struct cmsghdr *part = CMSG_FIRSTHDR(header);
-    if (part == NULL || part->cmsg_type != SCM_RIGHTS)
-        return -EMFILE;
-    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+    long got = fan_fd_receive(store, tag, sizeof(*tag), &fd, flags | MSG_DONTWAIT);
+    if (got < 0 || fd < 0)
+        return got < 0 ? (int)got : -EMFILE;
     if (got == sizeof(*tag))
         return fd;
     fan_sys_close(fd);
@@ -116,11 +84,12 @@ int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_
 /* The entry at a place in the queue, without its descriptor. Others may move the place. */
 static int peek(int store, unsigned place, struct fan_store_tag *tag)
 {
-    struct letter in;
+    struct iovec part = {tag, sizeof(*tag)};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
     int offset = (int)(place * sizeof(*tag));
     long rc = FAN_SYS(setsockopt, store, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset));
     if (rc == 0)
-        rc = FAN_SYS(recvmsg, store, letter(&in, tag, NULL), MSG_PEEK | MSG_DONTWAIT);
+        rc = FAN_SYS(recvmsg, store, &message, MSG_PEEK | MSG_DONTWAIT);
     return rc < 0 ? (int)rc : rc == sizeof(*tag) ? 0 : -EAGAIN;
 }
 

@@ -6,13 +6,13 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "../../common/number.h"
 #include "../../common/sys.h"
 #include "../../pack/codec.h"
 #include "../content/content_io.h"
 #include "../files/arena.h"
 #include "../files/filetable.h"
 #include "../files/overlay.h"
-#include "../machine/spelling.h"
 #include "../machine/vfork.h"
 #include "../outputs/outputs.h"
 #include "../paths/linked.h"

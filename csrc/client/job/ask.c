@@ -4,12 +4,12 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
 #include "job.h"
 #include "jobsocket.h"
@@ -126,31 +126,14 @@ static int receive(int link, void *to, size_t bytes, int64_t until_ns)
     return 0;
 }
 
-/* The descriptor that came with a message; -1: none. */
-static int descriptor_of(struct msghdr *message)
-{
-    struct cmsghdr *part = CMSG_FIRSTHDR(message);
-    int fd = -1;
-    if (part != NULL && part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS)
-        memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-    return fd;
-}
-
 /* The first bytes of an answer, with the descriptor. How many, or -errno. */
 static long receive_first(int link, struct fan_output_answer *answer, int64_t until_ns)
 {
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))];
-    struct iovec piece = {answer, sizeof(*answer)};
-    struct msghdr message = {.msg_iov = &piece,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
     long got = -EAGAIN;
-    while ((got == -EINTR || got == -EAGAIN) && readable(link, until_ns)) {
-        message.msg_controllen = sizeof(control);
-        got = FAN_SYS(recvmsg, link, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-    }
-    answer->fd = got > 0 ? descriptor_of(&message) : -1;
+    int fd = -1;
+    while ((got == -EINTR || got == -EAGAIN) && readable(link, until_ns))
+        got = fan_fd_receive(link, answer, sizeof(*answer), &fd, MSG_DONTWAIT);
+    answer->fd = fd; /* the bytes received have a field of that name, too */
     return got > 0 ? got : -EIO;
 }
 
@@ -225,10 +208,10 @@ static int receive_listing(int link, uint64_t bytes, struct fan_output_listing *
     if (bytes == 0 || bytes > LISTING_BYTES_MAX)
         return bytes == 0 ? 0 : -EIO;
     size_t room = (bytes + 4095) / 4096 * 4096;
-    long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
+    char *text = fan_sys_memory(room);
+    if (text == NULL)
         return -ENOMEM;
-    *listing = (struct fan_output_listing){(char *)at, bytes, room};
+    *listing = (struct fan_output_listing){text, bytes, room};
     int rc = receive(link, listing->text, bytes, until_ns);
     if (rc != 0)
         fan_output_list_end(listing);

@@ -78,11 +78,9 @@ static int keep_variables(const struct fan_mount *mounts, unsigned count, const 
                   (library != NULL ? strlen(library) + sizeof(FAN_PRELOAD_ENV "=") : 0);
     *space = fan_job.texts;
     if (room > sizeof(fan_job.texts)) {
-        long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                               0);
-        if (fan_sys_failed(at))
-            return (int)at;
-        *space = (char *)at;
+        *space = fan_sys_memory(room);
+        if (*space == NULL)
+            return -ENOMEM;
     }
     fan_job.variable = keep_variable(space, FAN_JOB_ENV, directory);
     fan_job.directory =
@@ -222,15 +220,14 @@ struct fan_dataset *fan_view_map(struct fan_view *view)
     struct fan_fault fault;
     struct fan_index index;
     size_t room = sizeof(struct fan_dataset) + view->pack_count * sizeof(struct fan_pack_view);
-    long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at) || fan_index_attach(&index, base, bytes, &fault) != 0 ||
+    struct fan_dataset *dataset = fan_sys_memory(room);
+    if (dataset == NULL || fan_index_attach(&index, base, bytes, &fault) != 0 ||
         index.pack_count != view->pack_count || index.record_count != view->record_count) {
-        if (!fan_sys_failed(at))
-            fan_sys_munmap((void *)at, room);
+        if (dataset != NULL)
+            fan_sys_munmap(dataset, room);
         fan_sys_munmap(base, bytes);
         return NULL;
     }
-    struct fan_dataset *dataset = (struct fan_dataset *)at;
     dataset->index = index;
     dataset->all_searchable = (index.header->flags & FAN_INDEX_ALL_SEARCHABLE) != 0;
     dataset->all_readable = (index.header->flags & FAN_INDEX_ALL_READABLE) != 0;

@@ -6,8 +6,8 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
-#include "../machine/spelling.h"
 #include "job.h"
 
 bool fan_interrupted(long rc, int64_t until_ns)
@@ -29,14 +29,6 @@ static bool make_address(const char *start, size_t bytes, const char *name,
     return true;
 }
 
-/* "/proc/self/fd/<fd>". Its length. */
-static size_t proc_path(int fd, char path[32])
-{
-    static const char head[] = "/proc/self/fd/";
-    memcpy(path, head, sizeof(head) - 1);
-    return (size_t)(fan_put_number(path + sizeof(head) - 1, (unsigned)fd) - path);
-}
-
 static int connect_to(int link, const struct sockaddr_un *address, int64_t until_ns)
 {
     long rc;
@@ -52,11 +44,11 @@ int fan_job_connect(int link, const char *name, int64_t until_ns)
     const struct fan_text *job = &fan_job.directory;
     if (make_address(job->text, job->bytes, name, &address))
         return connect_to(link, &address, until_ns);
-    char start[32];
+    char start[FAN_FD_LINK_BYTES];
     int directory = fan_sys_openat(AT_FDCWD, job->text, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (directory < 0)
         return directory;
-    bool fits = make_address(start, proc_path(directory, start), name, &address);
+    bool fits = make_address(start, fan_fd_link(directory, start), name, &address);
     int rc = fits ? connect_to(link, &address, until_ns) : -ENAMETOOLONG;
     fan_sys_close(directory);
     return rc;

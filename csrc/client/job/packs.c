@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "../../common/number.h"
 #include "../../common/sys.h"
 #include "../../format/resident_format.h"
 #include "../machine/park.h"
@@ -17,21 +18,11 @@ static void pack_path(const struct fan_view *view, uint32_t pack, enum fan_pack_
                       char path[4096 + 32])
 {
     const struct fan_text *dir = copy == FAN_PACK_SHARED ? &view->dataset_dir : &view->staged_dir;
-    char digits[10];
-    unsigned count = 0;
-    do {
-        digits[count++] = (char)('0' + pack % 10);
-        pack /= 10;
-    } while (pack > 0);
-    while (count < 5)
-        digits[count++] = '0';
-    char *to = path;
+    char *to = path; /* without stpcpy: a sanitizer's is not ready when exec hands files on */
     memcpy(to, dir->text, dir->bytes);
     to += dir->bytes;
     memcpy(to, "/pack-", 6);
-    to += 6;
-    while (count > 0)
-        *to++ = digits[--count];
+    to = fan_put_padded(to + 6, pack, 5);
     memcpy(to, ".fsp", 5);
     if (copy == FAN_PACK_PARTIAL)
         memcpy(to + 4, ".sparse", 8);

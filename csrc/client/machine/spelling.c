@@ -88,19 +88,6 @@ bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, co
     return true;
 }
 
-char *fan_put_number(char *to, unsigned number)
-{
-    char digits[10];
-    unsigned count = 0;
-    do {
-        digits[count++] = (char)('0' + number % 10);
-        number /= 10;
-    } while (number > 0);
-    while (count > 0)
-        *to++ = digits[--count];
-    return to;
-}
-
 /* The digits at *text, which moves past them. -1: none, or too many. */
 static long number_at(const char **text)
 {

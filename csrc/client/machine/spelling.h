@@ -36,9 +36,6 @@ int fan_normalise(const char *path, char *to, size_t capacity);
  * not fit. */
 bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, const char *tail);
 
-/* Writes a number in decimal, not terminated. Where it ends. */
-char *fan_put_number(char *to, unsigned number);
-
 /* The descriptor of this process that "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N",
  * "/dev/stdin" ... names, or -1. */
 int fan_proc_fd(const char *path);

@@ -4,7 +4,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../../common/spare.h"
 #include "../../common/sys.h"
@@ -217,13 +216,12 @@ static struct fan_entries *snapshot(int fd, struct fan_file *file, bool again, i
     if (file->entries != NULL && !again)
         return file->entries;
     fan_file_drop_entries(file);
-    long at = fan_sys_mmap(NULL, sizeof(*file->entries), PROT_READ | PROT_WRITE,
-                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    *error = fan_sys_failed(at) ? -ENOMEM : list_file(fd, file, (struct fan_entries *)at);
+    struct fan_entries *entries = fan_sys_memory(sizeof(*entries));
+    *error = entries == NULL ? -ENOMEM : list_file(fd, file, entries);
     if (*error == 0)
-        file->entries = (struct fan_entries *)at;
-    else if (!fan_sys_failed(at))
-        fan_sys_munmap((void *)at, sizeof(*file->entries));
+        file->entries = entries;
+    else if (entries != NULL)
+        fan_sys_munmap(entries, sizeof(*entries));
     return file->entries;
 }
 

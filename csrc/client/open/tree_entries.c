@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../../common/spare.h"
 #include "../../common/sys.h"
@@ -24,14 +23,14 @@ static int grow(struct fan_output_listing *listing, size_t bytes)
     if (listing->bytes + bytes <= listing->room)
         return 0;
     size_t room = listing->room > 0 ? 2 * listing->room : FIRST_BYTES;
-    long at = fan_sys_mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (fan_sys_failed(at))
+    char *text = fan_sys_memory(room);
+    if (text == NULL)
         return -ENOMEM;
     if (listing->room > 0) {
-        memcpy((void *)at, listing->text, listing->bytes);
+        memcpy(text, listing->text, listing->bytes);
         fan_sys_munmap(listing->text, listing->room);
     }
-    listing->text = (char *)at;
+    listing->text = text;
     listing->room = room;
     return 0;
 }

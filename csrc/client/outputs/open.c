@@ -1,11 +1,10 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
 
 #include "../../common/spare.h"
 #include "../../common/sys.h"
-#include "../machine/spelling.h"
+#include "../job/fresh.h"
 #include "../paths/linked.h"
 #include "../paths/output_tree.h"
 #include "change.h"
@@ -133,24 +132,10 @@ static int take_made(const struct opening *opening)
 }
 
 /* O_PATH of a link: of one that is just like it, and has no name any more. */
-static __attribute__((noinline)) int open_link(const struct opening *opening)
+static int open_link(const struct opening *opening)
 {
-    static atomic_uint number;
-    char path[PATH_MAX];
-    const struct fan_text *job = &fan_job.directory;
-    if (!fan_join(path, sizeof(path) - 32, job->text, job->bytes, "link-"))
-        return -ENAMETOOLONG;
-    char *at = fan_put_number(path + strlen(path), (unsigned)FAN_SYS(gettid));
-    *at++ = '-';
-    *fan_put_number(at, atomic_fetch_add(&number, 1)) = '\0';
-    int fd = (int)FAN_SYS(symlinkat, opening->text, AT_FDCWD, path);
-    if (fd < 0)
-        return fd;
-    fd = fan_sys_openat(AT_FDCWD, path, opening->flags, 0);
-    FAN_SYS(unlinkat, AT_FDCWD, path, 0);
-    if (fd < 0)
-        return fd;
-    return note(fd, opening->target->view, &opening->answer.attr, opening->flags);
+    int fd = fan_fresh_link(opening->text, "link", opening->flags);
+    return fd < 0 ? fd : note(fd, opening->target->view, &opening->answer.attr, opening->flags);
 }
 
 static int obey(const struct opening *opening, unsigned mode)

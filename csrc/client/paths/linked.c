@@ -6,10 +6,10 @@
 #include <linux/openat2.h>
 #include <string.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/mounts.h"
-#include "../machine/spelling.h"
 #include "cwd.h"
 #include "near.h"
 
@@ -51,8 +51,8 @@ bool fan_may_lead_in(int dirfd, const char *path, bool follow)
 
 long fan_fd_path_real(int fd, char *to, size_t capacity)
 {
-    char link[40] = "/proc/self/fd/";
-    *fan_put_number(link + strlen(link), (unsigned)fd) = '\0';
+    char link[FAN_FD_LINK_BYTES];
+    fan_fd_link(fd, link);
     long length = FAN_SYS(readlinkat, AT_FDCWD, link, to, capacity - 1);
     if (length < 0)
         return length;

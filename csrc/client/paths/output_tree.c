@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <sys/sysmacros.h>
 
+#include "../../common/descriptor.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../machine/park.h"
@@ -28,10 +29,8 @@ bool fan_tree_found(const struct fan_walk *walk, int dirfd, const char *path)
 /* Another path of a view's tree, by a parked descriptor: for paths for which the mount's prefix
  * leaves room, and the tree's own does not. */
 struct short_way {
-    char text[32];
+    char text[FAN_FD_LINK_BYTES];
 };
-
-static const char by_descriptor[] = "/proc/self/fd/";
 
 static int top_of(const struct fan_view *view)
 {
@@ -48,17 +47,14 @@ static int top_of(const struct fan_view *view)
 static size_t short_way(const struct fan_view *view, struct short_way *way)
 {
     int fd = top_of(view);
-    if (fd < 0)
-        return 0;
-    *fan_put_number(stpcpy(way->text, by_descriptor), (unsigned)fd) = '\0';
-    return strlen(way->text);
+    return fd < 0 ? 0 : fan_fd_link(fd, way->text);
 }
 
 /* How many bytes of a path in the tree stand for the mount's root. */
 static size_t top_bytes(const struct fan_view *view, const char *path)
 {
-    size_t start = sizeof(by_descriptor) - 1;
-    if (strncmp(path, by_descriptor, start) == 0)
+    const size_t start = sizeof(FAN_FD_LINKS) - 1;
+    if (strncmp(path, FAN_FD_LINKS, start) == 0)
         return (size_t)(fan_component_end(path + start) - path);
     return view->outputs.bytes;
 }

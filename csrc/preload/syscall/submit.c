@@ -12,7 +12,7 @@
 
 #include "../../client/machine/copy.h"
 #include "../../client/files/filetable.h"
-#include "../../client/content/mapping.h"
+#include "../../client/content/realcopy.h"
 #include "../../common/sys.h"
 #include "../real.h"
 #include "syscall.h"
@@ -59,7 +59,7 @@ static int memory_for(struct fan_file *file, const struct iocb *block)
 {
     uint64_t size = file->record->logical_size, asked = asked_of(block);
     uint64_t rest = (uint64_t)block->aio_offset < size ? size - (uint64_t)block->aio_offset : 0;
-    return fan_memory_part(file, block->aio_offset, asked < rest ? asked : rest);
+    return fan_real_part(file, block->aio_offset, asked < rest ? asked : rest);
 }
 
 static long submit_input(long context, struct fan_file *file, struct iocb **entry,

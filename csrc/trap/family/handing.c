@@ -5,47 +5,24 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "../../client/machine/park.h"
+#include "../../common/descriptor.h"
 #include "../../common/sys.h"
 
 void fan_send_fd(int socket, int fd)
 {
-    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8))) = {0};
-    struct iovec vector = {"", 1};
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-    struct cmsghdr *part = CMSG_FIRSTHDR(&message);
-    part->cmsg_level = SOL_SOCKET;
-    part->cmsg_type = SCM_RIGHTS;
-    part->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(part), &fd, sizeof(fd));
-    FAN_SYS(sendmsg, socket, &message, MSG_NOSIGNAL);
+    fan_fd_send(socket, "", 1, fd, MSG_NOSIGNAL);
 }
 
 int fan_receive_fd(int socket)
 {
-    char control[CMSG_SPACE(sizeof(int))] __attribute__((aligned(8)));
     char byte;
     int fd;
-    struct iovec vector = {&byte, 1};
-    struct msghdr message = {.msg_iov = &vector,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof(control)};
-    long got;
-    do {
-        got = FAN_SYS(recvmsg, socket, &message, MSG_CMSG_CLOEXEC);
-    } while (got == -EINTR);
-    struct cmsghdr *part = got == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-    if (part == NULL || part->cmsg_type != SCM_RIGHTS)
-        return -1;
-    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+    while (fan_fd_receive(socket, &byte, 1, &fd, 0) == -EINTR) {
+    }
     return fd;
 }
 

@@ -1,0 +1,19 @@
+/*
+ * Files of the job directory under names that nobody else has: made complete there and then moved,
+ * or used without a name. No malloc and no lock; safe in vfork children.
+ */
+#ifndef FAN_CLIENT_FRESH_H
+#define FAN_CLIENT_FRESH_H
+
+#include <stddef.h>
+
+/* Writes "<job directory>/<name>.<thread>.<count>", terminated. 0 or -ENAMETOOLONG. A killed
+ * process, or a thread of another PID namespace, may have left a file of that name: the caller
+ * tries again then. */
+int fan_fresh_path(const char *name, char *to, size_t capacity);
+
+/* Opens (O_PATH, O_NOFOLLOW and others in `flags`) a symbolic link to `target` whose name, which
+ * begins with `name`, is removed again at once. A descriptor or -errno. */
+int fan_fresh_link(const char *target, const char *name, int flags);
+
+#endif

@@ -1,0 +1,25 @@
+/* Numbers as text, where printf(3) must not be called: in signal handlers and in vfork children. */
+#ifndef FAN_COMMON_NUMBER_H
+#define FAN_COMMON_NUMBER_H
+
+/* Writes `number` in decimal with at least `width` digits (10 at most), not terminated. Returns the
+ * end of the digits. */
+static inline char *fan_put_padded(char *to, unsigned number, unsigned width)
+{
+    char digits[10];
+    unsigned count = 0;
+    do {
+        digits[count++] = (char)('0' + number % 10);
+        number /= 10;
+    } while (number > 0 || count < width);
+    while (count > 0)
+        *to++ = digits[--count];
+    return to;
+}
+
+static inline char *fan_put_number(char *to, unsigned number)
+{
+    return fan_put_padded(to, number, 1);
+}
+
+#endif
