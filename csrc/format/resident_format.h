@@ -16,7 +16,9 @@
 #ifndef FAN_FORMAT_RESIDENT_FORMAT_H
 #define FAN_FORMAT_RESIDENT_FORMAT_H
 
+#include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #define FAN_RESIDENT_MAGIC "FANRESI\n"
 
@@ -47,6 +49,15 @@ static inline uint64_t fan_resident_bytes(uint64_t record_count, uint64_t pack_c
 {
     return fan_resident_claims_offset(record_count, pack_count) +
            (record_count / 64 + 1) * sizeof(uint64_t);
+}
+
+/* Whether a mapped file of fan_resident_bytes is of this version and of such a dataset. */
+static inline bool fan_resident_is_of(const void *base, uint64_t record_count, uint64_t pack_count)
+{
+    const struct fan_resident_header *header = base;
+    return memcmp(header->magic, FAN_RESIDENT_MAGIC, sizeof(header->magic)) == 0 &&
+           header->version == FAN_RESIDENT_VERSION && header->layout_id == FAN_RESIDENT_LAYOUT_ID &&
+           header->record_count == record_count && header->pack_count == pack_count;
 }
 
 #endif

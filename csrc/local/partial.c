@@ -4,19 +4,11 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "../format/resident_format.h"
-
-static bool is_of(const struct fan_resident_header *header, const struct fan_index *index)
-{
-    return memcmp(header->magic, FAN_RESIDENT_MAGIC, sizeof(header->magic)) == 0 &&
-           header->version == FAN_RESIDENT_VERSION && header->layout_id == FAN_RESIDENT_LAYOUT_ID &&
-           header->record_count == index->record_count && header->pack_count == index->pack_count;
-}
 
 static int map_resident(struct fan_partial *partial, int fd)
 {
@@ -37,7 +29,8 @@ static int map_resident(struct fan_partial *partial, int fd)
     partial->claims =
         (uint64_t *)(partial->base + fan_resident_claims_offset(partial->index->record_count,
                                                                 partial->index->pack_count));
-    return is_of(base, partial->index) ? 0 : -EINVAL;
+    bool ours = fan_resident_is_of(base, partial->index->record_count, partial->index->pack_count);
+    return ours ? 0 : -EINVAL;
 }
 
 int fan_partial_init(struct fan_partial *partial, const struct fan_index *index, const char *dir)

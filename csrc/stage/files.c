@@ -83,7 +83,7 @@ static int copy_bytes(int from, int to)
 }
 
 /* The owner only where we may. */
-static int set_attributes(int fd, const struct fan_copy *copy)
+static int set_attributes(int fd, const struct fan_file_copy *copy)
 {
     struct timespec times[] = {time_of(copy->atime_ns), time_of(copy->mtime_ns)};
     if (fchown(fd, copy->uid, copy->gid) != 0 && errno != EPERM)
@@ -91,7 +91,7 @@ static int set_attributes(int fd, const struct fan_copy *copy)
     return fchmod(fd, copy->mode & 07777) != 0 || futimens(fd, times) != 0 ? errno : 0;
 }
 
-static int copy_file(int from, const char *to, struct fan_copy *copy)
+static int copy_file(int from, const char *to, struct fan_file_copy *copy)
 {
     int fd = open(to, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -109,7 +109,7 @@ static int copy_file(int from, const char *to, struct fan_copy *copy)
 }
 
 /* Gives the file itself a second name. */
-static int link_file(int from, const char *path, const char *to, struct fan_copy *copy)
+static int link_file(int from, const char *path, const char *to, struct fan_file_copy *copy)
 {
     if (link(path, to) != 0)
         return errno;
@@ -117,7 +117,7 @@ static int link_file(int from, const char *path, const char *to, struct fan_copy
     return 0;
 }
 
-static int bring_file(const char *path, const char *to, bool by_link, struct fan_copy *copy)
+static int bring_file(const char *path, const char *to, bool by_link, struct fan_file_copy *copy)
 {
     int from = open_file(path);
     if (from < 0)
@@ -128,7 +128,7 @@ static int bring_file(const char *path, const char *to, bool by_link, struct fan
     return error;
 }
 
-void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies, bool by_link,
+void fan_copy_files(const char *paths, uint64_t count, struct fan_file_copy *copies, bool by_link,
                     const int32_t *ended)
 {
     for (uint64_t i = 0; i < count; i++) {

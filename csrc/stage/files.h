@@ -14,7 +14,7 @@
 /* cffi: begin */
 /* A copy of a file. Given: its attributes, times in nanoseconds. fd: the copy, open; where there is
  * none, error says why (an errno). */
-struct fan_copy {
+struct fan_file_copy {
     int64_t atime_ns;
     int64_t mtime_ns;
     uint32_t mode;
@@ -35,7 +35,7 @@ struct fan_identity {
  * file's and its copy's, each ended by a zero byte. by_link: the file itself gets a second name
  * instead, and keeps its attributes. A file with holes is not copied (EOPNOTSUPP); of what fails nothing
  * is left. Once *ended is not 0 no more are (ECANCELED). */
-void fan_copy_files(const char *paths, uint64_t count, struct fan_copy *copies, bool by_link,
+void fan_copy_files(const char *paths, uint64_t count, struct fan_file_copy *copies, bool by_link,
                     const int32_t *ended);
 
 /* Copies bytes of a file from `at` to `end`, or some of them, to the same place of another one:

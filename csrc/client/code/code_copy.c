@@ -12,6 +12,7 @@
 #include "../job/fresh.h"
 #include "../machine/spelling.h"
 #include "../open/open.h"
+#include "../paths/skeleton.h"
 #include "code.h"
 
 static const char TEMPORARY[] = "code/new";
@@ -20,19 +21,7 @@ enum { COPY_MODE = 0500 };
 
 int fan_code_make_directory(char *place)
 {
-    long rc = FAN_SYS(mkdirat, AT_FDCWD, place, 0700);
-    for (char *at = place + fan_job.directory.bytes + 1; rc == -ENOENT && *at != '\0'; at++) {
-        if (*at != '/')
-            continue;
-        *at = '\0';
-        long above = FAN_SYS(mkdirat, AT_FDCWD, place, 0700);
-        *at = '/';
-        if (above < 0 && above != -EEXIST)
-            return (int)above;
-    }
-    if (rc == -ENOENT)
-        rc = FAN_SYS(mkdirat, AT_FDCWD, place, 0700);
-    return rc == -EEXIST ? 0 : (int)rc;
+    return fan_make_directories(place, fan_job.directory.bytes, NULL);
 }
 
 static int make_above(const char *place, struct fan_code_room *room)

@@ -13,7 +13,7 @@ enum { MACHINE = EM_AARCH64 };
 enum { MACHINE = EM_X86_64 };
 #endif
 
-enum { HEADERS_MAX = 128, HEADERS_AT_ONCE = 8, ENTRIES_MAX = 4096, ENTRIES_AT_ONCE = 32 };
+enum { HEADERS_MAX = 256, HEADERS_AT_ONCE = 8, ENTRIES_MAX = 4096, ENTRIES_AT_ONCE = 32 };
 
 /* Exactly `bytes`. 0, -EIO, or -ENOEXEC: the file ends before. */
 static int read_exactly(int fd, void *to, size_t bytes, uint64_t offset)
@@ -44,19 +44,18 @@ static int check_header(const Elf64_Ehdr *header)
     return ours ? 0 : -ENOEXEC;
 }
 
-/* Notes where segments lie; the dynamic section's place into `dynamic`. */
-static void note_header(struct fan_elf *elf, const Elf64_Phdr *header,
-                        struct fan_elf_load *dynamic)
+static void note_header(struct fan_elf *elf, const Elf64_Phdr *header)
 {
     struct fan_elf_load load = {header->p_vaddr, header->p_offset, header->p_filesz};
     if (header->p_type == PT_LOAD && elf->load_count < FAN_ELF_LOADS_MAX)
         elf->loads[elf->load_count++] = load;
     if (header->p_type == PT_DYNAMIC)
-        *dynamic = load;
+        elf->dynamic = load;
+    if (header->p_type == PT_INTERP && elf->interpreter.bytes == 0)
+        elf->interpreter = load;
 }
 
-static int read_headers(struct fan_elf *elf, const Elf64_Ehdr *header,
-                        struct fan_elf_load *dynamic)
+static int read_headers(struct fan_elf *elf, const Elf64_Ehdr *header)
 {
     Elf64_Phdr some[HEADERS_AT_ONCE];
     for (unsigned i = 0; i < header->e_phnum; i += HEADERS_AT_ONCE) {
@@ -69,7 +68,7 @@ static int read_headers(struct fan_elf *elf, const Elf64_Ehdr *header,
         if (rc != 0)
             return rc;
         for (unsigned j = 0; j < count; j++)
-            note_header(elf, &some[j], dynamic);
+            note_header(elf, &some[j]);
     }
     return 0;
 }
@@ -118,8 +117,9 @@ static bool note_entry(struct fan_elf *elf, const Elf64_Dyn *entry, uint64_t *ta
     return false;
 }
 
-static int read_dynamic(struct fan_elf *elf, const struct fan_elf_load *dynamic, uint64_t *table)
+static int read_dynamic(struct fan_elf *elf, uint64_t *table)
 {
+    const struct fan_elf_load *dynamic = &elf->dynamic;
     Elf64_Dyn some[ENTRIES_AT_ONCE];
     uint64_t total = dynamic->bytes / sizeof(*some);
     bool ended = false;
@@ -147,22 +147,25 @@ static int find_strings(struct fan_elf *elf, uint64_t table)
     return 0;
 }
 
-int fan_elf_read(struct fan_elf *elf, int fd)
+int fan_elf_read_headers(struct fan_elf *elf, int fd)
 {
     Elf64_Ehdr header;
-    struct fan_elf_load dynamic = {0};
-    uint64_t table = 0;
     memset(elf, 0, offsetof(struct fan_elf, needed));
     elf->fd = fd;
     elf->rpath = elf->runpath = FAN_ELF_NONE;
     int rc = read_exactly(fd, &header, sizeof(header), 0);
     if (rc == 0)
         rc = check_header(&header);
-    if (rc == 0)
-        rc = read_headers(elf, &header, &dynamic);
-    if (rc == 0 && dynamic.bytes > 0)
-        rc = read_dynamic(elf, &dynamic, &table);
-    if (rc == 0 && dynamic.bytes > 0)
+    return rc == 0 ? read_headers(elf, &header) : rc;
+}
+
+int fan_elf_read(struct fan_elf *elf, int fd)
+{
+    uint64_t table = 0;
+    int rc = fan_elf_read_headers(elf, fd);
+    if (rc == 0 && elf->dynamic.bytes > 0)
+        rc = read_dynamic(elf, &table);
+    if (rc == 0 && elf->dynamic.bytes > 0)
         rc = find_strings(elf, table);
     return rc;
 }

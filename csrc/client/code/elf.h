@@ -28,11 +28,17 @@ struct fan_elf {
     uint64_t strings_bytes; /* 0: there is none */
     uint64_t rpath;         /* FAN_ELF_NONE, also where there is a RUNPATH, which takes its place */
     uint64_t runpath;
+    struct fan_elf_load dynamic;         /* .bytes 0: it is linked statically */
+    struct fan_elf_load interpreter;     /* the path of the loader; .bytes 0: none */
     uint64_t needed[FAN_ELF_NEEDED_MAX]; /* more than these are not looked at */
     struct fan_elf_load loads[FAN_ELF_LOADS_MAX];
 };
 
-/* Reads the file behind `fd`. 0, also of a program that is linked statically; -ENOEXEC when it is
+/* Reads the headers of the file behind `fd`: loads, dynamic and interpreter. 0; -ENOEXEC when it is
+ * no ELF file of this machine; -EIO. */
+int fan_elf_read_headers(struct fan_elf *elf, int fd);
+
+/* Reads all of it. 0, also of a program that is linked statically; -ENOEXEC when it is
  * no ELF file of this machine, or damaged; -EIO. */
 int fan_elf_read(struct fan_elf *elf, int fd);
 

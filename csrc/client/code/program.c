@@ -10,14 +10,7 @@
 
 #include "../../common/descriptor.h"
 #include "../../common/sys.h"
-
-#if defined(__x86_64__)
-enum { OUR_MACHINE = EM_X86_64 };
-#else
-enum { OUR_MACHINE = EM_AARCH64 };
-#endif
-
-enum { SEGMENTS_MAX = 256 };
+#include "elf.h"
 
 /* glibc's is ld-linux-x86-64.so.2 and the like wherever it lies; musl's ld-musl-x86_64.so.1. */
 static bool is_glibc_loader(const char *interpreter)
@@ -31,32 +24,20 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
     return fan_sys_pread(fd, to, bytes, (int64_t)offset) == (long)bytes;
 }
 
-/* Whether a segment names a loader that loads the library. */
-static bool asks_for_loader(int fd, const Elf64_Phdr *segment)
+/* Whether a program names a loader that loads the library. One of another kind or machine has none
+ * that can. */
+static bool asks_for_loader(int fd)
 {
+    struct fan_elf elf;
     char interpreter[128];
-    size_t bytes = segment->p_filesz;
-    if (bytes == 0 || bytes >= sizeof(interpreter) || !read_at(fd, interpreter, bytes,
-                                                               segment->p_offset))
+    if (fan_elf_read_headers(&elf, fd) != 0)
+        return false;
+    size_t bytes = elf.interpreter.bytes;
+    if (bytes == 0 || bytes >= sizeof(interpreter) ||
+        !read_at(fd, interpreter, bytes, elf.interpreter.offset))
         return false;
     interpreter[bytes] = '\0';
     return is_glibc_loader(interpreter);
-}
-
-/* A program of another kind or machine has no loader that can. */
-static bool elf_shuts_out(int fd, const Elf64_Ehdr *header)
-{
-    if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != OUR_MACHINE ||
-        header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > SEGMENTS_MAX)
-        return true;
-    for (unsigned i = 0; i < header->e_phnum; i++) {
-        Elf64_Phdr segment;
-        if (!read_at(fd, &segment, sizeof(segment), header->e_phoff + i * sizeof(segment)))
-            return true;
-        if (segment.p_type == PT_INTERP)
-            return !asks_for_loader(fd, &segment);
-    }
-    return true;
 }
 
 /* Whether the kernel tells the loader to trust nothing from the environment. */
@@ -70,11 +51,10 @@ static bool gains_privileges(int fd)
 
 bool fan_program_shuts_out_fd(int fd)
 {
-    Elf64_Ehdr header;
-    if (!read_at(fd, &header, sizeof(header), 0) ||
-        memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    char magic[SELFMAG];
+    if (!read_at(fd, magic, sizeof(magic), 0) || memcmp(magic, ELFMAG, SELFMAG) != 0)
         return false;
-    return elf_shuts_out(fd, &header) || gains_privileges(fd);
+    return !asks_for_loader(fd) || gains_privileges(fd);
 }
 
 static bool is_blank(char c)

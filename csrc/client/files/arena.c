@@ -11,7 +11,7 @@
 #include "../machine/fault.h"
 #include "../machine/limit.h"
 #include "../machine/park.h"
-#include "filetable.h"
+#include "file.h"
 #include "store.h"
 
 #define ARENA_BYTES ((uint64_t)FAN_ARENA_SLOTS * sizeof(struct fan_slot))

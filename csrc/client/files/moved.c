@@ -6,7 +6,7 @@
 #include "../machine/park.h"
 #include "../machine/vfork.h"
 #include "arena.h"
-#include "filetable.h"
+#include "file.h"
 #include "store.h"
 
 void fan_moved_prepare(const struct fan_file *file)

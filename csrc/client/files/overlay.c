@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "../../common/sys.h"
-#include "filetable.h"
+#include "file.h"
 
 /* Later entries win. first == last but for a closed range. */
 struct change {

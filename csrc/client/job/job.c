@@ -12,21 +12,14 @@
 
 struct fan_job fan_job __attribute__((aligned(4096)));
 
-/* Maps a whole file. The mapping or -errno, its size in `bytes`. */
-static long map_file(const char *path, int writable, uint64_t *bytes)
+long fan_map_whole(int fd, int prot, uint64_t *bytes)
 {
-    int fd = fan_sys_openat(AT_FDCWD, path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC, 0);
+    struct stat st;
     if (fd < 0)
         return fd;
-    struct stat st;
     long at = FAN_SYS(fstat, fd, &st);
-    if (at == 0 && st.st_size > 0) {
-        *bytes = (uint64_t)st.st_size;
-        at = fan_sys_mmap(NULL, *bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED,
-                          fd, 0);
-    } else {
-        at = -EINVAL;
-    }
+    *bytes = at == 0 ? (uint64_t)st.st_size : 0;
+    at = *bytes > 0 ? fan_sys_mmap(NULL, *bytes, prot, MAP_SHARED, fd, 0) : -EINVAL;
     fan_sys_close(fd);
     return at;
 }
@@ -165,7 +158,8 @@ int fan_job_attach(const char *directory, const char *library)
     memcpy(path + length, "/segment", sizeof("/segment"));
 
     uint64_t bytes;
-    long at = map_file(path, 1, &bytes);
+    int fd = fan_sys_openat(AT_FDCWD, path, O_RDWR | O_CLOEXEC, 0);
+    long at = fan_map_whole(fd, PROT_READ | PROT_WRITE, &bytes);
     if (fan_sys_failed(at))
         return (int)at;
     char *segment = (char *)at;
@@ -213,7 +207,8 @@ static void load_codecs(const struct fan_index *index)
 struct fan_dataset *fan_view_map(struct fan_view *view)
 {
     uint64_t bytes;
-    long mapped = map_file(view->index_path.text, 0, &bytes);
+    int fd = fan_sys_openat(AT_FDCWD, view->index_path.text, O_RDONLY | O_CLOEXEC, 0);
+    long mapped = fan_map_whole(fd, PROT_READ, &bytes);
     if (fan_sys_failed(mapped))
         return NULL;
     void *base = (void *)mapped;

@@ -90,6 +90,10 @@ int fan_job_attach(const char *directory, const char *library);
  * segment or this library was removed while the job runs. Neither allocates nor locks. */
 int fan_job_joinable(void);
 
+/* Maps the whole file `fd`, shared, and closes that. The mapping, its size in `bytes`; or -errno,
+ * -EINVAL: the file is empty. A negative `fd` is such an answer itself. */
+long fan_map_whole(int fd, int prot, uint64_t *bytes);
+
 /* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
 struct fan_dataset *fan_view_map(struct fan_view *view);
 

@@ -73,13 +73,13 @@ size_t fan_match_above(const char *path, struct fan_view **view)
     return 0;
 }
 
-int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                      char *buffer, size_t capacity)
+int64_t fan_path_below(const struct fan_text *top, const struct fan_dataset *dataset, uint64_t id,
+                       char *buffer, size_t capacity)
 {
-    size_t start = view->prefix.bytes;
+    size_t start = top->bytes;
     if (start + 2 > capacity)
         return -ENAMETOOLONG;
-    memcpy(buffer, view->prefix.text, start);
+    memcpy(buffer, top->text, start);
     if (id != 0)
         buffer[start++] = '/';
     int64_t length = fan_index_path(&dataset->index, id, buffer + start, capacity - start - 1);
@@ -87,4 +87,10 @@ int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dat
         return length == -ERANGE ? -ENAMETOOLONG : length;
     buffer[start + (size_t)length] = '\0';
     return (int64_t)start + length;
+}
+
+int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                      char *buffer, size_t capacity)
+{
+    return fan_path_below(&view->prefix, dataset, id, buffer, capacity);
 }

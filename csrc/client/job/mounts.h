@@ -67,6 +67,11 @@ struct fan_view *fan_match_prefix(const char *path, const char **rest);
  * it is none. */
 size_t fan_match_above(const char *path, struct fan_view **view);
 
+/* The path of a record in a tree at `top` that has the shape of the dataset, terminated. Its length
+ * or -ENAMETOOLONG, -EIO. */
+int64_t fan_path_below(const struct fan_text *top, const struct fan_dataset *dataset, uint64_t id,
+                       char *buffer, size_t capacity);
+
 /* The path of a record into `buffer`, terminated. Its length or -ENAMETOOLONG, -EIO. */
 int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                       char *buffer, size_t capacity);

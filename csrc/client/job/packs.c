@@ -35,27 +35,32 @@ int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy
     return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* Maps a file of `bytes`, closes it, and puts the mapping into an empty slot. What is there then,
- * or NULL. */
-static const char *map_into(_Atomic(const char *) *slot, int fd, uint64_t bytes)
+/* Maps a file of `bytes`, and closes it. NULL: it is of another size, or cannot be mapped. */
+static const char *map_sized(int fd, uint64_t bytes)
 {
-    struct stat st;
-    if (fd < 0)
-        return NULL;
-    long at = FAN_SYS(fstat, fd, &st);
-    if (at == 0 && (uint64_t)st.st_size == bytes)
-        at = fan_sys_mmap(NULL, bytes, PROT_READ, MAP_SHARED, fd, 0);
-    else
-        at = -EIO;
-    fan_sys_close(fd);
+    uint64_t is;
+    long at = fan_map_whole(fd, PROT_READ, &is);
     if (fan_sys_failed(at))
         return NULL;
+    if (is != bytes)
+        fan_sys_munmap((void *)at, is);
+    return is == bytes ? (const char *)at : NULL;
+}
+
+/* Puts a mapping (or NULL) into a slot, unless another thread was faster. Returns the mapping that
+ * is there then. */
+static const char *publish(_Atomic(const char *) *slot, const char *at, uint64_t bytes)
+{
     const char *expected = NULL;
-    if (!atomic_compare_exchange_strong(slot, &expected, (const char *)at)) {
-        fan_sys_munmap((void *)at, bytes);
-        return expected;
-    }
-    return (const char *)at;
+    if (at == NULL || atomic_compare_exchange_strong(slot, &expected, at))
+        return at;
+    fan_sys_munmap((void *)at, bytes);
+    return expected;
+}
+
+static const char *map_pack(_Atomic(const char *) *slot, int fd, uint64_t bytes)
+{
+    return publish(slot, map_sized(fd, bytes), bytes);
 }
 
 const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
@@ -65,7 +70,7 @@ const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uin
     if (__builtin_expect(base != NULL, 1))
         return base;
     return fan_view_place(view, pack) == FAN_PLACE_STAGED
-               ? map_into(slot, fan_pack_open(view, pack, FAN_PACK_STAGED),
+               ? map_pack(slot, fan_pack_open(view, pack, FAN_PACK_STAGED),
                           dataset->index.packs[pack].file_bytes)
                : NULL;
 }
@@ -77,8 +82,13 @@ static const char *map_resident(const struct fan_view *view, struct fan_dataset 
     memcpy(path, view->staged_dir.text, view->staged_dir.bytes);
     memcpy(path + view->staged_dir.bytes, "/resident", sizeof("/resident"));
     int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    return map_into(&dataset->resident, fd,
-                    fan_resident_bytes(view->record_count, view->pack_count));
+    const uint64_t bytes = fan_resident_bytes(view->record_count, view->pack_count);
+    const char *base = map_sized(fd, bytes);
+    if (base != NULL && !fan_resident_is_of(base, view->record_count, view->pack_count)) {
+        fan_sys_munmap((void *)base, bytes);
+        return NULL;
+    }
+    return publish(&dataset->resident, base, bytes);
 }
 
 static bool is_resident(const char *resident, const struct fan_view *view, uint64_t id)
@@ -118,7 +128,7 @@ const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *data
         return NULL;
     const char *base = atomic_load_explicit(slot, memory_order_acquire);
     return base != NULL ? base
-                        : map_into(slot, fan_pack_open_partial(view, dataset, pack),
+                        : map_pack(slot, fan_pack_open_partial(view, dataset, pack),
                                    dataset->index.packs[pack].file_bytes);
 }
 

@@ -5,53 +5,23 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "../../common/spare.h"
 #include "../../common/sys.h"
+#include "../machine/maps.h"
 #include "../machine/spelling.h"
 #include "job.h"
-
-/* A line of /proc/self/maps as far as it was read: the numbers at its start, and how much of the
- * mark its last characters are. */
-struct line {
-    uintptr_t bounds[2];
-    unsigned numbers;
-    size_t marked;
-};
-
-static const char mark[] = " (deleted)";
-
-/* Whether the line ends with `c`, and is of a removed file that is mapped at `address`. */
-static bool tells(struct line *line, char c, uintptr_t address)
-{
-    if (c == '\n') {
-        bool found = line->bounds[0] <= address && address < line->bounds[1] &&
-                     line->marked == sizeof(mark) - 1;
-        *line = (struct line){.numbers = 0};
-        return found;
-    }
-    line->marked = c == mark[line->marked] ? line->marked + 1 : c == mark[0];
-    if (line->numbers < 2 && (c == '-' || c == ' '))
-        line->numbers++;
-    else if (line->numbers < 2)
-        line->bounds[line->numbers] =
-            line->bounds[line->numbers] * 16 + (uintptr_t)(c <= '9' ? c - '0' : c - 'a' + 10);
-    return false;
-}
 
 /* Whether the file that is mapped at `address` has lost its name. */
 static bool is_nameless(const void *address)
 {
-    struct line line = {.numbers = 0};
-    char text[1024];
-    long got;
-    int maps = fan_sys_openat(AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC, 0);
-    bool found = false;
-    while (!found && (got = FAN_SYS(read, maps, text, sizeof(text))) > 0) {
-        for (long i = 0; i < got && !found; i++)
-            found = tells(&line, text[i], (uintptr_t)address);
-    }
-    if (maps >= 0)
-        fan_sys_close(maps);
-    return found;
+    static const char mark[] = " (deleted)";
+    struct line {
+        char text[FAN_MAPS_LINE_BYTES];
+    };
+    FAN_OFF_STACK(struct line, line);
+    const char *path = line != NULL ? fan_maps_path(address, line->text) : NULL;
+    size_t bytes = path != NULL ? strlen(path) : 0;
+    return bytes >= sizeof(mark) && strcmp(path + bytes - (sizeof(mark) - 1), mark) == 0;
 }
 
 static bool is_missing(const char *path)

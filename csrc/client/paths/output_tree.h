@@ -77,6 +77,17 @@ bool fan_tree_found(const struct fan_walk *walk, int dirfd, const char *path);
 int fan_tree_counterpart(struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                          char *path, size_t capacity);
 
+/* The same of the counterpart whose path in the tree is `path` already. */
+int fan_tree_make_counterpart(struct fan_view *view, uint64_t id, char *path);
+
+/* How many bytes of a path in the tree stand for the mount's root. */
+size_t fan_tree_top_bytes(const struct fan_view *view, const char *path);
+
+/* The path of the counterpart of an input directory, made or not; by a descriptor of the tree where
+ * the plain path does not fit. Its length or -errno. */
+int64_t fan_tree_directory(const struct fan_view *view, const struct fan_dataset *dataset,
+                           uint64_t id, char *path, size_t capacity);
+
 /* A parked descriptor of the tree in which a FAN_TREE target lies, and the path from there: or -1.
  * What stands at its number may have been replaced by a program that makes system calls past the
  * library: what is not found there is to be looked for by target->path. */

@@ -12,33 +12,23 @@
 #include "../job/mounts.h"
 #include "../machine/spelling.h"
 
-/* Makes the directory `path[0..length)`, relative to `top`. 0 where it is there already, too. */
-static int make_one(int top, char *path, size_t length)
+static int make_one(const char *path)
 {
-    char kept = path[length];
-    path[length] = '\0';
-    long rc = FAN_SYS(mkdirat, top, path, 0700);
-    path[length] = kept;
+    long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
     return rc == -EEXIST ? 0 : (int)rc;
 }
 
-/* Makes the directory `path[0..length)`, relative to `top`, and those above it down from `start`: a
- * deep one takes one call where the one above it is there. */
-static int make_chain(int top, char *path, size_t start, size_t length)
+int fan_make_directories(char *path, size_t start, fan_make_directory *make)
 {
-    size_t end = length;
-    const char *slash;
-    int rc = make_one(top, path, end);
-    while (rc == -ENOENT && (slash = memrchr(path + start + 1, '/', end - start - 1)) != NULL) {
-        end = (size_t)(slash - path);
-        rc = make_one(top, path, end);
+    make = make != NULL ? make : make_one;
+    int rc = make(path);
+    for (char *slash = path + start; rc == -ENOENT && (slash = strchr(slash + 1, '/')) != NULL;) {
+        *slash = '\0';
+        rc = make(path);
+        *slash = '/';
+        rc = rc == 0 ? -ENOENT : rc;
     }
-    while (rc == 0 && end < length) {
-        const char *next = memchr(path + end + 1, '/', length - end - 1);
-        end = next != NULL ? (size_t)(next - path) : length;
-        rc = make_one(top, path, end);
-    }
-    return rc;
+    return rc == -ENOENT ? make(path) : rc;
 }
 
 /* The deepest spelling that works: the mount's own path where it is real, else the skeleton's. */
@@ -53,18 +43,11 @@ static int64_t real_path(const struct fan_view *view, const struct fan_dataset *
         if (length > 0 && FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode))
             return length;
     }
-    size_t start = view->skeleton.bytes;
-    if (start == 0 || start + 2 > capacity)
+    if (view->skeleton.bytes == 0)
         return -ENAMETOOLONG;
-    memcpy(path, view->skeleton.text, start);
-    path[start++] = '/';
-    int64_t bytes = fan_index_path(&dataset->index, id, path + start, capacity - start - 1);
-    if (bytes < 0)
-        return bytes == -ERANGE ? -ENAMETOOLONG : bytes;
-    size_t length = bytes > 0 ? start + (size_t)bytes : start - 1;
-    path[length] = '\0';
-    int rc = make_chain(AT_FDCWD, path, view->skeleton.bytes - 1, length);
-    return rc < 0 ? rc : (int64_t)length;
+    int64_t length = fan_path_below(&view->skeleton, dataset, id, path, capacity);
+    int rc = length > 0 ? fan_make_directories(path, view->skeleton.bytes - 1, NULL) : 0;
+    return rc < 0 ? rc : length;
 }
 
 int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64_t id, int flags)

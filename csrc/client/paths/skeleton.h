@@ -7,6 +7,13 @@
 
 #include "../job/job.h"
 
+/* Makes one directory. 0, also where it is there already; or -errno. */
+typedef int fan_make_directory(const char *path);
+
+/* Makes the directory `path` and those above it that are missing. Of those above, none that ends
+ * within the first `start` bytes is made. make: NULL for mode 0700. 0 or -errno. */
+int fan_make_directories(char *path, size_t start, fan_make_directory *make);
+
 /* Opens the real directory behind a directory record. A descriptor, -ENOENT when there can be
  * none, or another -errno. */
 int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64_t id, int flags);

@@ -10,32 +10,6 @@
 #include "../machine/spelling.h"
 #include "output_tree.h"
 
-bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path)
-{
-    target->where = FAN_OUTSIDE;
-    target->dirfd = dirfd;
-    target->path = path;
-    return false;
-}
-
-static bool missing_name(const struct fan_walk *walk, int error, bool creatable, bool slash)
-{
-    struct fan_target *target = walk->target;
-    target->where = FAN_MISSING;
-    target->view = walk->view;
-    target->dataset = walk->dataset;
-    target->id = walk->id;
-    target->error = error;
-    target->creatable = creatable;
-    target->slash = slash;
-    return true;
-}
-
-bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable)
-{
-    return missing_name(walk, error, creatable, false);
-}
-
 bool fan_walk_found(const struct fan_walk *walk, bool slash)
 {
     struct fan_target *target = walk->target;
@@ -48,20 +22,6 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     target->mode = walk->dentry != NULL ? walk->dentry->mode : target->record->mode;
     target->slash = slash;
     return true;
-}
-
-bool fan_walk_unusable(const struct fan_walk *walk)
-{
-    int fd = fan_sys_openat(AT_FDCWD, fan_job.directory.text, O_PATH | O_CLOEXEC, 0);
-    if (fd >= 0)
-        fan_sys_close(fd);
-    bool full = fd == -EMFILE || fd == -ENFILE;
-    return fan_walk_missing(walk, (int)-(full ? fd : fan_count_error(-EIO)), false);
-}
-
-bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail)
-{
-    return fan_join(target->buffer, sizeof(target->buffer), head, head_bytes, tail);
 }
 
 /* ".." of the mount's root: goes on outside, by the prefix's own parent. */
@@ -96,35 +56,6 @@ static int search_permitted(const struct fan_walk *walk)
     return walk->dataset->all_searchable
                ? 0
                : fan_permitted(walk->dataset, walk->id, X_OK, true);
-}
-
-/* What the path in the target's buffer is, of outputs: the daemon says. */
-static enum fan_walk_end ask(struct fan_walk *walk)
-{
-    struct fan_target *target = walk->target;
-    bool stays = walk->flags & FAN_NOFOLLOW;
-    struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LOOKUP,
-                                               .view = fan_output_view(walk->view),
-                                               .how = stays ? FAN_OUTPUT_NOFOLLOW : 0},
-                                   .path = target->buffer};
-    struct fan_output_answer answer;
-    int rc = fan_output_ask(&call, &answer, target->buffer);
-    if (rc == 0 && answer.where == FAN_OUTPUT_ELSEWHERE)
-        return ++walk->links > FAN_LINKS_MAX ? fan_walk_missing(walk, ELOOP, false) : FAN_WALK_ON;
-    if (rc != 0 || answer.where != FAN_OUTPUT_HERE)
-        return missing_name(walk, rc != 0 ? -rc : EIO, target->creatable, target->slash);
-    target->where = FAN_OUTPUT;
-    target->attr = answer.attr;
-    return true;
-}
-
-enum fan_walk_end fan_walk_beyond(struct fan_walk *walk, bool last, bool slash)
-{
-    struct fan_target *target = walk->target;
-    missing_name(walk, ENOENT, last, slash);
-    target->where = FAN_BEYOND;
-    target->path = target->buffer;
-    return walk->flags & (FAN_DEFER | FAN_CHANGE) ? FAN_WALK_OURS : ask(walk);
 }
 
 static bool may_be_output(const struct fan_walk *walk, int error)
@@ -183,8 +114,9 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk)
         struct fan_child child;
         rc = fan_index_child(index, walk->id, walk->hash, name, bytes, &child);
         if (rc != 0)
-            return may_be_output(walk, rc) ? fan_tree_walk(walk, name, slash)
-                                           : missing_name(walk, -rc, *walk->rest == '\0', slash);
+            return may_be_output(walk, rc)
+                       ? fan_tree_walk(walk, name, slash)
+                       : fan_walk_missing_name(walk, -rc, *walk->rest == '\0', slash);
         bool last = *walk->rest == '\0';
         if (S_ISLNK(child.mode) && !(last && !slash && (walk->flags & FAN_NOFOLLOW))) {
             if (last && slash)
@@ -200,6 +132,6 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk)
         stand(walk, &child);
     }
     if (slash && !S_ISDIR(walk->mode))
-        return missing_name(walk, ENOTDIR, false, true);
+        return fan_walk_missing_name(walk, ENOTDIR, false, true);
     return fan_walk_found(walk, slash);
 }

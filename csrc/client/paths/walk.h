@@ -54,6 +54,7 @@ enum fan_walk_end fan_walk_run(struct fan_walk *walk);
 /* Where a walk ends. */
 bool fan_walk_found(const struct fan_walk *walk, bool slash);
 bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable);
+bool fan_walk_missing_name(const struct fan_walk *walk, int error, bool creatable, bool slash);
 bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path);
 
 /* Ends at the path in the target's buffer, relative to the mount: FAN_BEYOND, or what the daemon

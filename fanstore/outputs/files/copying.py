@@ -34,7 +34,7 @@ def copy_together(
     is waited for. Returns for each None, or why it is not copied: among other things if it has
     holes, or lets nobody read it, which copy_object can do."""
     paths = b"".join(b"%s\0%s\0" % (source, temporary) for source, temporary, _ in files)
-    copies = ffi.new("struct fan_copy[]", len(files))
+    copies = ffi.new("struct fan_file_copy[]", len(files))
     for copy, (_, _, attr) in zip(copies, files, strict=True):
         copy.atime_ns, copy.mtime_ns, copy.mode = attr.atime_ns, attr.mtime_ns, attr.mode
         copy.uid, copy.gid = attr.uid, attr.gid
