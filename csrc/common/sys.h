@@ -10,6 +10,7 @@
 #ifndef FAN_COMMON_SYS_H
 #define FAN_COMMON_SYS_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -77,6 +78,18 @@ static inline int fan_sys_fcntl(int fd, int command, long argument)
 static inline long fan_sys_pread(int fd, void *buffer, size_t bytes, int64_t offset)
 {
     return FAN_SYS(pread64, fd, buffer, bytes, offset);
+}
+
+/* pread(2) until all is there. 0; -EIO, also where the file ends before; -EFAULT. */
+static inline int fan_sys_read_full(int fd, void *to, size_t bytes, uint64_t offset)
+{
+    for (size_t done = 0; done < bytes;) {
+        long got = fan_sys_pread(fd, (char *)to + done, bytes - done, (int64_t)(offset + done));
+        if (got <= 0 && got != -EINTR)
+            return got == -EFAULT ? -EFAULT : -EIO;
+        done += got > 0 ? (size_t)got : 0;
+    }
+    return 0;
 }
 
 /* The mapping, or a value from -4095 to -1. */

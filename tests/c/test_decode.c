@@ -9,7 +9,7 @@
 #include "../../csrc/client/content/stored.h"
 #include "remote_job.h"
 
-/* What a looker was shown. interfere: called when it is shown something for the first time. */
+/* The bytes that were pinned. interfere: called when that happens for the first time. */
 struct shown {
     uint64_t offset;
     uint64_t bytes;
@@ -29,9 +29,8 @@ static unsigned held_pins(void)
     return count;
 }
 
-static void look_at(void *context, const char *stored)
+static void look_at(struct shown *shown, const char *stored)
 {
-    struct shown *shown = context;
     const struct fan_cache *cache = fan_session_now();
     shown->cached = cache != NULL && stored >= cache->base && stored < cache->base + cache->bytes;
     shown->pins = held_pins();
@@ -43,10 +42,16 @@ static void look_at(void *context, const char *stored)
 /* Looks at the stored bytes of a block of CODED. */
 static int show(int fd, uint64_t block, struct shown *shown)
 {
-    struct fan_look look = {.at = look_at, .context = shown};
+    struct fan_span span;
     shown->offset = coded_start(block);
     shown->bytes = coded.ends[block] - shown->offset;
-    return fan_stored_show(fan_file_get(fd), &look, shown->offset, shown->bytes);
+    do {
+        int rc = fan_stored_pin(fan_file_get(fd), shown->offset, shown->bytes, &span);
+        if (rc != 0)
+            return rc;
+        look_at(shown, span.at);
+    } while (!fan_stored_unpin(&span));
+    return 0;
 }
 
 /* In the cache, under a pin; or elsewhere, under none. */

@@ -15,23 +15,9 @@ enum { MACHINE = EM_X86_64 };
 
 enum { HEADERS_MAX = 256, HEADERS_AT_ONCE = 8, ENTRIES_MAX = 4096, ENTRIES_AT_ONCE = 32 };
 
-/* Exactly `bytes`. 0, -EIO, or -ENOEXEC: the file ends before. */
 static int read_exactly(int fd, void *to, size_t bytes, uint64_t offset)
 {
-    char *at = to;
-    if (offset > INT64_MAX - bytes)
-        return -ENOEXEC;
-    while (bytes > 0) {
-        long got = fan_sys_pread(fd, at, bytes, (int64_t)offset);
-        if (got == -EINTR)
-            continue;
-        if (got <= 0)
-            return got < 0 ? -EIO : -ENOEXEC;
-        at += got;
-        offset += (uint64_t)got;
-        bytes -= (size_t)got;
-    }
-    return 0;
+    return offset > INT64_MAX - bytes ? -ENOEXEC : fan_sys_read_full(fd, to, bytes, offset);
 }
 
 static int check_header(const Elf64_Ehdr *header)

@@ -38,8 +38,8 @@ struct fan_elf {
  * no ELF file of this machine; -EIO. */
 int fan_elf_read_headers(struct fan_elf *elf, int fd);
 
-/* Reads all of it. 0, also of a program that is linked statically; -ENOEXEC when it is
- * no ELF file of this machine, or damaged; -EIO. */
+/* Reads all of it. 0, also of a program that is linked statically; -ENOEXEC when it is no ELF file
+ * of this machine, or damaged; -EIO, also where the file ends too early. */
 int fan_elf_read(struct fan_elf *elf, int fd);
 
 /* Copies a string, terminated. Its length, -ENOEXEC when it is not whole in the table, or

@@ -33,21 +33,6 @@ static int find_block(struct fan_file *file, uint64_t number, struct fan_block *
     return fan_content_block(index, record, number, ends, block);
 }
 
-/* A block on its way from where its stored bytes lie to `to`, and how that went. */
-struct decoding {
-    const struct fan_block *block;
-    char *to;
-    int rc;
-};
-
-static void decode_at(void *context, const char *stored)
-{
-    struct decoding *decoding = context;
-    const struct fan_block *block = decoding->block;
-    decoding->rc = fan_codec_decode(block->codec, decoding->to, block->logical_bytes, stored,
-                                    block->stored_bytes);
-}
-
 /* Decodes a block to `to`, which takes its logical bytes. */
 static int decode_block(struct fan_file *file, const struct fan_block *block, char *to)
 {
@@ -55,10 +40,18 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
         return fan_stored_read(file, to, block->stored_offset, block->stored_bytes);
     if (block->stored_bytes == 0)
         return -EIO;
-    struct decoding decoding = {.block = block, .to = to};
-    struct fan_look look = {.at = decode_at, .context = &decoding};
-    int rc = fan_stored_show(file, &look, block->stored_offset, block->stored_bytes);
-    return rc != 0 ? rc : decoding.rc;
+    struct fan_span span;
+    int rc;
+    do {
+        rc = fan_stored_pin(file, block->stored_offset, block->stored_bytes, &span);
+        if (rc != 0)
+            return rc;
+        rc = fan_touch(span.at, block->stored_bytes); /* a library's decoder cannot bear a fault */
+        if (rc == 0)
+            rc = fan_codec_decode(block->codec, to, block->logical_bytes, span.at,
+                                  block->stored_bytes);
+    } while (!fan_stored_unpin(&span)); /* false ends the session: the next span is of elsewhere */
+    return rc;
 }
 
 /* A bad address of the caller's is found here, and not in a library's decoder. */

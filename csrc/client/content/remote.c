@@ -8,7 +8,6 @@
 #include "../files/filetable.h"
 #include "../job/jobsocket.h"
 #include "../machine/copy.h"
-#include "look.h"
 #include "session.h"
 
 #define MILLISECOND_NS INT64_C(1000000)
@@ -28,13 +27,13 @@ struct wanted {
     uint64_t block;
 };
 
-/* One read on its way: copied to `to`, or where `look` is not NULL shown to it. error: the first
- * one, or EIO; what is wanted is then still waited for. lost: nothing is waited for any more.
+/* One read on its way: copied to `to`, or where `span` is not NULL pinned for that. error: the
+ * first one, or EIO; what is wanted is then still waited for. lost: nothing is waited for any more.
  * waited_ns: how long it waited, apart from copying, and last for what came from `source`. */
 struct transfer {
     struct fan_cache *cache;
     uint64_t file;
-    const struct fan_look *look;
+    struct fan_span *span;
     char *to;
     uint64_t offset;
     uint64_t bytes;
@@ -96,16 +95,13 @@ static struct fan_pin *claim(struct fan_cache *cache)
     return NULL;
 }
 
-/* Copies or shows what the read wants of a pinned block: the file's bytes from `from` on. */
-static int hand_over(const struct transfer *transfer, const char *data, uint64_t from,
-                     uint64_t bytes)
+static void count_bytes(enum fan_stall_source source, uint64_t bytes)
 {
-    if (transfer->look != NULL)
-        return fan_look_at(transfer->look, data, bytes);
-    return fan_copy(transfer->to + (from - transfer->offset), data, bytes);
+    FAN_COUNT(remote_bytes, bytes);
+    fan_trace_bytes(source, bytes);
 }
 
-/* Hands over what the read wants of a pinned block, and unpins it. */
+/* Copies the part of a pinned block that the read wants, and unpins it; or makes it the span. */
 static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block,
                          enum fan_stall_source source)
 {
@@ -125,18 +121,22 @@ static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_
         give_up(transfer);
         return;
     }
-    int rc = hand_over(transfer, data + (from - start), from, end - from);
+    data += from - start;
+    if (transfer->span != NULL) {
+        *transfer->span = (struct fan_span){
+            .at = data, .bytes = end - from, .pin = pin, .entry = number, .source = source};
+        return;
+    }
+    int rc = fan_copy(transfer->to + (from - transfer->offset), data, end - from);
     if (!fan_pin_still_held(pin, number)) {
         give_up(transfer);
         return;
     }
     fan_pin_free(pin);
-    if (rc != 0) {
+    if (rc != 0)
         fail(transfer, rc);
-        return;
-    }
-    FAN_COUNT(remote_bytes, end - from);
-    fan_trace_bytes(source, end - from);
+    else
+        count_bytes(source, end - from);
 }
 
 /* What became of a wanted block: HELD or FAILED, unless the daemon took this process for dead. */
@@ -381,10 +381,20 @@ int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t b
     return run(file, &transfer);
 }
 
-int fan_remote_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
-                    uint64_t bytes)
+int fan_remote_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span)
 {
     struct transfer transfer = {
-        .source = FAN_STALL_RANK, .look = look, .offset = offset, .bytes = bytes};
+        .source = FAN_STALL_RANK, .span = span, .offset = offset, .bytes = bytes};
     return run(file, &transfer);
+}
+
+bool fan_remote_unpin(const struct fan_span *span)
+{
+    if (!fan_pin_still_held(span->pin, span->entry)) {
+        fan_session_end();
+        return false;
+    }
+    fan_pin_free(span->pin);
+    count_bytes(span->source, span->bytes);
+    return true;
 }

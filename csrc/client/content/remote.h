@@ -9,18 +9,33 @@
 
 #include <stdint.h>
 
+#include "cache_view.h"
+
 struct fan_file;
-struct fan_look;
+
+/* Stored bytes where they lie. pin: keeps them in the cache; NULL: nothing needs to. memory: of
+ * this process's own, with the bytes in it, or NULL. */
+struct fan_span {
+    const char *at;
+    uint64_t bytes;
+    void *memory;
+    struct fan_pin *pin;
+    uint32_t entry;
+    enum fan_stall_source source;
+};
 
 /* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO
  * (damaged wherever it lies), -EFAULT, or -EREMOTEIO: not to be had this way, the shared file
  * system may have it. */
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
-/* As fan_remote_read, of bytes > 0 that lie in one block of the cache: they are shown there, under
- * a pin. Where that fails they may have been shown all the same, and have changed meanwhile. */
-int fan_remote_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
-                    uint64_t bytes);
+/* As fan_remote_read, of bytes > 0 that lie in one block of the cache: they are pinned there. After
+ * 0 the span is the caller's to unpin. */
+int fan_remote_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span);
+
+/* Unpins a span with a pin. false: the daemon took this process for dead meanwhile, so the bytes
+ * may have changed; the session is at its end. */
+bool fan_remote_unpin(const struct fan_span *span);
 
 /* Tells the daemon that [offset, offset + bytes), bytes > 0, will be read soon, where there is a
  * session already. Waits for nothing; the hint may be forgotten. */

@@ -10,11 +10,11 @@
 #include "../machine/clock.h"
 #include "remote.h"
 
-/* Stored bytes that are wanted: copied to `to`, or where `look` is not NULL shown to it; `to` is
- * then memory of our own, from the moment that they have to be read to some. */
+/* Stored bytes that are wanted: copied to `to`, or where `span` is not NULL put there; `to` is then
+ * memory of our own, from the moment that they have to be read to some. */
 struct request {
     struct fan_file *file;
-    const struct fan_look *look;
+    struct fan_span *span;
     char *to;
     uint64_t offset;
     uint64_t bytes;
@@ -22,16 +22,16 @@ struct request {
 
 static struct fan_spares spares;
 
-/* Whether the bytes may be shown wherever they lie. */
-static bool is_for_show(const struct request *request)
+/* Whether the bytes may stay wherever they lie. */
+static bool may_stay(const struct request *request)
 {
-    return request->look != NULL && request->to == NULL;
+    return request->span != NULL && request->to == NULL;
 }
 
 /* To be called before the bytes are read to `to`. */
 static int make_room(struct request *request)
 {
-    if (!is_for_show(request))
+    if (!may_stay(request))
         return 0;
     request->to = fan_spare_take(&spares, request->bytes);
     return request->to != NULL ? 0 : -ENOMEM;
@@ -45,22 +45,6 @@ static void note_wait(const struct request *request, enum fan_pack_copy copy, in
     if (ns > FAN_STORED_COPY_NS(request->bytes))
         fan_trace_stall(copy == FAN_PACK_SHARED ? FAN_STALL_SHARED : FAN_STALL_DISK,
                         file->view->number, file->id, ns);
-}
-
-/* pread until all is there: a short count means that the pack was cut off. */
-static int pread_all(int fd, char *to, uint64_t offset, uint64_t bytes)
-{
-    while (bytes > 0) {
-        long got = fan_sys_pread(fd, to, bytes, (int64_t)offset);
-        if (got == -EINTR)
-            continue;
-        if (got <= 0)
-            return got == -EFAULT ? -EFAULT : -EIO;
-        to += got;
-        offset += (uint64_t)got;
-        bytes -= (uint64_t)got;
-    }
-    return 0;
 }
 
 static int read_pack(struct request *request, enum fan_pack_copy copy)
@@ -77,7 +61,7 @@ static int read_pack(struct request *request, enum fan_pack_copy copy)
         fd = fan_pack_open(file->view, pack, copy); /* more packs than descriptors are kept for */
     if (fd < 0)
         return -EIO;
-    rc = pread_all(fd, request->to, offset, request->bytes);
+    rc = fan_sys_read_full(fd, request->to, request->bytes, offset);
     if (fd != parked)
         fan_sys_close(fd);
     note_wait(request, copy, start);
@@ -103,8 +87,8 @@ static bool in_one_cache_block(const struct request *request)
 
 static int ask_daemon(struct request *request)
 {
-    if (is_for_show(request) && in_one_cache_block(request))
-        return fan_remote_show(request->file, request->look, request->offset, request->bytes);
+    if (may_stay(request) && in_one_cache_block(request))
+        return fan_remote_pin(request->file, request->offset, request->bytes, request->span);
     int rc = make_room(request);
     return rc != 0 ? rc
                    : fan_remote_read(request->file, request->to, request->offset, request->bytes);
@@ -133,8 +117,10 @@ static int read_partial(struct request *request)
     if (base == NULL)
         return read_remote(request);
     const char *from = base + file->record->offset + request->offset;
-    return is_for_show(request) ? fan_look_at(request->look, from, request->bytes)
-                                : fan_copy(request->to, from, request->bytes);
+    if (!may_stay(request))
+        return fan_copy(request->to, from, request->bytes);
+    request->span->at = from;
+    return 0;
 }
 
 static int read_from_place(struct request *request)
@@ -181,17 +167,23 @@ int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, u
     return read_unmapped(&request);
 }
 
-int fan_stored_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
-                    uint64_t bytes)
+int fan_stored_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span)
 {
-    if (file->data != NULL)
-        return fan_look_at(look, file->data + offset, bytes);
-    struct request request = {.file = file, .look = look, .offset = offset, .bytes = bytes};
+    *span = (struct fan_span){.at = file->data != NULL ? file->data + offset : NULL};
+    if (span->at != NULL)
+        return 0;
+    struct request request = {.file = file, .span = span, .offset = offset, .bytes = bytes};
     int rc = read_unmapped(&request);
-    if (request.to != NULL) {
-        if (rc == 0)
-            look->at(look->context, request.to);
+    if (rc != 0 && request.to != NULL)
         fan_spare_give(&spares, request.to);
-    }
+    if (rc == 0 && request.to != NULL)
+        span->at = span->memory = request.to;
     return rc;
+}
+
+bool fan_stored_unpin(const struct fan_span *span)
+{
+    if (span->memory != NULL)
+        fan_spare_give(&spares, span->memory);
+    return span->pin == NULL || fan_remote_unpin(span);
 }

@@ -9,7 +9,7 @@
 
 #include "../files/filetable.h"
 #include "../machine/copy.h"
-#include "look.h"
+#include "remote.h"
 
 /* What a copy of bytes that are in memory takes at most: longer ones count as waits. */
 #define FAN_STORED_COPY_NS(bytes) (INT64_C(50000) + (int64_t)(bytes))
@@ -34,9 +34,13 @@ static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offs
                                           : fan_stored_read_timed(file, to, offset, bytes);
 }
 
-/* Shows them instead, `bytes` > 0: in the mapped pack or in the cache where they lie there in one
- * piece, else in memory that they are read to. As fan_stored_read, or -ENOMEM. */
-int fan_stored_show(struct fan_file *file, const struct fan_look *look, uint64_t offset,
-                    uint64_t bytes);
+/* Finds them instead, `bytes` > 0: in the mapped pack or in the cache where they lie there in one
+ * piece, else in memory that they are read to. After 0 the span is the caller's to unpin; or as
+ * fan_stored_read, -ENOMEM. A page of a mapped pack may still fault (fan_touch). */
+int fan_stored_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span);
+
+/* false: the bytes may have changed while they were pinned. They are to be pinned again, and will
+ * then come from elsewhere. */
+bool fan_stored_unpin(const struct fan_span *span);
 
 #endif

@@ -61,6 +61,15 @@ int fan_file_install(int fd, struct fan_file *file)
     return 0;
 }
 
+int fan_file_give(int fd, struct fan_file *file)
+{
+    int rc = file != NULL ? fan_file_install(fd, file) : -ENFILE;
+    if (__builtin_expect(rc == 0, 1))
+        return fd;
+    fan_sys_close(fd);
+    return rc;
+}
+
 int fan_file_share(int fd, struct fan_file *file)
 {
     atomic_fetch_add(&file->slot->refs, 1);

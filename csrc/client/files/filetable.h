@@ -40,6 +40,10 @@ static inline struct fan_file *fan_file_get(int fd)
 /* Gives `file` (a reference the caller holds) to `fd`. 0, or -ENOMEM and the reference dropped. */
 int fan_file_install(int fd, struct fan_file *file);
 
+/* The same of a descriptor that was opened for `file`. `fd`, or -errno and `fd` closed: -ENFILE for
+ * a file of NULL. */
+int fan_file_give(int fd, struct fan_file *file);
+
 /* Makes `fd` one more descriptor of `file` (dup). 0 or -ENOMEM. */
 int fan_file_share(int fd, struct fan_file *file);
 

@@ -27,7 +27,8 @@ struct fan_dirstream {
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "64-bit dirent");
 
-/* What a stream is over. dataset: NULL for a directory of outputs, which has a `path`. */
+/* The directory of a stream. dataset: NULL for a directory of outputs, which has a `path`, and
+ * whose inode number `id` is. */
 struct place {
     struct fan_view *view;
     struct fan_dataset *dataset;
@@ -39,7 +40,7 @@ static int list(const struct place *place, struct fan_entries *entries)
 {
     return place->dataset != NULL
                ? fan_entries_of_input(entries, place->view, place->dataset, place->id)
-               : fan_entries_of_output(entries, place->view, place->path);
+               : fan_entries_of_output(entries, place->view, place->path, place->id);
 }
 
 static struct fan_dirstream *make(const struct place *place, int fd, int *error)
@@ -77,8 +78,8 @@ static int check_input(const struct fan_target *target)
 struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *error)
 {
     bool output = target->where == FAN_OUTPUT;
-    struct place place = {target->view, output ? NULL : target->dataset, output ? 0 : target->id,
-                          output ? target->path : NULL};
+    struct place place = {target->view, output ? NULL : target->dataset,
+                          output ? target->attr.ino : target->id, output ? target->path : NULL};
     if (target->where == FAN_MISSING)
         *error = -target->error;
     else
@@ -102,8 +103,11 @@ struct fan_dirstream *fan_dirstream_open_fd(int fd, const struct fan_file *file,
     FAN_OFF_STACK(struct fan_target_room, room);
     bool output = file->kind == FAN_FILE_OUTDIR;
     *error = output ? path_of(fd, room) : 0;
-    struct place place = {file->view, output ? NULL : file->dataset, file->id,
-                          output && *error == 0 ? room->path : NULL};
+    struct place place = {file->view, output ? NULL : file->dataset, file->id, NULL};
+    if (output && *error == 0) {
+        place.id = room->target.attr.ino;
+        place.path = room->path;
+    }
     struct fan_dirstream *stream = *error == 0 ? make(&place, fd, error) : NULL;
     if (stream != NULL)
         stream->position = (uint64_t)atomic_load(&file->slot->offset);
@@ -170,9 +174,10 @@ void fan_dirstream_rewind(struct fan_dirstream *stream)
 int fan_dirstream_fd(struct fan_dirstream *stream)
 {
     if (stream->fd < 0) {
-        struct fan_target target = {.where = FAN_INPUT, .view = stream->view, .id = stream->id};
+        struct fan_target target = {.where = FAN_INPUT, .view = stream->view};
         target.dataset = stream->dataset;
         if (stream->dataset != NULL) {
+            target.id = stream->id;
             target.record = &stream->dataset->index.records[stream->id];
             target.mode = target.record->mode;
         } else {
@@ -197,7 +202,8 @@ static int list_outputs(int fd, const struct fan_file *file, struct fan_entries 
 {
     FAN_OFF_STACK(struct fan_target_room, room);
     int rc = path_of(fd, room);
-    return rc == 0 ? fan_entries_of_output(entries, file->view, room->path) : rc;
+    return rc == 0 ? fan_entries_of_output(entries, file->view, room->path, room->target.attr.ino)
+                   : rc;
 }
 
 static int list_file(int fd, const struct fan_file *file, struct fan_entries *entries)

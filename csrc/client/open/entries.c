@@ -69,18 +69,15 @@ static int64_t inode_of(const struct fan_view *view, const char *path, size_t by
     return target->where == FAN_OUTPUT ? (int64_t)target->attr.ino : -target->error;
 }
 
-int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path)
+int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path,
+                          uint64_t own)
 {
     const char *end = strrchr(path, '/');
     FAN_OFF_STACK(struct fan_target_room, room);
     if (room == NULL)
         return -ENOMEM;
-    int64_t own = inode_of(view, path, strlen(path), room);
     int64_t parent = inode_of(view, path, end != NULL ? (size_t)(end - path) : 0, room);
-    if (own < 0)
-        return (int)own;
-    *entries = (struct fan_entries){.own = (uint64_t)own,
-                                    .parent = (uint64_t)(parent < 0 ? own : parent)};
+    *entries = (struct fan_entries){.own = own, .parent = parent < 0 ? own : (uint64_t)parent};
     return fan_output_list(view, path, &entries->outputs);
 }
 

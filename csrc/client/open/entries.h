@@ -30,8 +30,10 @@ struct fan_entry {
 int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
                          struct fan_dataset *dataset, uint64_t id);
 
-/* Those of a directory of outputs, by its path in the mount in normal form. */
-int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path);
+/* Those of a directory of outputs, by its path in the mount in normal form. own: its inode number,
+ * which whoever resolved the path knows. */
+int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path,
+                          uint64_t own);
 
 /* The entry at a position. 0, -ENOENT at the end, -EIO. */
 int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry);

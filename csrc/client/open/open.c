@@ -75,10 +75,7 @@ static int open_file(const struct fan_target *target, int flags, enum fan_file_k
     __builtin_prefetch(file->data); /* read next, most often; more lines cost more than they save */
     if (kind == FAN_FILE_REGULAR && file->data == NULL)
         announce(file);
-    rc = fan_file_install(fd, file);
-    if (rc != 0)
-        fan_sys_close(fd);
-    return rc != 0 ? rc : fd;
+    return fan_file_give(fd, file);
 }
 
 static int open_directory(const struct fan_target *target, int flags)
@@ -96,10 +93,7 @@ static int open_directory(const struct fan_target *target, int flags)
         return fd;
     }
     FAN_COUNT(directory_opens, 1);
-    int rc = fan_file_install(fd, file);
-    if (rc != 0)
-        fan_sys_close(fd);
-    return rc != 0 ? rc : fd;
+    return fan_file_give(fd, file);
 }
 
 /* A real descriptor that is not ours, whatever stood under its number and was closed past us. */

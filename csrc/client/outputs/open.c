@@ -87,12 +87,8 @@ static int ask_open(struct opening *opening, unsigned mode)
 /* Notes a descriptor of what another rank has. */
 static int note(int fd, struct fan_view *view, const struct fan_output_attr *attr, int flags)
 {
-    struct fan_file *file =
-        fan_file_new(view, attr->ino, FAN_FILE_OUTPUT, (unsigned)(flags & ~PASSING));
-    int rc = file == NULL ? -ENFILE : fan_file_install(fd, file);
-    if (rc != 0)
-        fan_sys_close(fd);
-    return rc != 0 ? rc : fd;
+    unsigned status = (unsigned)(flags & ~PASSING);
+    return fan_file_give(fd, fan_file_new(view, attr->ino, FAN_FILE_OUTPUT, status));
 }
 
 /* A copy, which a later version may have replaced. */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "../../local/sound.h"
-#include "../../local/whole.h"
+#include "../../local/read_full.h"
 #include "mounts.h"
 #include "settle.h"
 #include "shared_packs.h"
@@ -66,7 +66,7 @@ static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_
     int fd = fan_partial_open(&mount->share.partial, record->pack, true);
     if (fd < 0)
         return fan_keep_note(mounts, mount, id, fd);
-    int rc = fan_write_whole(fd, bytes, record->offset, record->stored_size);
+    int rc = fan_write_full(fd, bytes, record->offset, record->stored_size);
     close(fd);
     return fan_keep_note(mounts, mount, id, rc);
 }
@@ -116,7 +116,7 @@ static int read_here(struct fan_node_mount *mount, const struct fan_fetch_reques
     int fd = fan_staged_open(mount, request->pack, false);
     if (fd < 0)
         return fd;
-    int rc = fan_read_whole(fd, to, request->offset, request->bytes);
+    int rc = fan_read_full(fd, to, request->offset, request->bytes);
     close(fd);
     return rc;
 }

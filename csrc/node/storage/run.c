@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "../../format/pack_format.h"
-#include "../../local/whole.h"
+#include "../../local/read_full.h"
 #include "keep.h"
 #include "mounts.h"
 #include "settle.h"
@@ -53,8 +53,8 @@ static int keep_stretch(struct fan_mounts *mounts, struct fan_node_mount *mount,
     uint64_t start = fan_mount_record(mount, records[0])->offset;
     int rc = 0;
     if (stretch->count > 0)
-        rc = fan_write_whole(fd, bytes + (stretch->from - start), stretch->from,
-                             stretch->to - stretch->from);
+        rc = fan_write_full(fd, bytes + (stretch->from - start), stretch->from,
+                            stretch->to - stretch->from);
     for (uint64_t i = 0; i < stretch->count; i++)
         rc = fan_keep_note(mounts, mount, records[stretch->first + i], rc);
     *stretch = (struct stretch){.count = 0};

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "../../local/sound.h"
-#include "../../local/whole.h"
+#include "../../local/read_full.h"
 #include "keep.h"
 #include "mounts.h"
 #include "shared_packs.h"
@@ -35,7 +35,7 @@ static const char *written_at(const struct fan_stored *stored, uint64_t offset, 
     }
     if (written->buffer == NULL)
         return NULL;
-    int rc = fan_read_whole(written->fd, written->buffer, written->from + offset, bytes);
+    int rc = fan_read_full(written->fd, written->buffer, written->from + offset, bytes);
     return rc == 0 ? written->buffer : NULL;
 }
 
@@ -63,7 +63,7 @@ static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd,
         int rc = fan_relaxed32(&mounts->ending) != 0 ? -ECANCELED
                                                      : fan_shared_read(mounts, &piece, buffer);
         if (rc == 0)
-            rc = fan_write_whole(fd, buffer, piece.offset, piece.bytes);
+            rc = fan_write_full(fd, buffer, piece.offset, piece.bytes);
         if (rc != 0)
             return rc;
     }

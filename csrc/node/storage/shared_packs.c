@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../local/whole.h"
+#include "../../local/read_full.h"
 #include "../machine/shared.h"
 #include "mounts.h"
 #include "pack_files.h"
@@ -49,12 +49,12 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     int32_t *holder = &mount->shared[request->pack];
     int kept = __atomic_load_n(holder, __ATOMIC_ACQUIRE) - 1;
-    if (kept >= 0 && fan_read_whole(kept, to, request->offset, request->bytes) == 0)
+    if (kept >= 0 && fan_read_full(kept, to, request->offset, request->bytes) == 0)
         return 0;
     int fd = open_shared(mount, request->pack); /* again, too: a server may have been restarted */
     if (fd < 0)
         return is_own_lack(fd) ? fd : -EIO;
-    int rc = fan_read_whole(fd, to, request->offset, request->bytes);
+    int rc = fan_read_full(fd, to, request->offset, request->bytes);
     if (rc != 0 || kept >= 0 || !keep_shared(mounts, holder, fd))
         close(fd);
     return rc;

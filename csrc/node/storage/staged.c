@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../../format/cache_format.h"
-#include "../../local/whole.h"
+#include "../../local/read_full.h"
 #include "../machine/shared.h"
 #include "mounts.h"
 #include "pack_files.h"
@@ -52,7 +52,7 @@ static int try_read(struct fan_node_mount *mount, const struct fan_fetch_request
     int fd = fan_staged_open(mount, request->pack, false);
     int rc = -EIO;
     if (fd >= 0 && scratch != NULL)
-        rc = fan_read_whole(fd, scratch, request->offset, request->bytes);
+        rc = fan_read_full(fd, scratch, request->offset, request->bytes);
     if (fd >= 0)
         close(fd);
     free(scratch);

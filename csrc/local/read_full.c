@@ -1,9 +1,9 @@
-#include "whole.h"
+#include "read_full.h"
 
 #include <errno.h>
 #include <unistd.h>
 
-int fan_read_whole(int fd, void *to, uint64_t offset, uint64_t bytes)
+int fan_read_full(int fd, void *to, uint64_t offset, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
         ssize_t got = pread(fd, (char *)to + done, bytes - done, (off_t)(offset + done));
@@ -14,7 +14,7 @@ int fan_read_whole(int fd, void *to, uint64_t offset, uint64_t bytes)
     return 0;
 }
 
-int fan_write_whole(int fd, const void *from, uint64_t offset, uint64_t bytes)
+int fan_write_full(int fd, const void *from, uint64_t offset, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes;) {
         ssize_t put = pwrite(fd, (const char *)from + done, bytes - done, (off_t)(offset + done));

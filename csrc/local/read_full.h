@@ -1,13 +1,13 @@
 /* pread(2) and pwrite(2) until all is done, whatever signals come. */
-#ifndef FAN_LOCAL_WHOLE_H
-#define FAN_LOCAL_WHOLE_H
+#ifndef FAN_LOCAL_READ_FULL_H
+#define FAN_LOCAL_READ_FULL_H
 
 #include <stdint.h>
 
 /* A short count means that the file was cut off. 0 or -EIO. */
-int fan_read_whole(int fd, void *to, uint64_t offset, uint64_t bytes);
+int fan_read_full(int fd, void *to, uint64_t offset, uint64_t bytes);
 
 /* 0 or -errno: -ENOSPC, -EDQUOT, -EFBIG, -EIO. */
-int fan_write_whole(int fd, const void *from, uint64_t offset, uint64_t bytes);
+int fan_write_full(int fd, const void *from, uint64_t offset, uint64_t bytes);
 
 #endif
