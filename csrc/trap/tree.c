@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../client/paths/linked.h"
 #include "../client/paths/resolve.h"
 #include "../common/sys.h"
 #include "origin.h"
@@ -28,13 +29,17 @@ int fan_trap_tree_begin(void)
     return (int)FAN_SYS(mkdirat, AT_FDCWD, fan_origin_root, 0700);
 }
 
+static bool is_dots(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 static void remove_tree(int at, const char *name, int depth)
 {
     int fd = fan_sys_openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
     DIR *dir = fd >= 0 && depth < DEPTH_MAX ? fdopendir(fd) : NULL;
     for (const struct dirent *entry; dir != NULL && (entry = readdir(dir)) != NULL;) {
-        bool dots = strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0;
-        if (!dots && FAN_SYS(unlinkat, dirfd(dir), entry->d_name, 0) == -EISDIR)
+        if (!is_dots(entry->d_name) && FAN_SYS(unlinkat, dirfd(dir), entry->d_name, 0) == -EISDIR)
             remove_tree(dirfd(dir), entry->d_name, depth + 1);
     }
     if (dir != NULL)
@@ -91,11 +96,6 @@ static void put(int at, const char *path, const struct dirent *entry)
         remove_tree(at, entry->d_name, 0);
         FAN_SYS(unlinkat, at, entry->d_name, 0);
     }
-}
-
-static bool is_dots(const char *name)
-{
-    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
 static int compare_names(const void *a, const void *b)
@@ -155,11 +155,8 @@ static int fill(int fd, const char *path, bool changes)
  * that were packed. */
 static bool is_inside(int fd)
 {
-    char link[32], path[PATH_MAX];
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    long bytes = FAN_SYS(readlinkat, AT_FDCWD, link, path, sizeof(path) - 1);
-    path[bytes > 0 ? bytes : 0] = '\0';
-    return fan_origin_is_ours(path);
+    char path[PATH_MAX];
+    return fan_fd_path_real(fd, path, sizeof(path)) > 0 && fan_origin_is_ours(path);
 }
 
 static bool leads_inside(const char *path, int follow)

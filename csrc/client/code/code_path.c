@@ -33,27 +33,10 @@ int64_t fan_code_place(const struct fan_view *view, const char *rest, char *to, 
     if (root < 0)
         return root;
     size_t length = (size_t)root;
-    while (*rest != '\0') {
-        while (*rest == '/')
-            rest++;
-        const char *end = fan_component_end(rest);
-        size_t bytes = (size_t)(end - rest);
-        if (fan_is_dot_dot(rest, bytes)) {
-            if (length == (size_t)root)
-                return -EXDEV;
-            while (to[--length] != '/') {
-            }
-        } else if (bytes > 0 && !fan_is_dot(rest, bytes)) {
-            if (length + bytes + 2 > capacity)
-                return -ENAMETOOLONG;
-            to[length++] = '/';
-            memcpy(to + length, rest, bytes);
-            length += bytes;
-        }
-        rest = end;
-    }
-    to[length] = '\0';
-    return (int64_t)length;
+    bool above;
+    if (!fan_append_normal(rest, to, &length, capacity, &above))
+        return -ENAMETOOLONG;
+    return above ? -EXDEV : (int64_t)length;
 }
 
 int64_t fan_code_place_of(const char *path, char *to, size_t capacity)

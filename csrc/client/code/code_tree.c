@@ -7,7 +7,7 @@
 #include "../paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
-#include "../paths/cwd.h"
+#include "../paths/linked.h"
 #include "code_dirs.h"
 #include "elf.h"
 
@@ -107,45 +107,6 @@ static int find_item(const struct fan_code_tree *tree, const char *place)
     return -1;
 }
 
-/* The path as the program knows it, from the root, into tree->path. */
-static int spell(struct fan_code_tree *tree, const char *path)
-{
-    size_t bytes = strlen(path);
-    long start = 0;
-    if (path[0] != '/') {
-        start = fan_cwd_path(tree->path, sizeof(tree->path));
-        if (start < 0)
-            return (int)start;
-        start = (long)strlen(tree->path);
-        tree->path[start++] = '/';
-    }
-    if ((size_t)start + bytes >= sizeof(tree->path))
-        return -ENAMETOOLONG;
-    memcpy(tree->path + start, path, bytes + 1);
-    return 0;
-}
-
-/* The mount's own path of what a link outside led to, or "..", into tree->path. */
-static int spell_target(struct fan_code_tree *tree)
-{
-    const struct fan_target *target = &tree->target;
-    const struct fan_text *prefix = &target->view->prefix;
-    if (target->where == FAN_INPUT) {
-        int64_t length = fan_full_path(target->view, target->dataset, target->id, tree->path,
-                                       sizeof(tree->path));
-        return length < 0 ? (int)length : 0;
-    }
-    if (target->where == FAN_MISSING)
-        return -target->error;
-    if (target->where == FAN_TREE) {
-        int64_t length = fan_tree_path(target, tree->path, sizeof(tree->path));
-        return length < 0 ? (int)length : 0;
-    }
-    bool fits = fan_join(tree->path, sizeof(tree->path), prefix->text, prefix->bytes,
-                         target->path);
-    return fits ? 0 : -ENAMETOOLONG;
-}
-
 /* Whether the letters of tree->path lead to another input than it does: behind a link, ".." is not
  * what stands before the link. The place by its letters is that input's. */
 static bool is_others(struct fan_code_tree *tree)
@@ -163,15 +124,16 @@ static bool is_others(struct fan_code_tree *tree)
 /* *foreign becomes true where the linker will look at another place. */
 static int find_place(struct fan_code_tree *tree, const char *path, bool *foreign)
 {
-    int rc = spell(tree, path);
+    int rc = fan_absolute_path(AT_FDCWD, path, tree->path, sizeof(tree->path));
     bool others = rc == 0 && is_others(tree);
     int64_t length = others    ? -EXDEV
                      : rc == 0 ? fan_code_place_of(tree->path, tree->place, sizeof(tree->place))
                                : rc;
     *foreign = *foreign || others;
-    if (length == -EXDEV) {
-        rc = spell_target(tree);
-        length = rc == 0 ? fan_code_place_of(tree->path, tree->place, sizeof(tree->place)) : rc;
+    if (length == -EXDEV) { /* a link outside, or "..", led there */
+        length = fan_target_path(&tree->target, tree->path, sizeof(tree->path));
+        if (length >= 0)
+            length = fan_code_place_of(tree->path, tree->place, sizeof(tree->place));
     }
     return length < 0 ? (int)length : 0;
 }

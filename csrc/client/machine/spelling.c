@@ -53,20 +53,23 @@ bool fan_has_dot_dot(const char *path)
     return false;
 }
 
-int fan_normalise(const char *path, char *to, size_t capacity)
+bool fan_append_normal(const char *path, char *to, size_t *end, size_t capacity, bool *above)
 {
-    size_t length = 0;
+    const size_t root = *end;
+    size_t length = root;
+    *above = false;
     while (*path != '\0') {
         while (*path == '/')
             path++;
         const char *end = fan_component_end(path);
         size_t bytes = (size_t)(end - path);
         if (fan_is_dot_dot(path, bytes)) {
-            while (length > 0 && to[--length] != '/') {
+            *above = *above || length == root;
+            while (length > root && to[--length] != '/') {
             }
         } else if (bytes > 0 && !fan_is_dot(path, bytes)) {
             if (length + bytes + 2 > capacity)
-                return -1;
+                return false;
             to[length++] = '/';
             memcpy(to + length, path, bytes);
             length += bytes;
@@ -74,7 +77,15 @@ int fan_normalise(const char *path, char *to, size_t capacity)
         path = end;
     }
     to[length] = '\0';
-    return 0;
+    *end = length;
+    return true;
+}
+
+int fan_normalise(const char *path, char *to, size_t capacity)
+{
+    size_t end = 0;
+    bool above;
+    return fan_append_normal(path, to, &end, capacity, &above) ? 0 : -1;
 }
 
 bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, const char *tail)

@@ -29,6 +29,11 @@ bool fan_has_odd_part(const char *path, size_t bytes);
 
 bool fan_has_dot_dot(const char *path);
 
+/* Appends a path to the first `*end` bytes of `to`, which stay, without "//", "/./" and, by the
+ * letter, "/x/..". above: a ".." would have led out of it. *end becomes the length. false: does not
+ * fit. */
+bool fan_append_normal(const char *path, char *to, size_t *end, size_t capacity, bool *above);
+
 /* Removes "//", "/./" and, by the letter, "/x/.." from an absolute path. -1: does not fit. */
 int fan_normalise(const char *path, char *to, size_t capacity);
 

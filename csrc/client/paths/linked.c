@@ -66,22 +66,20 @@ long fan_fd_path(int fd, char *to, size_t capacity)
     return length < 0 ? length : fan_unskeleton(to, (size_t)length, capacity);
 }
 
-/* Makes `rest` start from the root: where a relative path begins, in front of it. */
-static bool make_absolute(int dirfd, const char *path, char *rest, size_t capacity)
+int fan_absolute_path(int dirfd, const char *path, char *to, size_t capacity)
 {
-    size_t bytes = strlen(path);
     long start = 0;
     if (path[0] != '/') {
-        start = dirfd == AT_FDCWD ? fan_cwd_path(rest, capacity)
-                                  : fan_fd_path(dirfd, rest, capacity);
-        if (start < 0 || rest[0] != '/')
-            return false;
-        rest[start++] = '/';
+        start = dirfd == AT_FDCWD ? fan_cwd_path(to, capacity) : fan_fd_path(dirfd, to, capacity);
+        if (start < 0)
+            return (int)start;
+        to[start++] = '/';
     }
-    if ((size_t)start + bytes + 1 > capacity)
-        return false;
-    memcpy(rest + start, path, bytes + 1);
-    return true;
+    size_t bytes = strlen(path) + 1;
+    if ((size_t)start + bytes > capacity)
+        return -ENAMETOOLONG;
+    memcpy(to + start, path, bytes);
+    return 0;
 }
 
 /* Reads the link at `done`; its target goes in front of what is left of `rest`. -EINVAL: no
@@ -126,7 +124,8 @@ bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t 
     FAN_OFF_STACK(struct paths, room);
     size_t length = 0;
     unsigned links = 0;
-    if (room == NULL || !make_absolute(dirfd, path, room->rest, sizeof(room->rest)))
+    if (room == NULL || fan_absolute_path(dirfd, path, room->rest, sizeof(room->rest)) != 0 ||
+        room->rest[0] != '/')
         return false;
     char *rest = room->rest, *done = room->done;
     done[0] = '\0';

@@ -15,6 +15,10 @@ bool fan_linked(int dirfd, const char *path);
  * when `follow`), or from an open directory in or above one. One or two system calls. */
 bool fan_may_lead_in(int dirfd, const char *path, bool follow);
 
+/* Puts the directory that a relative path begins in, as the kernel knows it, in front of the path.
+ * An absolute path stays as it is. 0 or -errno. */
+int fan_absolute_path(int dirfd, const char *path, char *to, size_t capacity);
+
 /* Resolves components and links with readlink(2), the last component's only when `follow`, until a
  * mount prefix is reached. true with the mount's path and what was left to go in `to`; false when
  * it ends elsewhere. */

@@ -326,7 +326,7 @@ int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t ca
         return fan_full_path(target->view, target->dataset, target->id, buffer, capacity);
     if (target->where == FAN_TREE)
         return fan_tree_path(target, buffer, capacity);
-    if (target->where != FAN_OUTPUT)
+    if (target->where != FAN_OUTPUT && target->where != FAN_BEYOND)
         return -target->error;
     bool fits = fan_join(buffer, capacity, prefix->text, prefix->bytes, target->path);
     return fits ? (int64_t)strlen(buffer) : -ENAMETOOLONG;

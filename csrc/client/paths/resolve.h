@@ -104,8 +104,8 @@ bool fan_locate_again(struct fan_target *target, const char *path, unsigned flag
  * left alone. */
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
-/* The absolute path of a target: an input, or an output (followed to the end). Its length or
- * -errno. */
+/* The absolute path of a target: an input, or an output (followed to the end; of FAN_BEYOND, by the
+ * path it was found at). Its length or -errno. */
 int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity);
 
 /* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can
