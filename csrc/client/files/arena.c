@@ -37,19 +37,22 @@ _Static_assert(sizeof(struct own) <= PAGE, "it lies on one page");
  * open makes an arena of its own. */
 static _Atomic(struct own *) own_page;
 
-static struct own *own_place(void)
+static __attribute__((noinline)) struct own *make_own_page(void)
 {
-    struct own *page = atomic_load_explicit(&own_page, memory_order_acquire);
-    if (__builtin_expect(page != NULL, 1))
-        return page;
-    struct own *made = fan_sys_memory(PAGE);
+    struct own *made = fan_sys_memory(PAGE), *expected = NULL;
     if (made == NULL)
         return NULL;
     FAN_SYS(madvise, made, PAGE, MADV_WIPEONFORK);
-    if (atomic_compare_exchange_strong(&own_page, &page, made))
+    if (atomic_compare_exchange_strong(&own_page, &expected, made))
         return made;
     fan_sys_munmap(made, PAGE);
-    return page;
+    return expected;
+}
+
+static inline struct own *own_place(void)
+{
+    struct own *page = atomic_load_explicit(&own_page, memory_order_acquire);
+    return __builtin_expect(page != NULL, 1) ? page : make_own_page();
 }
 
 static int make_memory_file(void)
