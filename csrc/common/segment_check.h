@@ -1,5 +1,5 @@
 /*
- * What everybody who maps a segment checks before following its first offset.
+ * Checks of a mapped segment, before anybody follows its first offset.
  */
 #ifndef FAN_COMMON_SEGMENT_CHECK_H
 #define FAN_COMMON_SEGMENT_CHECK_H

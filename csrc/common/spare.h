@@ -12,7 +12,7 @@
 
 enum {
     FAN_SPARES = 16,                /* kept at most */
-    FAN_SPARE_KEPT_BYTES = 4 << 20, /* what is larger goes back to the kernel at once */
+    FAN_SPARE_KEPT_BYTES = 4 << 20, /* larger memory goes back to the kernel at once */
 };
 
 struct fan_spares {

@@ -48,7 +48,7 @@ static inline bool fan_partial_is_claimed(const struct fan_partial *partial, uin
            (__atomic_load_n(&partial->claims[id / 64], __ATOMIC_RELAXED) >> id % 64 & 1) != 0;
 }
 
-/* Forgets what an earlier job says of a record. */
+/* Forgets the claim of an earlier job for a record. */
 static inline void fan_partial_drop_claim(struct fan_partial *partial, uint64_t id)
 {
     __atomic_fetch_and(&partial->claims[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);

@@ -24,7 +24,7 @@ struct fan_file_copy {
     int32_t error;
 };
 
-/* What tells a file from another that took its place. */
+/* Tells a file from another that took its place. */
 struct fan_identity {
     uint64_t inode;
     uint64_t size;

@@ -11,11 +11,11 @@
 #include "../format/trace_format.h"
 
 /* cffi: begin */
-/* Adds up what all programs have counted, those that ended among them. 0, -EINVAL, or -EAGAIN where
+/* Adds up the counts of all programs, those that ended among them. 0, -EINVAL, or -EAGAIN where
  * a daemon died while it moved something. */
 int fan_trace_sum(const void *segment, uint64_t bytes, struct fan_counters *total);
 
-/* Moves what a lane has counted to those that ended, adds it to `counted`, and gives the lane free.
+/* Moves the counts of a lane to those that ended, adds it to `counted`, and gives the lane free.
  * Its owner must have ended. 0, or -EINVAL. */
 int fan_trace_retire(void *segment, uint64_t bytes, uint32_t lane, struct fan_counters *counted);
 /* cffi: end */

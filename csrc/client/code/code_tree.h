@@ -1,7 +1,7 @@
 /*
  * A library or program with all that the dynamic linker will load for it, as far as it lies in
  * mounts: each made real at its place, found as ld.so(8) looks for it, by RPATH, LD_LIBRARY_PATH
- * and RUNPATH. What is not found in a mount is left for the linker to find, or to miss.
+ * and RUNPATH. Libraries that lie in no mount are left for the linker to find, or to miss.
  */
 #ifndef FAN_CLIENT_CODE_TREE_H
 #define FAN_CLIENT_CODE_TREE_H
@@ -11,7 +11,7 @@
 enum { FAN_CODE_ITEMS_MAX = 512 };
 
 /* One file. path: as the program that is run knows it, in the mount; place: where it is real, or
- * NULL of one outside. parent: what needs it, or -1. */
+ * NULL of one outside. parent: the item that needs it, or -1. */
 struct fan_code_item {
     const char *path;
     const char *place;
@@ -37,12 +37,12 @@ const char *fan_code_outside(const struct fan_code_tree *tree);
 /* The place of the file that was refused last; "" when it has none. */
 const char *fan_code_refused(const struct fan_code_tree *tree);
 
-/* Adds a file that is there already: loaded, or outside (place NULL). parent: what loaded it, or
- * -1. Its number, or -ENOMEM. */
+/* Adds a file that is there already: loaded, or outside (place NULL). parent: the item that loaded
+ * it, or -1. Its number, or -ENOMEM. */
 int fan_code_add_known(struct fan_code_tree *tree, const char *path, const char *place,
                        int parent);
 
-/* Adds what item `number` and all behind it need. */
+/* Adds all libraries that item `number` and those behind it need. */
 void fan_code_close_over(struct fan_code_tree *tree, int number);
 
 /* Looks for one name as for a library that item `number` loads. The item's number, or -ENOENT: it

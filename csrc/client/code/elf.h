@@ -1,5 +1,6 @@
 /*
- * What an ELF file says of the libraries that it needs, as far as the dynamic linker acts on it.
+ * ELF files: the loader and the libraries that one asks for, as far as the kernel and the dynamic
+ * linker act on them.
  * Files are untrusted: everything is read with pread, within bounds and a fixed amount of work.
  */
 #ifndef FAN_CLIENT_ELF_H

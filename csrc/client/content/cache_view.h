@@ -19,7 +19,7 @@
 #include "../../format/shm_format.h"
 
 /* A mapped cache and this process's session in it. The counts were checked once and are kept here:
- * what the segment says of them later is not looked at. */
+ * later changes of them in the segment have no effect. */
 struct fan_cache {
     const char *base;
     uint64_t bytes;

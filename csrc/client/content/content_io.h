@@ -34,7 +34,7 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
 ssize_t fan_content_counted(ssize_t got);
 
 /* The same of a file whose `generation` was loaded before the read. -EBADF, not counted: another
- * thread has closed the descriptor since, so what was read came from who knows where. */
+ * thread has closed the descriptor since, so the bytes may be of any file. */
 ssize_t fan_content_unless_closed(const struct fan_file *file, unsigned generation, ssize_t got);
 
 /* lseek(2), with SEEK_DATA and SEEK_HOLE of a file without holes. The offset or -errno. */

@@ -1,5 +1,5 @@
 /*
- * What a real copy of an input is called: its name says which file of which job it is, so that
+ * The name of a real copy of an input: it says which file of which job the copy is of, so that
  * whoever comes across it (/proc/self/fd) can tell.
  */
 #ifndef FAN_CLIENT_COPYNAME_H

@@ -11,7 +11,7 @@
 #include "../machine/copy.h"
 #include "remote.h"
 
-/* What a copy of bytes that are in memory takes at most: longer ones count as waits. */
+/* The longest time that a copy of bytes in memory takes: longer ones count as waits. */
 #define FAN_STORED_COPY_NS(bytes) (INT64_C(50000) + (int64_t)(bytes))
 
 /* Copies of so many bytes are timed: beside them that costs nothing. */

@@ -35,7 +35,7 @@ int fan_arena_store(const struct fan_slot *slot, bool make);
  * none). Its base or NULL. */
 struct fan_slot *fan_arena_adopt(int fd, int store);
 
-/* In a fork child: what was the parent's own is now an inherited one. */
+/* In a fork child: the parent's own arena is now an inherited one. */
 void fan_arena_after_fork_child(void);
 
 #endif

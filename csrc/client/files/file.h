@@ -67,13 +67,13 @@ struct fan_file {
     uint32_t number;        /* own slot's place in the arena */
     atomic_uint next;       /* free list: number + 1; read by those who then lose the race for it */
     atomic_uint waiting; /* reads that may take long: the file is not given to another meanwhile */
-    _Atomic uint64_t registered; /* what remote.c told the daemon of it; 0: nothing */
+    _Atomic uint64_t registered; /* as remote.c told the daemon; 0: it did not */
     atomic_int moved; /* holder of the real description (moved.h), once this process needed it */
     struct fan_decoded decoded;
     struct fan_entries *entries; /* of getdents (dirstream.h), or NULL; decoded.busy guards them */
 } __attribute__((aligned(64)));  /* those of other threads lie on other cache lines */
 
-/* What others do when a file goes: the table knows nothing of those above it. Called on cold
+/* Calls of the files above, when an open file goes: this one knows nothing of those. Called on cold
  * branches alone, and set before the first file is made. */
 struct fan_file_hooks {
     void (*let_go)(const struct fan_file *file); /* the last descriptor of a writable output goes */
@@ -106,7 +106,7 @@ struct fan_file *fan_file_adopt(struct fan_slot *slot);
 /* Drops one reference. The last one of a writable output lets go of it (outputs.h). */
 void fan_file_put(struct fan_file *file);
 
-/* Frees what is held. Only when no thread reads the file any more. */
+/* Frees the buffer. Only when no thread reads the file any more. */
 void fan_decoded_fini(struct fan_decoded *decoded);
 
 /* Drops the snapshot of a directory, if there is one. Under decoded.busy. */

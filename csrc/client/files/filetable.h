@@ -47,10 +47,10 @@ int fan_file_give(int fd, struct fan_file *file);
 /* Makes `fd` one more descriptor of `file` (dup). 0 or -ENOMEM. */
 int fan_file_share(int fd, struct fan_file *file);
 
-/* Forgets what `fd`, which is ours, stands for. */
+/* Takes the file from `fd`, which is ours. */
 void fan_file_remove_ours(int fd);
 
-/* Forgets what `fd` stands for; the descriptor itself is the caller's to close. Does nothing when
+/* Takes the file from `fd`; the descriptor itself is the caller's to close. Does nothing when
  * it is not ours. */
 static inline void fan_file_remove(int fd)
 {
@@ -65,10 +65,11 @@ void fan_file_remove_range(unsigned first, unsigned last);
  * kernel answers EBADF or ELOOP to whatever slips past the library. Or -errno. */
 int fan_placeholder(int minimum, bool cloexec);
 
-/* Makes what first files need. */
+/* Makes the placeholder and the arena, which the first open would make otherwise. */
 void fan_file_make_ready(void);
 
-/* Before vfork: makes what its child must not make, for the parent would miss the descriptors. */
+/* Before vfork: makes all that its child must not make, for the parent would miss the descriptors.
+ */
 void fan_file_before_vfork(void);
 
 /* Around fork: the child's references are counted before it exists. */

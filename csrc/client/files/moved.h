@@ -16,7 +16,7 @@
 struct fan_file;
 struct fan_slot;
 
-/* Before a fork: makes what the sharers of `file` will meet in. */
+/* Before a fork: makes the store in which the sharers of `file` will meet. */
 void fan_moved_prepare(const struct fan_file *file);
 
 /* The real description of a slot whose offset is negative. A descriptor, closed on exec, for the

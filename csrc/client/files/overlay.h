@@ -1,7 +1,7 @@
 /*
- * What a vfork child does to its descriptors. It runs in its parent's memory while the parent's
- * thread waits, with a descriptor table of its own, so its changes are kept per thread, beside the
- * table, and end when the parent's thread runs again.
+ * Changes that a vfork child makes to its descriptors. It runs in its parent's memory while the
+ * parent's thread waits, with a descriptor table of its own, so its changes are kept per thread,
+ * beside the table, and end when the parent's thread runs again.
  */
 #ifndef FAN_CLIENT_OVERLAY_H
 #define FAN_CLIENT_OVERLAY_H

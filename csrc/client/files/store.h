@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What is kept with a descriptor, and tells it from the others. */
+/* Kept with each descriptor, to tell it from the others. */
 struct fan_store_tag {
     int64_t key;
     uint64_t slot;
@@ -29,7 +29,7 @@ typedef bool fan_store_stale(const struct fan_store_tag *tag, const void *contex
 int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_stale *is_stale,
                   const void *context);
 
-/* A descriptor, closed on exec, of what is kept under `key`. -ENOENT when there is none. */
+/* A descriptor, closed on exec, kept under `key`. -ENOENT when there is none. */
 int fan_store_get(int store, int64_t key);
 
 #endif

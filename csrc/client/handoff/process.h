@@ -1,6 +1,6 @@
 /*
- * What a process of a job does once for all of the client: it attaches, and goes on as a fork
- * child.
+ * Steps that a process of a job takes once for all of the client: it attaches, and goes on as a
+ * fork child.
  */
 #ifndef FAN_CLIENT_PROCESS_H
 #define FAN_CLIENT_PROCESS_H

@@ -14,7 +14,8 @@
 
 struct fan_view;
 
-/* A question under construction: what is not set is 0. path, other: NUL-terminated, or NULL. */
+/* A question under construction: fields that are not set are 0. path, other: NUL-terminated, or
+ * NULL. */
 struct fan_output_call {
     struct fan_output_request request; /* magic, lengths and counts are filled in */
     const char *path;

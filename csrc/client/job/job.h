@@ -1,8 +1,8 @@
 /*
  * The job as one client process sees it: the segment that the daemon wrote, and a view of each
  * mounted dataset. Attached by the preload's constructor; the index and packs of a dataset are
- * mapped when they are first needed. No lock: what several threads make at once, one of them
- * publishes and the others drop. Never detached: mappings end with the process.
+ * mapped when they are first needed. No lock: where several threads make the same thing at once,
+ * one of them publishes and the others drop. Never detached: mappings end with the process.
  */
 #ifndef FAN_CLIENT_JOB_H
 #define FAN_CLIENT_JOB_H

@@ -1,5 +1,5 @@
 /*
- * What clients have to say in the job's report: lines in a file of the job directory.
+ * Lines that clients add to the job's report, by way of a file in the job directory.
  */
 #ifndef FAN_CLIENT_NOTES_H
 #define FAN_CLIENT_NOTES_H

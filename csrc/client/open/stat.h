@@ -1,5 +1,5 @@
 /*
- * What a file of the mount is: stat and its kin.
+ * The attributes of a file of the mount: stat and its kin.
  */
 #ifndef FAN_CLIENT_STAT_H
 #define FAN_CLIENT_STAT_H

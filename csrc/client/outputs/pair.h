@@ -15,7 +15,7 @@ struct fan_end {
     struct fan_target target;
 };
 
-/* What the functions below return when a link led out of the outputs: the ends are resolved anew,
+/* The functions below return this when a link led out of the outputs: the ends are resolved anew,
  * and the call is to be decided again, FAN_END_TURNS_MAX times at most. */
 enum { FAN_END_MOVED = 1, FAN_END_TURNS_MAX = 40 };
 

@@ -1,5 +1,6 @@
 /*
- * The output tree: what a program of this rank makes is an ordinary file of the job directory, in
+ * The output tree: each file that a program of this rank makes is an ordinary file of the job
+ * directory, in
  * `fan_mount.outputs`, at its path in the mount. The kernel keeps its name, attributes, locks and
  * links, and a call on an output is the same call on that path.
  *
@@ -110,7 +111,7 @@ static inline unsigned char fan_tree_shown_type(unsigned char type)
     return type == DT_LNK && fan_tree_has_ranks() ? DT_UNKNOWN : type;
 }
 
-/* Makes of what the kernel says of a file of the tree what the mount shows. */
+/* Turns the attributes that the kernel gives a file of the tree into those that the mount shows. */
 void fan_tree_show(const struct fan_view *view, struct stat *st);
 
 void fan_tree_show_statx(const struct fan_view *view, struct statx *stx);

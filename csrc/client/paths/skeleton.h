@@ -1,5 +1,5 @@
 /*
- * Real directories for the dataset's: what chdir, getcwd and directory descriptors stand on. Made
+ * Real directories for the dataset's, for chdir, getcwd and directory descriptors. Made
  * when first needed, and only below a skeleton that FanStore made.
  */
 #ifndef FAN_CLIENT_SKELETON_H

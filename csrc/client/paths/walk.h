@@ -48,7 +48,7 @@ enum fan_walk_end {
     FAN_WALK_ON /* to the absolute path in the target's buffer, in a mount or outside */
 };
 
-/* Walks what is left. */
+/* Walks the rest of the path. */
 enum fan_walk_end fan_walk_run(struct fan_walk *walk);
 
 /* Where a walk ends. */
