@@ -299,16 +299,6 @@ void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file)
     }
 }
 
-bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id)
-{
-    uint32_t *touched = &cache->segment->entries[id].touched;
-    if (fan_relaxed32(touched) == 0)
-        return false;
-    fan_put32(touched, 0);
-    fan_unread_leave(cache, id);
-    return true;
-}
-
 void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)
 {
     struct fan_frame *frame = &cache->frames[id];

@@ -120,9 +120,6 @@ bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id);
 /* Nobody has a file open any more: the policy is told of each of its blocks that is not unread. */
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
 
-/* Whether a client used it since this was last asked. */
-bool fan_blockcache_touched(struct fan_blockcache *cache, uint32_t id);
-
 /* The granules that are evicted from. */
 uint32_t fan_blockcache_passing(const struct fan_blockcache *cache);
 

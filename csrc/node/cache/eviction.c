@@ -2,6 +2,8 @@
 
 #include "../machine/shared.h"
 #include "../machine/transport.h"
+#include "replacing.h"
+#include "unread.h"
 
 enum { PAUSE_NS = 1000000 }; /* between two looks at what clients closed */
 enum { ROOM_SHARE = 64, DOOMED_MAX = 64 };
@@ -90,7 +92,7 @@ static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t
            cache->doomed.count < DOOMED_MAX) {
         uint32_t id = fan_victims_next(&cache->victims);
         (*budget)--;
-        if (cache->victims.policy != FAN_POLICY_RANDOM && fan_blockcache_touched(cache, id)) {
+        if (cache->victims.policy != FAN_POLICY_RANDOM && fan_unread_take_touched(cache, id)) {
             fan_blockcache_use(cache, id);
             continue;
         }
@@ -126,7 +128,7 @@ static uint32_t fill_by_force(struct fan_eviction *eviction, const struct fan_fi
 uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill)
 {
     struct fan_blockcache *cache = eviction->cache;
-    uint32_t id = fan_staying_begin_fill(cache, fill, eviction->live);
+    uint32_t id = fan_replacing_begin_fill(cache, fill, eviction->live);
     if (id == FAN_NO_FRAME)
         id = fan_blockcache_begin_fill(cache, fill);
     if (id == FAN_NO_FRAME && follows_opens(eviction) && drop_unneeded(eviction) > 0)

@@ -1,8 +1,8 @@
 /*
- * The blocks that stay, under belady: those of the cache's first area. One of them is evicted for a
- * block that is used again sooner. As room must be adjacent, what is evicted is all that lies in
- * the way of the new block, each of which is used again later than it. What another rank could send
- * again goes before all that would have to be read from the shared file system.
+ * The blocks that stay, under belady: those of the cache's first area, ordered by when each is used
+ * next, and which of its granules each has. A block that another rank could send again comes before
+ * all that would have to be read from the shared file system. Below blockcache.h, which says what
+ * happens to each frame; replacing.h decides by it.
  */
 #ifndef FAN_NODE_STAYING_H
 #define FAN_NODE_STAYING_H
@@ -14,8 +14,6 @@
 #include "frames.h"
 
 struct fan_blockcache;
-struct fan_fill;
-struct fan_live;
 
 /* by_next_use: of the first area's ready frames those that no order awaits. owners: of each granule
  * of the first area the frame that has it, or FAN_NO_FRAME; NULL: under other policies. */
@@ -42,12 +40,11 @@ void fan_staying_leave(struct fan_blockcache *cache, uint32_t id);
  * FAN_NEVER / 2; FAN_NEVER. */
 uint32_t fan_staying_key(enum fan_source source, uint32_t next_use);
 
-/* Sets the next use of a frame that is among them. */
-void fan_staying_foresee(struct fan_blockcache *cache, uint32_t id, uint32_t next_use);
+/* Whether no order that is known reads a frame's block again. */
+bool fan_staying_is_unforeseen(const struct fan_blockcache *cache, uint32_t id);
 
-/* A frame in the first area for a block that is worth one: in room that is free, or of blocks
- * that are used later. FAN_NO_FRAME: it is worth less than what is there. */
-uint32_t fan_staying_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill,
-                                const struct fan_live *live);
+/* Sets the next use, or the key, of a frame that is among them. */
+void fan_staying_foresee(struct fan_blockcache *cache, uint32_t id, uint32_t next_use);
+void fan_staying_set_key(struct fan_blockcache *cache, uint32_t id, uint32_t key);
 
 #endif

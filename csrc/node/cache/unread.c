@@ -30,6 +30,16 @@ bool fan_unread_is(struct fan_blockcache *cache, uint32_t id)
     return cache->frames[id].unread;
 }
 
+bool fan_unread_take_touched(struct fan_blockcache *cache, uint32_t id)
+{
+    uint32_t *touched = &cache->segment->entries[id].touched;
+    if (fan_relaxed32(touched) == 0)
+        return false;
+    fan_put32(touched, 0);
+    fan_unread_leave(cache, id);
+    return true;
+}
+
 uint32_t fan_unread_granules(struct fan_blockcache *cache)
 {
     for (unsigned i = 0; i < LOOKS && cache->unread.count > 0; i++) {

@@ -18,6 +18,10 @@ void fan_unread_leave(struct fan_blockcache *cache, uint32_t id);
 /* Whether a frame is still one. */
 bool fan_unread_is(struct fan_blockcache *cache, uint32_t id);
 
+/* Whether a client has used a ready frame since this was last asked. One that it has used is unread
+ * no longer. */
+bool fan_unread_take_touched(struct fan_blockcache *cache, uint32_t id);
+
 /* How many granules they take. Looks at a few of them first, others each time. */
 uint32_t fan_unread_granules(struct fan_blockcache *cache);
 
