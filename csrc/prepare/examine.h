@@ -5,7 +5,7 @@
 #ifndef FAN_PREPARE_EXAMINE_H
 #define FAN_PREPARE_EXAMINE_H
 
-#include "scan.h"
+#include "entries.h"
 
 /* Examines all entries from scan->examined on. 0 or -ENOMEM; what cannot be examined carries its
  * error. */

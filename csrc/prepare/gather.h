@@ -8,7 +8,7 @@
 
 #include <stdint.h>
 
-#include "scan.h"
+#include "entries.h"
 
 /* cffi: begin */
 enum {

@@ -1,5 +1,7 @@
 #include "paths.h"
 
+#include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 static uint64_t path_bytes(const struct fan_scan_entry *entries, uint64_t id)
@@ -20,6 +22,22 @@ static void write_path(const struct fan_scan_entry *entries, const char *names, 
         if (entries[at].parent != 0)
             *--end = '/';
     }
+}
+
+int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
+                      char **path, uint64_t *room)
+{
+    uint64_t bytes = path_bytes(entries, id);
+    if (bytes + 1 > *room) {
+        char *moved = realloc(*path, 2 * bytes + 1);
+        if (moved == NULL)
+            return -ENOMEM;
+        *path = moved;
+        *room = 2 * bytes + 1;
+    }
+    write_path(entries, names, id, *path + bytes);
+    (*path)[bytes] = '\0';
+    return (int64_t)bytes;
 }
 
 uint64_t fan_paths_measure(const struct fan_scan_entry *entries, const uint64_t *ids,

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "scan.h"
+#include "entries.h"
 
 /* cffi: begin */
 /* The bytes of each entry's relpath (0: the root), without end marks. Their sum. */
@@ -16,5 +16,9 @@ uint64_t fan_paths_measure(const struct fan_scan_entry *entries, const uint64_t 
 void fan_paths_join(const struct fan_scan_entry *entries, const char *names, const uint64_t *ids,
                     uint64_t count, const uint64_t *lengths, char *joined);
 /* cffi: end */
+
+/* The path of an entry into a buffer grown with realloc, NUL-terminated. The length or -ENOMEM. */
+int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
+                      char **path, uint64_t *room);
 
 #endif
