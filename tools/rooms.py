@@ -28,6 +28,9 @@ C_ROOMS: Rooms = {
     "format": set(),
     "common": {"format"},
     "pack": {"format", "common"},
+    # Of prepare: finding and reading the files of a source; the index that is made of them.
+    "prepare/source": _PACK,
+    "prepare/index": {*_PACK, "prepare/source"},
     "prepare": _PACK,
     "local": _PACK,
     "batch": set(),

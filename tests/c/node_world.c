@@ -18,7 +18,7 @@
 #include "../../csrc/format/shm_format.h"
 #include "../../csrc/local/xxh3.h"
 #include "../../csrc/node/inner.h"
-#include "../../csrc/prepare/lookups.h"
+#include "../../csrc/prepare/index/lookups.h"
 #include "check.h"
 
 enum { RECORDS = WORLD_FILES + 1, SLOTS = 2 * RECORDS, NAME_BYTES = 8, DIRECTORY_MAX = 2048 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../../csrc/common/dentry.h"
-#include "../../csrc/prepare/pilots.h"
+#include "../../csrc/prepare/index/pilots.h"
 #include "check.h"
 
 static uint64_t chance = 88172645463325252u;

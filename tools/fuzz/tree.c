@@ -6,7 +6,7 @@
 
 #include "../../csrc/common/dentry.h"
 #include "../../csrc/format/pack_format.h"
-#include "../../csrc/prepare/lookups.h"
+#include "../../csrc/prepare/index/lookups.h"
 
 enum { BLOCK_BYTES = 4096 };
 

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "entries.h"
+#include "../source/entries.h"
 
 /* cffi: begin */
 /* The runs of bytes of a scan: the names of all `count` entries, then the targets of the entries

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../common/dentry.h"
-#include "../common/index.h"
-#include "../pack/content.h"
+#include "../../common/dentry.h"
+#include "../../common/index.h"
+#include "../../pack/content.h"
 #include "lookups.h"
 
 /* Each check gives the name of the bad field, or NULL. */

@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-#include "../format/index_format.h"
+#include "../../format/index_format.h"
 
 /* The most hashes of a part: twice as many as there are, about. */
 enum { FAN_PART_MOST = 2 * FAN_DENTRIES_PER_PART };

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../common/dentry.h"
-#include "../common/index.h"
+#include "../../common/dentry.h"
+#include "../../common/index.h"
 #include "pilots.h"
 
 int fan_hash_paths(const struct fan_named *named)

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "../common/dentry.h"
+#include "../../common/dentry.h"
 
 enum { BUCKETS_MOST = FAN_PART_MOST / FAN_DENTRIES_PER_PILOT + 2, SEEDS = 64 };
 

@@ -3,7 +3,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../common/path_hash.h"
+#include "../../common/path_hash.h"
 #include "firsts.h"
 
 struct run {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../common/index.h"
+#include "../../common/index.h"
 
 enum { PATH_BYTES_MAX = 4096 };
 

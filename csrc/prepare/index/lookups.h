@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#include "../format/index_format.h"
+#include "../../format/index_format.h"
 
 /* cffi: begin */
 /* The records of an index. path_hashes: room for one of each, filled by fan_hash_paths. */

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include "../format/index_format.h"
+#include "../../format/index_format.h"
 
 /* cffi: begin */
 /* Checks an index. 0, or -EINVAL with the static name and the file offset of the bad field. */
