@@ -7,6 +7,7 @@
 #include "inner.h"
 #include "machine/shared.h"
 #include "storage/run.h"
+#include "storage/marks.h"
 
 /* Bytes between two records of a run: alignment, and what is not of this share. */
 enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };

@@ -2,6 +2,7 @@
 
 #include "inner.h"
 #include "cache/unread.h"
+#include "storage/marks.h"
 
 /* AHEAD_MAX: blocks that nobody wants yet, under way at once; no more than take a part of the room.
  * UNREAD_SHARE: the part of the cache that hints may fill with what nobody has read yet. */

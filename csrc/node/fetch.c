@@ -9,6 +9,7 @@
 #include "storage/keep.h"
 #include "storage/staged.h"
 #include "machine/shared.h"
+#include "storage/marks.h"
 
 enum {
     RETRY_NS = 200000,

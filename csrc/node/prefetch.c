@@ -9,6 +9,7 @@
 #include "cache/unread.h"
 #include "disk_ahead.h"
 #include "machine/shared.h"
+#include "storage/marks.h"
 
 /* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
  * left for demands. PAGES_BYTES: of this node's disk that are read ahead. TURN_RECORDS: brought in

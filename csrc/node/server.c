@@ -9,6 +9,7 @@
 #include "storage/keep.h"
 #include "storage/staged.h"
 #include "machine/shared.h"
+#include "storage/marks.h"
 
 /* Requests that may wait for the shared file system. With more, it is slow: whoever asks had better
  * look elsewhere. */

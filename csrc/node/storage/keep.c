@@ -8,6 +8,7 @@
 
 #include "../../local/sound.h"
 #include "../../local/read_full.h"
+#include "marks.h"
 #include "mounts.h"
 #include "settle.h"
 #include "shared_packs.h"

@@ -16,6 +16,7 @@
 #include "../../pack/codec.h"
 #include "../../pack/content.h"
 #include "../machine/shared.h"
+#include "marks.h"
 #include "pack_files.h"
 
 enum { TEXT_MAX_BYTES = PATH_MAX - 64, SHARED_KEPT_MAX = 4096 };
@@ -98,21 +99,16 @@ static const struct fan_record *content_record(const struct fan_mounts *mounts, 
     return record;
 }
 
-static bool has_unchecked(const struct fan_node_mount *mount, uint32_t pack)
-{
-    return (fan_acquire32(&mount->places[pack].flags) & FAN_PLACE_HAS_UNCHECKED) != 0;
-}
-
 /* Has all files in the packs that an earlier job left be checked. No client is there yet. */
 static void note_unchecked(struct fan_mounts *mounts, uint32_t number)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];
     uint32_t pack = 0;
-    while (pack < mount->pack_count && !has_unchecked(mount, pack))
+    while (pack < mount->pack_count && !fan_mount_has_unchecked(mount, pack))
         pack++;
     for (uint64_t id = 0; pack < mount->pack_count && id < mount->index.record_count; id++) {
         if (content_record(mounts, number, id) == NULL ||
-            !has_unchecked(mount, fan_mount_record(mount, id)->pack))
+            !fan_mount_has_unchecked(mount, fan_mount_record(mount, id)->pack))
             continue;
         mount->unchecked[id / 64] |= UINT64_C(1) << id % 64;
         mount->unchecked_count++;
@@ -241,47 +237,4 @@ int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_req
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)
 {
     return content_record(mounts, mount, record) != NULL;
-}
-
-bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t number, uint64_t record)
-{
-    const struct fan_node_mount *mount = &mounts->mounts[number];
-    uint32_t pack = mount->index.records[record].pack;
-    if ((fan_acquire32(&mount->places[pack].flags) & FAN_PLACE_HAS_DAMAGE) == 0)
-        return false;
-    uint64_t word = fan_relaxed64(&mount->damage[record / 64]);
-    return (word >> record % 64 & 1) != 0;
-}
-
-bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id)
-{
-    uint32_t pack = fan_mount_record(mount, id)->pack;
-    if (fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL)
-        return mount->share.starts != NULL && fan_partial_is_claimed(&mount->share.partial, id);
-    if (!has_unchecked(mount, pack))
-        return false;
-    uint64_t word = __atomic_load_n(&mount->unchecked[id / 64], __ATOMIC_ACQUIRE);
-    return (word >> id % 64 & 1) != 0;
-}
-
-/* Once all are checked, clients need not look at bits any more. */
-void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id)
-{
-    uint64_t bit = UINT64_C(1) << id % 64;
-    if ((__atomic_fetch_and(&mount->unchecked[id / 64], ~bit, __ATOMIC_RELEASE) & bit) == 0 ||
-        __atomic_sub_fetch(&mount->unchecked_count, 1, __ATOMIC_ACQ_REL) > 0)
-        return;
-    for (uint32_t pack = 0; pack < mount->pack_count; pack++)
-        __atomic_fetch_and(&mount->places[pack].flags, ~(uint32_t)FAN_PLACE_HAS_UNCHECKED,
-                           __ATOMIC_RELEASE);
-}
-
-void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t number, uint64_t record)
-{
-    struct fan_node_mount *mount = &mounts->mounts[number];
-    uint64_t bit = UINT64_C(1) << record % 64;
-    uint32_t pack = mount->index.records[record].pack;
-    if ((__atomic_fetch_or(&mount->damage[record / 64], bit, __ATOMIC_RELAXED) & bit) == 0)
-        fan_count64(&mounts->counts.damaged_records, 1);
-    __atomic_fetch_or(&mount->places[pack].flags, FAN_PLACE_HAS_DAMAGE, __ATOMIC_RELEASE);
 }

@@ -86,21 +86,8 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
-/* Whether the file was found to be damaged. */
-bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
-
 /* Whether a record is that of a file with content, and lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
-
-/* Whether an earlier job left a record on the local disk, and nobody has checked it since. By any
- * thread. */
-bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id);
-
-/* Notes that a record of a whole pack was checked. By any thread. */
-void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id);
-
-/* Has a record count as damaged from now on: clients get EIO for it. By any thread. */
-void fan_mounts_mark_damaged(struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
 /* Whether a request from elsewhere is for bytes that there are. 0 or -EINVAL. */
 int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request);

@@ -8,6 +8,7 @@
 #include "../../format/pack_format.h"
 #include "../../local/read_full.h"
 #include "keep.h"
+#include "marks.h"
 #include "mounts.h"
 #include "settle.h"
 #include "shared_packs.h"

@@ -9,6 +9,7 @@
 #include "../../local/sound.h"
 #include "../../local/read_full.h"
 #include "keep.h"
+#include "marks.h"
 #include "mounts.h"
 #include "shared_packs.h"
 #include "staged.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "marks.h"
 #include "mounts.h"
 #include "../machine/shared.h"
 

@@ -10,6 +10,7 @@
 #include "../../format/cache_format.h"
 #include "../../local/read_full.h"
 #include "../machine/shared.h"
+#include "marks.h"
 #include "mounts.h"
 #include "pack_files.h"
 
