@@ -19,7 +19,9 @@ import native
 def transport_sources():
     """What the transport is compiled from."""
     folder = native.CSRC / "transport"
-    return [*sorted(folder.glob("*.[ch]")), native.CSRC / "node" / "machine" / "transport.h"]
+    machine = native.CSRC / "node" / "machine"
+    headers = [machine / "queue.h", machine / "transport.h"]
+    return [*sorted(folder.glob("*.[ch]")), *headers]
 
 
 class BuildNative(Command):

@@ -28,7 +28,7 @@ enum fan_bring fan_bring_check(struct fan_node *node, uint64_t file, uint64_t bl
     if (fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ||
         fan_flight_find(&node->flights, file, block) != NULL)
         return FAN_BRING_THERE;
-    if (node->flights.counts[FAN_AHEAD] >= under_way_most(node) || node->flights.grounded != NULL)
+    if (node->flights.counts[FAN_AHEAD] >= under_way_most(node) || node->flights.grounded.count > 0)
         return FAN_BRING_LATER;
     if (fan_mounts_request(&node->mounts, file, block, request) != 0 ||
         fan_mounts_is_damaged(&node->mounts, request->mount, request->record))

@@ -197,7 +197,7 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
 static void go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
 {
     bool in_vain = flight->wants == NULL && (flight->tried.count > 0 || flight->read_shared);
-    if (!in_vain && node->flights.grounded == NULL && next_attempt(node, flight, now_ns))
+    if (!in_vain && node->flights.grounded.count == 0 && next_attempt(node, flight, now_ns))
         return;
     if (flight->wants == NULL)
         end(node, flight, FAN_NO_FRAME);
@@ -210,14 +210,13 @@ static void go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now
 static void retry_grounded(struct fan_node *node, uint64_t now_ns)
 {
     struct fan_flights *flights = &node->flights;
-    if (flights->grounded == NULL || now_ns < flights->retry_ns)
+    if (flights->grounded.count == 0 || now_ns < flights->retry_ns)
         return;
     flights->retry_ns = now_ns + RETRY_NS;
     uint64_t patience_ns = node->cache.filling[FAN_FROM_SHARED].count > 0
                                ? node->options.shared_deadline_ns
                                : node->options.deadline_ns;
-    while (flights->grounded != NULL) {
-        struct fan_flight *flight = fan_flight_unground(flights);
+    for (struct fan_flight *flight; (flight = fan_flight_unground(flights)) != NULL;) {
         if (now_ns >= flight->grounded_ns + patience_ns) {
             fail_flight(node, flight);
         } else if (!next_attempt(node, flight, now_ns)) {
@@ -289,7 +288,7 @@ struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint
             hurry(node, flight);
         return flight;
     }
-    if (node->flights.grounded != NULL ||
+    if (node->flights.grounded.count > 0 ||
         fan_mounts_request(&node->mounts, file, block, &request) != 0)
         return NULL;
     request.urgency = urgency;
@@ -519,15 +518,15 @@ uint64_t fan_fetch_next_ns(const struct fan_node *node)
         if (id != FAN_NO_FRAME && node->cache.frames[id].deadline_ns < next_ns)
             next_ns = node->cache.frames[id].deadline_ns;
     }
-    if (node->flights.grounded != NULL && node->flights.retry_ns < next_ns)
+    if (node->flights.grounded.count > 0 && node->flights.retry_ns < next_ns)
         next_ns = node->flights.retry_ns;
     return next_ns;
 }
 
 void fan_fetch_give_up(struct fan_node *node)
 {
-    while (node->flights.grounded != NULL)
-        fail_flight(node, fan_flight_unground(&node->flights));
+    for (struct fan_flight *flight; (flight = fan_flight_unground(&node->flights)) != NULL;)
+        fail_flight(node, flight);
     for (unsigned source = 0; source < FAN_SOURCES; source++) {
         while (node->cache.filling[source].head != FAN_NO_FRAME)
             fail_flight(node, give_up(node, node->cache.filling[source].head));

@@ -7,12 +7,6 @@
 #include "replies.h"
 #include "sessions.h"
 
-void fan_flights_init(struct fan_flights *flights)
-{
-    *flights = (struct fan_flights){.grounded = NULL};
-    flights->grounded_end = &flights->grounded;
-}
-
 void fan_flights_fini(struct fan_flights *flights)
 {
     for (unsigned i = 0; i < FAN_FLIGHT_CHAINS; i++) {
@@ -103,24 +97,16 @@ void fan_flight_leave(struct fan_want *want)
 void fan_flight_ground(struct fan_flights *flights, struct fan_flight *flight, uint64_t now_ns)
 {
     flight->grounded_ns = now_ns;
-    flight->waiting = NULL;
-    *flights->grounded_end = flight;
-    flights->grounded_end = &flight->waiting;
+    fan_queue_put(&flights->grounded, &flight->waiting);
 }
 
 void fan_flight_ground_first(struct fan_flights *flights, struct fan_flight *flight)
 {
-    flight->waiting = flights->grounded;
-    if (flights->grounded == NULL)
-        flights->grounded_end = &flight->waiting;
-    flights->grounded = flight;
+    fan_queue_put_first(&flights->grounded, &flight->waiting);
 }
 
 struct fan_flight *fan_flight_unground(struct fan_flights *flights)
 {
-    struct fan_flight *flight = flights->grounded;
-    flights->grounded = flight->waiting;
-    if (flights->grounded == NULL)
-        flights->grounded_end = &flights->grounded;
-    return flight;
+    struct fan_queued *link = fan_queue_take(&flights->grounded);
+    return link != NULL ? FAN_OF_QUEUED(link, struct fan_flight, waiting) : NULL;
 }

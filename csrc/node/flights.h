@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "ranks.h"
+#include "machine/queue.h"
 #include "machine/transport.h"
 
 struct fan_want;
@@ -35,7 +36,7 @@ struct fan_flight {
     bool asked_ahead;
     bool hinted;
     struct fan_flight *chained; /* the next in its chain of the table */
-    struct fan_flight *waiting; /* the next that is grounded */
+    struct fan_queued waiting;  /* among those that are grounded */
 };
 
 enum { FAN_FLIGHT_CHAINS = 1024 };
@@ -43,13 +44,12 @@ enum { FAN_FLIGHT_CHAINS = 1024 };
 /* counts: of flights by their urgency. */
 struct fan_flights {
     struct fan_flight *chains[FAN_FLIGHT_CHAINS];
-    struct fan_flight *grounded; /* oldest first */
-    struct fan_flight **grounded_end;
+    struct fan_queue grounded;
     uint32_t counts[FAN_URGENCIES];
     uint64_t retry_ns;
 };
 
-void fan_flights_init(struct fan_flights *flights);
+/* A zeroed one has no flights. Frees all. */
 void fan_flights_fini(struct fan_flights *flights);
 
 struct fan_flight *fan_flight_find(const struct fan_flights *flights, uint64_t file,
@@ -70,7 +70,7 @@ void fan_flight_hurry(struct fan_flights *flights, struct fan_flight *flight);
 void fan_flight_join(struct fan_flights *flights, struct fan_flight *flight, struct fan_want *want);
 void fan_flight_leave(struct fan_want *want);
 
-/* Has a flight wait behind, or before, all that do; takes the first of them. */
+/* Has a flight wait behind, or before, all that do; takes the first of them, or NULL. */
 void fan_flight_ground(struct fan_flights *flights, struct fan_flight *flight, uint64_t now_ns);
 void fan_flight_ground_first(struct fan_flights *flights, struct fan_flight *flight);
 struct fan_flight *fan_flight_unground(struct fan_flights *flights);

@@ -12,28 +12,10 @@
 _Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,
                "one limit, for callers and for transports");
 
-static void append(struct fan_message_list *list, struct fan_message *message)
+/* The link is the message's first member. */
+static void free_list(struct fan_queue *list)
 {
-    message->next = NULL;
-    if (list->first == NULL)
-        list->first = message;
-    else
-        list->last->next = message;
-    list->last = message;
-}
-
-static struct fan_message *take_first(struct fan_message_list *list)
-{
-    struct fan_message *message = list->first;
-    if (message != NULL)
-        list->first = message->next;
-    return message;
-}
-
-static void free_list(struct fan_message_list *list)
-{
-    struct fan_message *message;
-    while ((message = take_first(list)) != NULL)
+    for (struct fan_queued *message; (message = fan_queue_take(list)) != NULL;)
         free(message);
 }
 
@@ -92,7 +74,7 @@ static int put_out(struct fan_messages *messages, struct fan_message *message)
     pthread_mutex_lock(&messages->lock);
     bool open = messages->open;
     if (open) {
-        append(&messages->outbox, message);
+        fan_queue_put(&messages->outbox, &message->link);
         __atomic_fetch_add(&messages->posted, 1, __ATOMIC_RELEASE);
     }
     pthread_mutex_unlock(&messages->lock);
@@ -122,10 +104,9 @@ int fan_node_post(struct fan_node *node, uint32_t rank, const void *data, uint64
 
 static void fetch_outbox(struct fan_messages *messages)
 {
-    struct fan_message *message;
     pthread_mutex_lock(&messages->lock);
-    while ((message = take_first(&messages->outbox)) != NULL)
-        append(&messages->going, message);
+    for (struct fan_queued *message; (message = fan_queue_take(&messages->outbox)) != NULL;)
+        fan_queue_put(&messages->going, message);
     pthread_mutex_unlock(&messages->lock);
 }
 
@@ -152,11 +133,11 @@ bool fan_messages_send(struct fan_node *node)
     if (!fan_messages_left(messages))
         return false;
     fetch_outbox(messages);
-    while (messages->going.first != NULL) {
-        struct fan_message *next = messages->going.first->next;
-        if (!send_one(node, messages->going.first))
+    for (struct fan_queued *message; (message = fan_queue_take(&messages->going)) != NULL;) {
+        if (!send_one(node, (struct fan_message *)message)) {
+            fan_queue_put_first(&messages->going, message);
             break;
-        messages->going.first = next;
+        }
         __atomic_fetch_sub(&messages->posted, 1, __ATOMIC_RELAXED);
         any = true;
     }
@@ -202,7 +183,7 @@ void fan_messages_come(struct fan_node *node, const struct fan_transport_event *
     pthread_mutex_lock(&messages->lock);
     if (messages->inbox.first == NULL)
         raise_flag(messages);
-    append(&messages->inbox, event->message);
+    fan_queue_put(&messages->inbox, &event->message->link);
     pthread_mutex_unlock(&messages->lock);
 }
 
@@ -211,14 +192,14 @@ int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *
 {
     struct fan_messages *messages = &node->messages;
     pthread_mutex_lock(&messages->lock);
-    struct fan_message *message = messages->inbox.first;
+    struct fan_message *message = (struct fan_message *)messages->inbox.first;
     int64_t rc = message == NULL ? -EAGAIN : (int64_t)message->bytes;
     if (message != NULL && message->bytes > room) {
         *needed = message->bytes;
         rc = -ENOBUFS;
     }
     if (rc >= 0) {
-        take_first(&messages->inbox);
+        fan_queue_take(&messages->inbox);
         if (messages->inbox.first == NULL)
             lower_flag(messages);
     }

@@ -9,23 +9,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "machine/queue.h"
 #include "machine/transport.h"
 
 struct fan_node;
-
-struct fan_message_list {
-    struct fan_message *first;
-    struct fan_message *last;
-};
 
 /* posted: atomic, messages in the outbox and in `going`. going: of the thread alone, taken from the
  * outbox to be sent. fd: an eventfd, readable while the inbox has something. open: messages are
  * accepted. The outbox, the inbox and `open` are under the lock. */
 struct fan_messages {
     pthread_mutex_t lock;
-    struct fan_message_list outbox;
-    struct fan_message_list inbox;
-    struct fan_message_list going;
+    struct fan_queue outbox;
+    struct fan_queue inbox;
+    struct fan_queue going;
     uint32_t posted;
     int fd;
     bool made;

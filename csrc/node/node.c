@@ -73,7 +73,6 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
         return -ENOMEM;
     node->options = *options;
     pthread_mutex_init(&node->lock, NULL);
-    fan_flights_init(&node->flights);
     fan_ahead_init(&node->ahead);
     fan_readers_init(&node->disk, ring, node);
     fan_readers_init(&node->shared, ring, node);

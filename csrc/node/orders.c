@@ -43,7 +43,7 @@ struct fan_order *fan_order_make(uint32_t mount, const uint64_t *records, uint64
     return NULL;
 }
 
-struct fan_order *fan_orders_find(const struct fan_turns *turns, uint64_t id)
+struct fan_order *fan_orders_find(const struct fan_queue *turns, uint64_t id)
 {
     struct fan_order *order = fan_orders_first(turns);
     while (order != NULL && order->id != id)
@@ -51,7 +51,7 @@ struct fan_order *fan_orders_find(const struct fan_turns *turns, uint64_t id)
     return order;
 }
 
-void fan_orders_note_want(const struct fan_turns *turns, uint64_t file)
+void fan_orders_note_want(const struct fan_queue *turns, uint64_t file)
 {
     uint64_t record = fan_cache_record(file);
     for (struct fan_order *order = fan_orders_first(turns); order != NULL;

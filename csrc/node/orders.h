@@ -36,14 +36,14 @@ struct fan_order {
     uint64_t begins;
 };
 
-static inline struct fan_order *fan_orders_first(const struct fan_turns *turns)
+static inline struct fan_order *fan_orders_first(const struct fan_queue *turns)
 {
-    return (struct fan_order *)turns->first;
+    return (struct fan_order *)fan_turn_first(turns);
 }
 
 static inline struct fan_order *fan_orders_after(const struct fan_order *order)
 {
-    return (struct fan_order *)order->turn.after;
+    return (struct fan_order *)fan_turn_after(&order->turn);
 }
 
 /* Of records of a mount, which are copied. `ahead`: how many may be ahead at once. NULL: there is
@@ -53,11 +53,11 @@ struct fan_order *fan_order_make(uint32_t mount, const uint64_t *records, uint64
 void fan_order_free(struct fan_order *order);
 
 /* The order with an id, or NULL. */
-struct fan_order *fan_orders_find(const struct fan_turns *turns, uint64_t id);
+struct fan_order *fan_orders_find(const struct fan_queue *turns, uint64_t id);
 
 /* Somebody wants a file that is not here: orders that are about to come to it need not bring it
  * again. Whether that was so of a record. */
-void fan_orders_note_want(const struct fan_turns *turns, uint64_t file);
+void fan_orders_note_want(const struct fan_queue *turns, uint64_t file);
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place);
 
 #endif

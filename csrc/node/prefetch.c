@@ -32,11 +32,8 @@ enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
 void fan_prefetch_fini(struct fan_prefetch *prefetch)
 {
-    while (prefetch->turns.first != NULL) {
-        struct fan_order *order = fan_orders_first(&prefetch->turns);
-        fan_turns_remove(&prefetch->turns, &order->turn);
-        fan_order_free(order);
-    }
+    for (struct fan_queued *turn; (turn = fan_queue_take(&prefetch->turns)) != NULL;)
+        fan_order_free((struct fan_order *)turn);
 }
 
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
@@ -46,7 +43,7 @@ uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint
     order->behind = behind;
     order->begins = first != NULL ? first->begins + first->count : prefetch->uses.now;
     order->id = ++prefetch->last_id;
-    fan_turns_append(&prefetch->turns, &order->turn);
+    fan_queue_put(&prefetch->turns, &order->turn.link);
     fan_window_join(&prefetch->window, &order->part);
     prefetch->window.most[FAN_ROOM_PAGES] = PAGES_BYTES;
     prefetch->window.most[FAN_ROOM_CACHE] =
@@ -167,7 +164,7 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
         return -EINVAL;
     if (!pass(node, order, order->count))
         return -EAGAIN;
-    fan_turns_remove(&node->prefetch.turns, &order->turn);
+    fan_queue_remove(&node->prefetch.turns, &order->turn.link);
     fan_window_leave(&node->prefetch.window);
     fan_order_free(order);
     return 0;
@@ -291,7 +288,7 @@ static bool begin_turns(struct fan_prefetch *prefetch, uint64_t now_ns)
 
 bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
 {
-    struct fan_turns *turns = &node->prefetch.turns;
+    struct fan_queue *turns = &node->prefetch.turns;
     unsigned moved = 0;
     bool full = false;
     if (!begin_turns(&node->prefetch, now_ns))

@@ -21,9 +21,9 @@ enum { FAN_PREFETCH_RECORDS = 65536 };
 
 struct fan_node;
 
-/* turns: the orders. */
+/* turns: of the orders (turns.h). */
 struct fan_prefetch {
-    struct fan_turns turns;
+    struct fan_queue turns;
     struct fan_window window;
     uint64_t last_id;
     struct fan_next_uses uses;

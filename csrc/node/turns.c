@@ -1,34 +1,7 @@
 #include "turns.h"
 
-#include <stddef.h>
-
 /* What was read so long ago counts half. */
 static const double MEMORY_NS = 4e9;
-
-void fan_turns_append(struct fan_turns *turns, struct fan_turn *turn)
-{
-    turn->after = NULL;
-    if (turns->last == NULL)
-        turns->first = turn;
-    else
-        turns->last->after = turn;
-    turns->last = turn;
-    turns->count++;
-}
-
-void fan_turns_remove(struct fan_turns *turns, const struct fan_turn *turn)
-{
-    struct fan_turn *before = NULL;
-    for (struct fan_turn *each = turns->first; each != turn; each = each->after)
-        before = each;
-    if (before == NULL)
-        turns->first = turn->after;
-    else
-        before->after = turn->after;
-    if (turns->last == turn)
-        turns->last = before;
-    turns->count--;
-}
 
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns)
 {
@@ -55,16 +28,16 @@ static double period_ns(const struct fan_turn *turn, uint64_t now_ns)
     return (pace->time_ns + (idle ? (double)(now_ns - pace->at_ns) : 0)) / pace->records;
 }
 
-void fan_turns_begin(struct fan_turns *turns, uint64_t now_ns)
+void fan_turns_begin(struct fan_queue *turns, uint64_t now_ns)
 {
     double least_ns = 0;
-    for (struct fan_turn *turn = turns->first; turn != NULL; turn = turn->after) {
+    for (struct fan_turn *turn = fan_turn_first(turns); turn != NULL; turn = fan_turn_after(turn)) {
         turn->held = false;
         turn->period_ns = period_ns(turn, now_ns);
         if (turn->period_ns > 0 && (least_ns <= 0 || turn->period_ns < least_ns))
             least_ns = turn->period_ns;
     }
-    for (struct fan_turn *turn = turns->first; turn != NULL; turn = turn->after) {
+    for (struct fan_turn *turn = fan_turn_first(turns); turn != NULL; turn = fan_turn_after(turn)) {
         if (turn->period_ns <= 0)
             turn->period_ns = least_ns > 0 ? least_ns : 1;
     }
@@ -76,29 +49,29 @@ static double lead_ns(const struct fan_turn *turn)
     return (double)turn->ahead * turn->period_ns;
 }
 
-struct fan_turn *fan_turns_next(const struct fan_turns *turns)
+struct fan_turn *fan_turns_next(const struct fan_queue *turns)
 {
     struct fan_turn *soonest = NULL;
-    for (struct fan_turn *turn = turns->first; turn != NULL; turn = turn->after) {
+    for (struct fan_turn *turn = fan_turn_first(turns); turn != NULL; turn = fan_turn_after(turn)) {
         if (!turn->held && (soonest == NULL || lead_ns(turn) < lead_ns(soonest)))
             soonest = turn;
     }
     return soonest;
 }
 
-static void go_last(struct fan_turns *turns, struct fan_turn *turn)
+static void go_last(struct fan_queue *turns, struct fan_turn *turn)
 {
-    fan_turns_remove(turns, turn);
-    fan_turns_append(turns, turn);
+    fan_queue_remove(turns, &turn->link);
+    fan_queue_put(turns, &turn->link);
 }
 
-void fan_turns_took(struct fan_turns *turns, struct fan_turn *turn)
+void fan_turns_took(struct fan_queue *turns, struct fan_turn *turn)
 {
     turn->ahead++;
     go_last(turns, turn);
 }
 
-void fan_turns_hold(struct fan_turns *turns, struct fan_turn *turn)
+void fan_turns_hold(struct fan_queue *turns, struct fan_turn *turn)
 {
     turn->held = true;
     go_last(turns, turn);

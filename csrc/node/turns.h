@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "machine/queue.h"
+
 /* records, in time_ns: what was read lately, older reads count less. read: how many records were,
  * by at_ns, which is 0 before the first note. */
 struct fan_pace {
@@ -28,35 +30,37 @@ struct fan_pace {
 /* One stream. ahead: how many records were brought that it has not read; period_ns: of a record, by
  * its pace. held: nothing of it can be brought before the next fan_turns_begin. */
 struct fan_turn {
-    struct fan_turn *after;
+    struct fan_queued link; /* first, so that one is the other */
     struct fan_pace pace;
     uint64_t ahead;
     double period_ns;
     bool held;
 };
 
-/* In the order in which they go where all need their next record as soon. */
-struct fan_turns {
-    struct fan_turn *first;
-    struct fan_turn *last;
-    uint32_t count;
-};
+/* The streams are a queue of turns, in the order in which they go where all need their next record
+ * as soon. */
+static inline struct fan_turn *fan_turn_first(const struct fan_queue *turns)
+{
+    return (struct fan_turn *)turns->first;
+}
 
-void fan_turns_append(struct fan_turns *turns, struct fan_turn *turn);
-void fan_turns_remove(struct fan_turns *turns, const struct fan_turn *turn);
+static inline struct fan_turn *fan_turn_after(const struct fan_turn *turn)
+{
+    return (struct fan_turn *)turn->link.next;
+}
 
 /* `read` records of a stream were read by now. waited: none was ahead of it. */
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns);
 
 /* Decisions begin, for which each stream says what is `ahead`. One whose pace is not known yet
  * counts as the fastest. */
-void fan_turns_begin(struct fan_turns *turns, uint64_t now_ns);
+void fan_turns_begin(struct fan_queue *turns, uint64_t now_ns);
 
 /* The stream that comes next, or NULL: all are held. */
-struct fan_turn *fan_turns_next(const struct fan_turns *turns);
+struct fan_turn *fan_turns_next(const struct fan_queue *turns);
 
 /* One more record of it is ahead; or it was held. It goes behind those that need theirs as soon. */
-void fan_turns_took(struct fan_turns *turns, struct fan_turn *turn);
-void fan_turns_hold(struct fan_turns *turns, struct fan_turn *turn);
+void fan_turns_took(struct fan_queue *turns, struct fan_turn *turn);
+void fan_turns_hold(struct fan_queue *turns, struct fan_turn *turn);
 
 #endif

@@ -20,17 +20,6 @@ int fan_mail_init(struct fan_mail *mail, MPI_Comm comm, uint32_t world_size)
     return mail->ranks != NULL ? 0 : -ENOMEM;
 }
 
-static void append(struct fan_message **first, struct fan_message **last,
-                   struct fan_message *message)
-{
-    message->next = NULL;
-    if (*first == NULL)
-        *first = message;
-    else
-        (*last)->next = message;
-    *last = message;
-}
-
 int fan_mail_send(struct fan_mail *mail, struct fan_message *message)
 {
     if (message->rank >= mail->world_size || message->bytes > FAN_MESSAGE_MAX_BYTES)
@@ -72,14 +61,18 @@ static struct fan_message *make_room(int bytes)
     return message;
 }
 
+/* The link is the message's first member. */
+static struct fan_message *first_of(const struct fan_queue *messages)
+{
+    return (struct fan_message *)messages->first;
+}
+
 /* Passes on, in order, what came from one rank. */
 static void pass_on(struct fan_mail *mail, struct fan_mail_rank *rank)
 {
-    while (rank->first != NULL && rank->first->error != UNDER_WAY) {
-        struct fan_message *message = rank->first;
-        rank->first = message->next;
-        append(&mail->arrived, &mail->arrived_last, message);
-    }
+    struct fan_message *first;
+    while ((first = first_of(&rank->coming)) != NULL && first->error != UNDER_WAY)
+        fan_queue_put(&mail->arrived, fan_queue_take(&rank->coming));
 }
 
 static int receive(struct fan_mail *mail, struct fan_operation *operation, MPI_Message *matched,
@@ -94,7 +87,7 @@ static int receive(struct fan_mail *mail, struct fan_operation *operation, MPI_M
     message->rank = (uint32_t)status->MPI_SOURCE;
     operation->mail = message;
     operation->token = rank->heard++;
-    append(&rank->first, &rank->last, message);
+    fan_queue_put(&rank->coming, &message->link);
     int rc = fan_operation_receive(&mail->operations, operation, matched, status, message->head,
                                    HEAD_BYTES + (int)message->bytes);
     if (rc == 0)
@@ -148,7 +141,7 @@ static void sent(struct fan_mail *mail, const struct fan_operation *operation,
         return;
     }
     operation->mail->error = -fan_mpi_errno(status->MPI_ERROR);
-    append(&mail->arrived, &mail->arrived_last, operation->mail);
+    fan_queue_put(&mail->arrived, &operation->mail->link);
 }
 
 static void complete(struct fan_mail *mail, const struct fan_operation *operation,
@@ -186,9 +179,8 @@ int fan_mail_round(struct fan_mail *mail)
 int fan_mail_events(struct fan_mail *mail, struct fan_transport_event *events, int count)
 {
     int filled = 0;
-    while (mail->arrived != NULL && filled < count) {
-        struct fan_message *message = mail->arrived;
-        mail->arrived = message->next;
+    while (mail->arrived.count > 0 && filled < count) {
+        struct fan_message *message = (struct fan_message *)fan_queue_take(&mail->arrived);
         events[filled++] = (struct fan_transport_event){
             .kind = FAN_EVENT_MESSAGE,
             .rank = message->rank,
@@ -205,10 +197,7 @@ void fan_mail_fini(struct fan_mail *mail)
 {
     advance(mail);
     fan_operations_fini(&mail->operations);
-    while (mail->arrived != NULL) {
-        struct fan_message *message = mail->arrived;
-        mail->arrived = message->next;
+    for (struct fan_queued *message; (message = fan_queue_take(&mail->arrived)) != NULL;)
         free(message);
-    }
     free(mail->ranks);
 }

@@ -12,21 +12,19 @@
 
 #include "operations.h"
 
-/* first, last: on their way from a rank, in order. */
+/* coming: on their way from a rank, in order. */
 struct fan_mail_rank {
     uint64_t sent;
     uint64_t heard;
-    struct fan_message *first;
-    struct fan_message *last;
+    struct fan_queue coming;
 };
 
-/* arrived, arrived_last: to be told to the caller. */
+/* arrived: to be told to the caller. */
 struct fan_mail {
     MPI_Comm comm;
     uint32_t world_size;
     struct fan_mail_rank *ranks;
-    struct fan_message *arrived;
-    struct fan_message *arrived_last;
+    struct fan_queue arrived;
     struct fan_operations operations;
     uint64_t ill_formed;
 };

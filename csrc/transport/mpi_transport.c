@@ -380,7 +380,7 @@ static int work(struct context *context)
 static int poll(void *opaque, struct fan_transport_event *events, int count)
 {
     struct context *context = opaque;
-    if (context->ready_first == context->ready_count && context->mail.arrived == NULL) {
+    if (context->ready_first == context->ready_count && context->mail.arrived.count == 0) {
         int rc = work(context);
         if (rc != 0)
             return rc;

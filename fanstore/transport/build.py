@@ -117,8 +117,9 @@ def library_name(version: str, mpicc: list[str]) -> str:
     have another name."""
     digest = hashlib.sha256(repr((mpicc, _FLAGS, version, platform.machine())).encode())
     folder = source_folder()
-    interface = folder / "node" / "machine" / "transport.h"
-    for path in [*sorted((folder / "transport").iterdir()), interface]:
+    machine = folder / "node" / "machine"
+    interface = [machine / "queue.h", machine / "transport.h"]
+    for path in [*sorted((folder / "transport").iterdir()), *interface]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return f"libfanstore_transport-{digest.hexdigest()[:24]}.so"
 

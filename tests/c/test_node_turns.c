@@ -36,7 +36,7 @@ static bool may_take(struct fan_window *window, struct reader *reader, bool full
 }
 
 /* The reader whose record comes next, or NULL: there is no room. */
-static struct reader *choose(struct fan_turns *turns, struct fan_window *window,
+static struct reader *choose(struct fan_queue *turns, struct fan_window *window,
                              struct reader readers[STREAMS], bool evenly, uint64_t now_ns)
 {
     static unsigned last;
@@ -79,13 +79,13 @@ static void read_on(struct fan_window *window, struct reader *reader, uint64_t n
 
 static void run(const struct case_ *of, bool evenly, struct reader readers[STREAMS])
 {
-    struct fan_turns turns = {0};
+    struct fan_queue turns = {0};
     struct fan_window window = {.most = {of->window * RECORD_BYTES, 0}};
     struct reader *coming = NULL;
     uint64_t comes_ns = 0;
     for (unsigned i = 0; i < STREAMS; i++) {
         readers[i] = (struct reader){.period_ns = of->period_ns[i]};
-        fan_turns_append(&turns, &readers[i].turn);
+        fan_queue_put(&turns, &readers[i].turn.link);
         fan_window_join(&window, &readers[i].part);
     }
     for (uint64_t now_ns = TICK_NS; now_ns < of->seconds * 1000000000; now_ns += TICK_NS) {

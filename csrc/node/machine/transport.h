@@ -9,6 +9,8 @@
 
 #include <stdint.h>
 
+#include "queue.h"
+
 /* cffi: begin */
 enum { FAN_WIRE_VERSION = 3 }; /* of what ranks send each other */
 /* cffi: end */
@@ -31,11 +33,11 @@ struct fan_fetch_request {
 
 enum { FAN_MESSAGE_MAX_BYTES = 4194304 };
 
-/* A message of one daemon to another, from malloc; whoever has it frees it. next: of whoever has
- * it. rank: whom it goes to or comes from. error and head: of the transport, which sends the head
- * and the data in one piece. */
+/* A message of one daemon to another, from malloc; whoever has it frees it. link: of
+ * whoever has it. rank: whom it goes to or comes from. error and head: of the transport, which
+ * sends the head and the data in one piece. */
 struct fan_message {
-    struct fan_message *next;
+    struct fan_queued link;
     uint64_t bytes;
     uint32_t rank;
     int32_t error;

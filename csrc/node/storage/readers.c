@@ -5,44 +5,17 @@
 #include "../machine/shared.h"
 #include "../machine/start_thread.h"
 
-static void put(struct fan_readings *readings, struct fan_reading *reading)
-{
-    reading->next = NULL;
-    *readings->end = reading;
-    readings->end = &reading->next;
-    readings->count++;
-}
-
-static struct fan_reading *take_first(struct fan_readings *readings)
-{
-    struct fan_reading *reading = readings->first;
-    readings->first = reading->next;
-    if (readings->first == NULL)
-        readings->end = &readings->first;
-    readings->count--;
-    return reading;
-}
-
 static void finish(struct fan_readers *readers, struct fan_reading *reading, int error)
 {
     reading->error = error;
-    put(&readers->done, reading);
+    fan_queue_put(&readers->done, &reading->link);
     fan_release32(&readers->done_count, readers->done.count);
 }
 
-/* Takes a reading out of those that wait. Whether it was among them. */
-static bool take_out(struct fan_readings *readings, const struct fan_reading *reading)
+/* The link is the reading's first member. */
+static struct fan_reading *take_first(struct fan_queue *readings)
 {
-    struct fan_reading **at = &readings->first;
-    while (*at != NULL && *at != reading)
-        at = &(*at)->next;
-    if (*at == NULL)
-        return false;
-    *at = reading->next;
-    if (reading->next == NULL)
-        readings->end = at;
-    readings->count--;
-    return true;
+    return (struct fan_reading *)fan_queue_take(readings);
 }
 
 /* The reading that may be begun next, or NULL. */
@@ -55,7 +28,7 @@ static struct fan_reading *take_next(struct fan_readers *readers)
         return take_first(&readers->waiting[FAN_AHEAD]);
     }
     readers->passed += may;
-    return demands ? take_first(&readers->waiting[FAN_DEMAND]) : NULL;
+    return take_first(&readers->waiting[FAN_DEMAND]);
 }
 
 /* The reading that comes next, or NULL when the threads are to end. */
@@ -112,7 +85,7 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
     else if (readers->threads == 0)
         rc = -EAGAIN;
     if (rc == 0) {
-        put(&readers->waiting[reading->urgency], reading);
+        fan_queue_put(&readers->waiting[reading->urgency], &reading->link);
         pthread_cond_signal(&readers->given);
     }
     pthread_mutex_unlock(&readers->lock);
@@ -130,9 +103,10 @@ unsigned fan_readers_waiting(struct fan_readers *readers)
 void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading)
 {
     pthread_mutex_lock(&readers->lock);
-    if (reading->urgency == FAN_AHEAD && take_out(&readers->waiting[FAN_AHEAD], reading)) {
+    if (reading->urgency == FAN_AHEAD &&
+        fan_queue_remove(&readers->waiting[FAN_AHEAD], &reading->link)) {
         reading->urgency = FAN_DEMAND;
-        put(&readers->waiting[FAN_DEMAND], reading);
+        fan_queue_put(&readers->waiting[FAN_DEMAND], &reading->link);
         pthread_cond_signal(&readers->given);
     }
     pthread_mutex_unlock(&readers->lock);
@@ -141,7 +115,7 @@ void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading)
 bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading)
 {
     pthread_mutex_lock(&readers->lock);
-    bool found = take_out(&readers->waiting[reading->urgency], reading);
+    bool found = fan_queue_remove(&readers->waiting[reading->urgency], &reading->link);
     pthread_mutex_unlock(&readers->lock);
     return found;
 }
@@ -151,15 +125,12 @@ bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node)
     if (fan_acquire32(&readers->done_count) == 0)
         return false;
     pthread_mutex_lock(&readers->lock);
-    struct fan_reading *first = readers->done.first;
-    readers->done = (struct fan_readings){.end = &readers->done.first};
+    struct fan_queue done = readers->done;
+    readers->done = (struct fan_queue){0};
     fan_release32(&readers->done_count, 0);
     pthread_mutex_unlock(&readers->lock);
-    while (first != NULL) {
-        struct fan_reading *reading = first;
-        first = reading->next;
+    for (struct fan_reading *reading; (reading = take_first(&done)) != NULL;)
         reading->done(node, reading);
-    }
     return true;
 }
 
@@ -186,9 +157,6 @@ bool fan_readers_have_ended(struct fan_readers *readers)
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of)
 {
     *readers = (struct fan_readers){.bell = bell, .of = of};
-    for (unsigned urgency = 0; urgency < FAN_URGENCIES; urgency++)
-        readers->waiting[urgency].end = &readers->waiting[urgency].first;
-    readers->done.end = &readers->done.first;
     pthread_mutex_init(&readers->lock, NULL);
     pthread_cond_init(&readers->given, NULL);
 }

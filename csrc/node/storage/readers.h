@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../machine/queue.h"
 #include "../machine/transport.h"
 
 /* Depth at which local disks reach their rate; how many threads may be at what nobody waited for
@@ -22,18 +23,11 @@ struct fan_node;
  * reader's thread does, without any lock of the node's; 0 or -errno, which goes to `error`. done:
  * what the node thread does then, and frees it. */
 struct fan_reading {
-    struct fan_reading *next;
+    struct fan_queued link;
     enum fan_urgency urgency;
     int (*read)(struct fan_reading *reading);
     void (*done)(struct fan_node *node, struct fan_reading *reading);
     int error;
-};
-
-/* Oldest first. */
-struct fan_readings {
-    struct fan_reading *first;
-    struct fan_reading **end;
-    unsigned count;
 };
 
 /* waiting: by urgency. ahead: how many threads are at what nobody waited for when they began.
@@ -42,8 +36,8 @@ struct fan_readings {
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
-    struct fan_readings waiting[FAN_URGENCIES];
-    struct fan_readings done;
+    struct fan_queue waiting[FAN_URGENCIES];
+    struct fan_queue done;
     uint32_t done_count;
     void (*bell)(void *of);
     void *of;
