@@ -53,9 +53,9 @@ static bool begin(struct fan_node *node, const struct fan_fetch_request *request
 
 enum fan_bring fan_disk_keep(struct fan_node *node, const struct fan_fetch_request *request)
 {
-    if (node->ahead.running >= node->ahead.most)
+    if (fan_share_fill_is_busy(&node->share_fill))
         return FAN_BRING_LATER;
-    int rc = fan_ahead_first(node, request->mount, &request->record, 1);
+    int rc = fan_share_fill_add(&node->share_fill, request->mount, &request->record, 1, FAN_DEMAND);
     return rc > 0 ? FAN_BRING : FAN_BRING_NOWHERE;
 }
 

@@ -20,7 +20,7 @@ enum {
 /* Ends a flight that nobody wants. id: where its block is, FAN_NO_FRAME. */
 static void end(struct fan_node *node, struct fan_flight *flight, uint32_t id)
 {
-    fan_reply_all(node, &flight->asked, id);
+    fan_reply_all(&node->replies, &flight->asked, id);
     fan_flight_end(&node->flights, flight);
 }
 
@@ -29,7 +29,7 @@ static void fail_flight(struct fan_node *node, struct fan_flight *flight)
     while (flight->wants != NULL) {
         struct fan_want *want = flight->wants;
         fan_flight_leave(want);
-        fan_want_fail(node, want, flight->unreadable ? EIO : EREMOTEIO);
+        fan_want_fail(&node->sessions, want, flight->unreadable ? EIO : EREMOTEIO);
     }
     end(node, flight, FAN_NO_FRAME);
 }
@@ -54,7 +54,7 @@ static void grant_flight(struct fan_node *node, struct fan_flight *flight, uint3
         fan_flight_leave(want);
         if (from_rank)
             count_latency(node, want->since_ns, now_ns);
-        fan_want_grant(node, want, id, from_rank ? FAN_STALL_RANK : FAN_STALL_SHARED);
+        fan_want_grant(&node->sessions, want, id, from_rank ? FAN_STALL_RANK : FAN_STALL_SHARED);
     }
     end(node, flight, id);
 }
@@ -70,7 +70,7 @@ static uint64_t token_of(const struct fan_node *node, uint32_t id)
 static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank, uint32_t id,
                 uint64_t now_ns)
 {
-    struct fan_transport *transport = node->transport;
+    struct fan_transport *transport = node->ranks.transport;
     struct fan_frame *frame = &node->cache.frames[id];
     if (flight->tried.count > 0)
         fan_add64(&node->stats.retries, 1);
@@ -145,7 +145,7 @@ static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight
     const struct fan_node_mount *mount = &node->mounts.mounts[request->mount];
     struct fan_replicas replicas = mount->replicas[request->pack];
     uint64_t hash = fan_cache_hash(flight->file, flight->block);
-    if (node->transport == NULL)
+    if (node->ranks.transport == NULL)
         return FAN_NO_RANK;
     uint32_t keepers[FAN_TRIED_MOST];
     uint32_t count = fan_share_ranks(mount, request, keepers, FAN_TRIED_MOST);
@@ -182,9 +182,10 @@ static bool next_attempt(struct fan_node *node, struct fan_flight *flight, uint6
         }
         uint32_t id = fan_eviction_begin_fill(
             &node->eviction,
-            &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
-                               shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
-                               fan_next_use_of(node, flight->file, flight->wants != NULL)});
+            &(struct fan_fill){
+                flight->file, flight->block, flight->request.bytes,
+                shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
+                fan_next_use_of(&node->orders, flight->file, flight->wants != NULL)});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))
@@ -250,10 +251,10 @@ static void start_flight(struct fan_node *node, struct fan_want *want,
 {
     struct fan_flight *flight = fan_flight_begin(&node->flights, want->file, want->block, request);
     if (flight == NULL) {
-        fan_want_fail(node, want, EREMOTEIO);
+        fan_want_fail(&node->sessions, want, EREMOTEIO);
         return;
     }
-    fan_orders_note_want(&node->prefetch.turns, want->file);
+    fan_orders_note_want(&node->orders, want->file);
     join(node, flight, want);
     go_on(node, flight, now_ns);
 }
@@ -315,7 +316,7 @@ static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t
     uint32_t id = fan_blockcache_find(&node->cache, want->file, want->block);
     if (id != FAN_NO_FRAME) {
         fan_blockcache_use(&node->cache, id);
-        fan_want_grant(node, want, id, FAN_STALL_CACHE);
+        fan_want_grant(&node->sessions, want, id, FAN_STALL_CACHE);
         return;
     }
     struct fan_flight *flight = fan_flight_find(&node->flights, want->file, want->block);
@@ -323,7 +324,7 @@ static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t
         fan_add64(&node->stats.coalesced, 1);
         join(node, flight, want);
     } else if (fan_mounts_request(&node->mounts, want->file, want->block, &request) != 0) {
-        fan_want_fail(node, want, EIO);
+        fan_want_fail(&node->sessions, want, EIO);
     } else {
         start_flight(node, want, &request, now_ns);
     }
@@ -421,8 +422,8 @@ static struct fan_flight *give_up(struct fan_node *node, uint32_t id)
     }
     fan_blockcache_quarantine(&node->cache, id);
     node->ranks.ranks[frame->rank].outstanding--;
-    if (!node->broken)
-        node->transport->cancel(node->transport->context, token_of(node, id));
+    if (!node->ranks.broken)
+        node->ranks.transport->cancel(node->ranks.transport->context, token_of(node, id));
     return flight;
 }
 

@@ -4,7 +4,6 @@
 
 #include "../format/cache_format.h"
 #include "cache/blockcache.h"
-#include "replies.h"
 #include "sessions.h"
 
 void fan_flights_fini(struct fan_flights *flights)

@@ -14,7 +14,13 @@
 #include "machine/transport.h"
 
 struct fan_want;
-struct fan_asked;
+
+/* Another rank's request for a block that is on its way here. */
+struct fan_asked {
+    struct fan_asked *next;
+    struct fan_fetch_request request;
+    uint32_t rank;
+};
 
 /* frame: of the attempt that is under way, FAN_NO_FRAME. unreadable: a replica said that the bytes
  * are damaged, or the shared file system could not give them. read_shared: it was asked.
@@ -27,7 +33,7 @@ struct fan_flight {
     struct fan_fetch_request request;
     struct fan_tried tried;
     struct fan_want *wants;
-    struct fan_asked *asked; /* replies.h */
+    struct fan_asked *asked; /* answered by replies.h */
     uint64_t grounded_ns;
     uint32_t frame;
     uint32_t awaited;

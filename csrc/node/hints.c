@@ -12,24 +12,6 @@ static void drop(struct fan_node *node)
     fan_add64(&node->stats.hints_dropped, 1);
 }
 
-bool fan_hints_enter(struct fan_hints *hints, const struct fan_hinted *hinted)
-{
-    if (hints->count == FAN_HINTS || hinted->block >= hinted->end)
-        return false;
-    hints->line[(hints->first + hints->count++) % FAN_HINTS] = *hinted;
-    return true;
-}
-
-bool fan_hints_have(const struct fan_hints *hints, uint64_t file, uint64_t block)
-{
-    for (uint32_t i = 0; i < hints->count; i++) {
-        const struct fan_hinted *hinted = &hints->line[(hints->first + i) % FAN_HINTS];
-        if (hinted->file == file && hinted->block <= block && block < hinted->end)
-            return true;
-    }
-    return false;
-}
-
 /* The slot is the client's again once its hint was taken out of it. */
 static bool take(struct fan_node *node, struct fan_hint *hint)
 {

@@ -8,24 +8,24 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-#include "ahead.h"
 #include "cache/blockcache.h"
 #include "cache/eviction.h"
 #include "fetch.h"
-#include "hints.h"
+#include "hint_line.h"
 #include "messages.h"
 #include "storage/mounts.h"
 #include "node.h"
 #include "prefetch.h"
 #include "ranks.h"
+#include "replies.h"
 #include "storage/readers.h"
 #include "sessions.h"
+#include "share_fill.h"
 #include "streams.h"
 #include "machine/transport.h"
 
 /* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
- * broken: the transport is. drained: the thread ended with nothing outstanding. replying: replies
- * whose bytes are not sent yet. */
+ * drained: the thread ended with nothing outstanding. */
 struct fan_node {
     struct fan_node_options options;
     struct fan_segment segment;
@@ -38,19 +38,17 @@ struct fan_node {
     struct fan_hints hints;
     struct fan_ranks ranks;
     struct fan_messages messages;
+    struct fan_replies replies;
     struct fan_readers disk;   /* of packs that are staged here, for other ranks */
     struct fan_readers shared; /* of the shared file system, for this node */
-    struct fan_ahead ahead;
-    struct fan_prefetch prefetch;
+    struct fan_share_fill share_fill;
+    struct fan_orders orders;
     uint32_t disk_ahead; /* pieces that are being read by `disk` before anybody wants them */
-    struct fan_transport *transport;
-    uint64_t replying;
     struct fan_node_stats stats; /* relaxed atomics */
     pthread_mutex_t lock;
     pthread_t thread;
     uint32_t callers;
     uint32_t stopping;
-    bool broken;
     bool running;
     bool drained;
 };

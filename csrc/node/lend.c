@@ -45,7 +45,7 @@ bool fan_lend(struct fan_node *node, uint32_t rank, const struct fan_fetch_reque
         return false;
     uint32_t id = fan_blockcache_find(&node->cache, file, block);
     if (id != FAN_NO_FRAME) {
-        fan_reply_from_frame(node, rank, request, id);
+        fan_reply_from_frame(&node->replies, rank, request, id);
         return true;
     }
     struct fan_flight *flight = fan_fetch_for_rank(node, file, block, request->urgency, now_ns);

@@ -6,11 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "inner.h"
+#include "ranks.h"
 #include "machine/shared.h"
-
-_Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,
-               "one limit, for callers and for transports");
 
 /* The link is the message's first member. */
 static void free_list(struct fan_queue *list)
@@ -60,13 +57,13 @@ void fan_messages_refuse(struct fan_messages *messages)
 
 /* ---- out ---- */
 
-static int check(const struct fan_node *node, uint32_t rank, uint64_t bytes)
+static int check(const struct fan_ranks *ranks, uint32_t rank, uint64_t bytes)
 {
-    if (rank >= node->ranks.world_size || rank == node->ranks.own_rank)
+    if (rank >= ranks->world_size || rank == ranks->own_rank)
         return -EINVAL;
     if (bytes > FAN_MESSAGE_MAX_BYTES)
         return -EMSGSIZE;
-    return fan_ranks_is_lost(&node->ranks, rank) ? -EREMOTEIO : 0;
+    return fan_ranks_is_lost(ranks, rank) ? -EREMOTEIO : 0;
 }
 
 static int put_out(struct fan_messages *messages, struct fan_message *message)
@@ -81,9 +78,10 @@ static int put_out(struct fan_messages *messages, struct fan_message *message)
     return open ? 0 : -ESHUTDOWN;
 }
 
-int fan_node_post(struct fan_node *node, uint32_t rank, const void *data, uint64_t bytes)
+int fan_messages_post(struct fan_messages *messages, const struct fan_ranks *ranks, uint32_t rank,
+                      const void *data, uint64_t bytes)
 {
-    int rc = check(node, rank, bytes);
+    int rc = check(ranks, rank, bytes);
     if (rc != 0)
         return rc;
     struct fan_message *message = malloc(sizeof(*message) + bytes);
@@ -94,11 +92,9 @@ int fan_node_post(struct fan_node *node, uint32_t rank, const void *data, uint64
     message->error = 0;
     if (bytes > 0)
         memcpy(message->data, data, bytes);
-    rc = put_out(&node->messages, message);
+    rc = put_out(messages, message);
     if (rc != 0)
         free(message);
-    else
-        fan_node_ring(node);
     return rc;
 }
 
@@ -111,30 +107,29 @@ static void fetch_outbox(struct fan_messages *messages)
 }
 
 /* Whether the message is out of the way: sent, or never to be. */
-static bool send_one(struct fan_node *node, struct fan_message *message)
+static bool send_one(struct fan_ranks *ranks, struct fan_message *message)
 {
-    struct fan_transport *transport = node->transport;
+    struct fan_transport *transport = ranks->transport;
     int rc = -EREMOTEIO;
-    if (transport != NULL && !node->broken && !fan_ranks_is_lost(&node->ranks, message->rank))
+    if (fan_ranks_can_reach(ranks, message->rank))
         rc = transport->send(transport->context, message);
     if (rc == 0)
         return true;
     if (fan_is_momentary(rc))
         return false;
-    fan_ranks_lose(&node->ranks, message->rank);
+    fan_ranks_lose(ranks, message->rank);
     free(message);
     return true;
 }
 
-bool fan_messages_send(struct fan_node *node)
+bool fan_messages_send(struct fan_messages *messages, struct fan_ranks *ranks)
 {
-    struct fan_messages *messages = &node->messages;
     bool any = false;
     if (!fan_messages_left(messages))
         return false;
     fetch_outbox(messages);
     for (struct fan_queued *message; (message = fan_queue_take(&messages->going)) != NULL;) {
-        if (!send_one(node, (struct fan_message *)message)) {
+        if (!send_one(ranks, (struct fan_message *)message)) {
             fan_queue_put_first(&messages->going, message);
             break;
         }
@@ -166,19 +161,18 @@ static void lower_flag(const struct fan_messages *messages)
     (void)got;
 }
 
-void fan_messages_come(struct fan_node *node, const struct fan_transport_event *event,
-                       uint64_t now_ns)
+void fan_messages_come(struct fan_messages *messages, struct fan_ranks *ranks,
+                       const struct fan_transport_event *event, uint64_t now_ns)
 {
-    struct fan_messages *messages = &node->messages;
     if (event->error != 0) {
-        fan_ranks_lose(&node->ranks, event->rank);
+        fan_ranks_lose(ranks, event->rank);
         return;
     }
-    if (fan_ranks_is_lost(&node->ranks, event->rank)) {
+    if (fan_ranks_is_lost(ranks, event->rank)) {
         free(event->message);
         return;
     }
-    fan_ranks_hear(&node->ranks, event->rank, now_ns);
+    fan_ranks_hear(ranks, event->rank, now_ns);
     event->message->rank = event->rank;
     pthread_mutex_lock(&messages->lock);
     if (messages->inbox.first == NULL)
@@ -187,10 +181,9 @@ void fan_messages_come(struct fan_node *node, const struct fan_transport_event *
     pthread_mutex_unlock(&messages->lock);
 }
 
-int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *rank,
-                      uint64_t *needed)
+int64_t fan_messages_take(struct fan_messages *messages, void *to, uint64_t room, uint32_t *rank,
+                          uint64_t *needed)
 {
-    struct fan_messages *messages = &node->messages;
     pthread_mutex_lock(&messages->lock);
     struct fan_message *message = (struct fan_message *)messages->inbox.first;
     int64_t rc = message == NULL ? -EAGAIN : (int64_t)message->bytes;
@@ -211,9 +204,4 @@ int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *
         memcpy(to, message->data, (size_t)rc);
     free(message);
     return rc;
-}
-
-int fan_node_message_fd(const struct fan_node *node)
-{
-    return node->messages.fd;
 }

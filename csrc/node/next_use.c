@@ -1,6 +1,8 @@
 #include "next_use.h"
 
-#include "inner.h"
+#include "cache/blockcache.h"
+#include "orders.h"
+#include "storage/mounts.h"
 
 /* TURN_FRAMES: renewed in one turn of the thread. SHORT_RECORDS: what an order of no more reads is
  * renewed at once. SPAN: keys are counted from a later moment once they have grown by so much,
@@ -27,35 +29,35 @@ static uint64_t time_in(struct fan_order *order, uint64_t record, bool is_read)
     return place != FAN_NO_PLACE ? order->begins + place : UINT64_MAX;
 }
 
-uint32_t fan_next_use_of(struct fan_node *node, uint64_t file, bool is_read)
+uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read)
 {
     uint64_t soonest = UINT64_MAX;
-    if (!fan_blockcache_foresees(&node->cache))
+    if (!fan_blockcache_foresees(orders->uses.cache))
         return FAN_NEVER;
-    const struct fan_node_mount *mount = &node->mounts.mounts[fan_cache_mount(file)];
+    const struct fan_node_mount *mount = &orders->uses.mounts->mounts[fan_cache_mount(file)];
     struct fan_fetch_request whole =
         fan_share_whole(mount, fan_cache_mount(file), fan_cache_record(file));
-    if (fan_share_memory_rank(mount, &whole) == node->options.rank)
+    if (fan_share_memory_rank(mount, &whole) == orders->uses.own_rank)
         return 0;
-    for (struct fan_order *order = fan_orders_first(&node->prefetch.turns); order != NULL;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;
         uint64_t time = time_in(order, fan_cache_record(file), is_read);
         soonest = time < soonest ? time : soonest;
     }
-    return soonest != UINT64_MAX ? key_of(&node->prefetch.uses, soonest) : FAN_NEVER;
+    return soonest != UINT64_MAX ? key_of(&orders->uses, soonest) : FAN_NEVER;
 }
 
-void fan_next_use_renew(struct fan_node *node, uint64_t file)
+void fan_next_use_renew(struct fan_orders *orders, uint64_t file)
 {
-    if (fan_blockcache_foresees(&node->cache))
-        fan_blockcache_foresee(&node->cache, file, fan_next_use_of(node, file, false));
+    if (fan_blockcache_foresees(orders->uses.cache))
+        fan_blockcache_foresee(orders->uses.cache, file, fan_next_use_of(orders, file, false));
 }
 
-void fan_next_use_begin(struct fan_node *node, const struct fan_order *order)
+void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order)
 {
-    struct fan_next_uses *uses = &node->prefetch.uses;
+    struct fan_next_uses *uses = &orders->uses;
     bool is_far = uses->now - uses->since > SPAN;
     if (is_far)
         uses->since = uses->now;
@@ -64,16 +66,17 @@ void fan_next_use_begin(struct fan_node *node, const struct fan_order *order)
         return;
     }
     for (uint64_t i = 0; i < order->count; i++)
-        fan_next_use_renew(node, fan_cache_file(order->mount, order->records[i]));
+        fan_next_use_renew(orders, fan_cache_file(order->mount, order->records[i]));
 }
 
-bool fan_next_use_advance(struct fan_node *node)
+bool fan_next_use_advance(struct fan_orders *orders)
 {
-    uint32_t *frame = &node->prefetch.uses.frame;
-    uint32_t count = fan_blockcache_foresees(&node->cache) ? node->segment.entry_count : 0;
+    uint32_t *frame = &orders->uses.frame;
+    uint32_t count =
+        fan_blockcache_foresees(orders->uses.cache) ? orders->uses.cache->segment->entry_count : 0;
     for (uint32_t i = 0; i < TURN_FRAMES && *frame < count; i++, (*frame)++) {
-        if (fan_staying_has(&node->cache, *frame))
-            fan_next_use_renew(node, node->cache.frames[*frame].file);
+        if (fan_staying_has(orders->uses.cache, *frame))
+            fan_next_use_renew(orders, orders->uses.cache->frames[*frame].file);
     }
     return *frame < count;
 }

@@ -10,12 +10,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct fan_node;
+struct fan_blockcache;
+struct fan_mounts;
 struct fan_order;
+struct fan_orders;
 
-/* now: the latest place that any order has passed. since: keys count from there. frame: those
- * before it, all when it is behind the last one, have the keys that the orders of now give. */
+/* cache, mounts, own_rank: of the node. now: the latest place that any order has passed. since:
+ * keys count from there. frame: those before it, all when it is behind the last one, have the keys
+ * that the orders of now give. */
 struct fan_next_uses {
+    struct fan_blockcache *cache;
+    const struct fan_mounts *mounts;
+    uint32_t own_rank;
     uint64_t now;
     uint64_t since;
     uint32_t frame;
@@ -23,16 +29,16 @@ struct fan_next_uses {
 
 /* The key of a file's next use: 0 for what this node keeps for all ranks; else behind what the
  * orders have brought, and, if somebody reads it now, behind that; FAN_NEVER. */
-uint32_t fan_next_use_of(struct fan_node *node, uint64_t file, bool is_read);
+uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read);
 
 /* The blocks of a file have the key of its next use from now on. */
-void fan_next_use_renew(struct fan_node *node, uint64_t file);
+void fan_next_use_renew(struct fan_orders *orders, uint64_t file);
 
 /* An order was added: what it reads is used sooner than was known, which blocks of a long one learn
  * some at a time. */
-void fan_next_use_begin(struct fan_node *node, const struct fan_order *order);
+void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order);
 
 /* Gives the next ones their keys. Whether there are more. */
-bool fan_next_use_advance(struct fan_node *node);
+bool fan_next_use_advance(struct fan_orders *orders);
 
 #endif

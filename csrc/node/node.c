@@ -31,7 +31,7 @@ static int build(struct fan_node *node)
     if (rc == 0)
         rc = fan_segment_init(&node->segment, options->cache_bytes, options->policy);
     if (rc == 0)
-        rc = fan_sessions_init(&node->sessions, node->segment.session_count);
+        rc = fan_sessions_init(&node->sessions, &node->segment);
     if (rc == 0)
         rc = fan_ranks_init(&node->ranks, options->rank, options->world_size, options->deadline_ns);
     if (rc == 0)
@@ -44,8 +44,8 @@ static int build(struct fan_node *node)
 static void free_all(struct fan_node *node)
 {
     fan_flights_fini(&node->flights);
-    fan_ahead_fini(&node->ahead);
-    fan_prefetch_fini(&node->prefetch);
+    fan_share_fill_fini(&node->share_fill);
+    fan_orders_fini(&node->orders);
     fan_readers_fini(&node->disk);
     fan_readers_fini(&node->shared);
     fan_blockcache_fini(&node->cache);
@@ -73,7 +73,6 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
         return -ENOMEM;
     node->options = *options;
     pthread_mutex_init(&node->lock, NULL);
-    fan_ahead_init(&node->ahead);
     fan_readers_init(&node->disk, ring, node);
     fan_readers_init(&node->shared, ring, node);
     rc = build(node);
@@ -83,6 +82,11 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
         return rc;
     }
     fan_eviction_init(&node->eviction, &node->cache, &node->sessions.live);
+    node->replies = (struct fan_replies){.ranks = &node->ranks, .cache = &node->cache};
+    fan_share_fill_init(&node->share_fill, &node->mounts, &node->shared, &node->cache,
+                        &node->sessions.live);
+    node->orders.uses = (struct fan_next_uses){
+        .cache = &node->cache, .mounts = &node->mounts, .own_rank = options->rank};
     node->stats.cache_bytes = node->segment.bytes;
     node->drained = true;
     *made = node;
@@ -142,11 +146,11 @@ int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *r
                         uint64_t count)
 {
     fan_node_enter(node);
-    int rc = fan_ahead_append(node, mount, records, count);
-    fan_put64(&node->stats.filling_ahead, !fan_ahead_is_done(&node->ahead));
+    int rc = fan_share_fill_add(&node->share_fill, mount, records, count, FAN_AHEAD);
+    fan_put64(&node->stats.filling_ahead, !fan_share_fill_is_done(&node->share_fill));
     fan_node_leave(node);
     fan_node_ring(node);
-    return rc;
+    return rc < 0 ? rc : 0;
 }
 
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
@@ -207,7 +211,7 @@ int fan_node_order_end(struct fan_node *node, uint64_t id)
 int fan_node_session_begin(struct fan_node *node, uint32_t pid)
 {
     fan_node_enter(node);
-    int session = fan_session_open(node, pid);
+    int session = fan_session_open(&node->sessions, pid);
     fan_node_leave(node);
     return session;
 }
@@ -215,7 +219,7 @@ int fan_node_session_begin(struct fan_node *node, uint32_t pid)
 void fan_node_session_end(struct fan_node *node, uint32_t session)
 {
     fan_node_enter(node);
-    fan_session_close(node, session);
+    fan_session_close(&node->sessions, &node->eviction, session);
     fan_node_leave(node);
     fan_node_ring(node);
 }
@@ -230,16 +234,17 @@ int fan_node_start(struct fan_node *node, void *transport)
 {
     if (node->running || !fits(node, transport))
         return -EINVAL;
-    node->transport = transport;
+    node->ranks.transport = transport;
     node->drained = false;
-    fan_ahead_check_kept(node); /* what it lacks memory for is checked when it is read */
-    fan_put64(&node->stats.filling_ahead, !fan_ahead_is_done(&node->ahead));
+    fan_share_fill_check_kept(
+        &node->share_fill); /* what it lacks memory for is checked when it is read */
+    fan_put64(&node->stats.filling_ahead, !fan_share_fill_is_done(&node->share_fill));
     fan_messages_admit(&node->messages);
     int rc = fan_start_thread(&node->thread, fan_node_thread, node);
     node->running = rc == 0;
     if (rc != 0) {
         fan_messages_refuse(&node->messages);
-        node->transport = NULL;
+        node->ranks.transport = NULL;
         node->drained = true;
     }
     return rc;
@@ -251,8 +256,8 @@ int fan_node_finish(struct fan_node *node)
     if (!node->ranks.finishing)
         node->ranks.finishing_ns = fan_now_ns();
     node->ranks.finishing = true;
-    uint32_t left = node->transport != NULL ? fan_ranks_unfinished(&node->ranks) : 0;
-    if (left == 0 && node->running && node->transport != NULL && !node->broken &&
+    uint32_t left = node->ranks.transport != NULL ? fan_ranks_unfinished(&node->ranks) : 0;
+    if (left == 0 && node->running && node->ranks.transport != NULL && !node->ranks.broken &&
         !node->ranks.all_finished)
         left = 1; /* the others have not been told yet */
     fan_node_leave(node);
@@ -314,6 +319,32 @@ void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
     stats->full_disks = fan_relaxed64(&counts->full_disks);
     stats->damaged_records = fan_relaxed64(&counts->damaged_records);
     stats->mended_records = fan_relaxed64(&counts->mended_records);
+    stats->failures = fan_relaxed64(&node->sessions.failures);
+    stats->served = fan_relaxed64(&node->replies.served);
+    stats->served_bytes = fan_relaxed64(&node->replies.served_bytes);
+    stats->refused = fan_relaxed64(&node->replies.refused);
+}
+
+_Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,
+               "one limit, for callers and for transports");
+
+int fan_node_post(struct fan_node *node, uint32_t rank, const void *message, uint64_t bytes)
+{
+    int rc = fan_messages_post(&node->messages, &node->ranks, rank, message, bytes);
+    if (rc == 0)
+        fan_node_ring(node);
+    return rc;
+}
+
+int64_t fan_node_take(struct fan_node *node, void *to, uint64_t room, uint32_t *rank,
+                      uint64_t *needed)
+{
+    return fan_messages_take(&node->messages, to, room, rank, needed);
+}
+
+int fan_node_message_fd(const struct fan_node *node)
+{
+    return node->messages.fd;
 }
 
 int fan_node_stop(struct fan_node *node)
@@ -327,7 +358,7 @@ int fan_node_stop(struct fan_node *node)
         node->running = false;
     }
     fan_release32(&node->segment.header->state, FAN_JOB_ENDED);
-    fan_sessions_fail_all(node);
+    fan_sessions_fail_all(&node->sessions);
     return node->drained ? 0 : -EBUSY;
 }
 
@@ -335,8 +366,8 @@ void fan_node_close(struct fan_node *node)
 {
     if (node == NULL || fan_node_stop(node) != 0)
         return;
-    if (node->transport != NULL)
-        node->transport->close(node->transport->context);
+    if (node->ranks.transport != NULL)
+        node->ranks.transport->close(node->ranks.transport->context);
     if (fan_readers_have_ended(&node->disk) && fan_readers_have_ended(&node->shared))
         free_all(node);
 }

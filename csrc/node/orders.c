@@ -17,6 +17,12 @@ void fan_order_free(struct fan_order *order)
     free(order);
 }
 
+void fan_orders_fini(struct fan_orders *orders)
+{
+    for (struct fan_queued *turn; (turn = fan_queue_take(&orders->turns)) != NULL;)
+        fan_order_free((struct fan_order *)turn);
+}
+
 static bool copy_records(struct fan_order *order, const uint64_t *records, uint32_t ahead)
 {
     order->records = malloc((order->count + 1) * sizeof(*records));
@@ -43,18 +49,18 @@ struct fan_order *fan_order_make(uint32_t mount, const uint64_t *records, uint64
     return NULL;
 }
 
-struct fan_order *fan_orders_find(const struct fan_queue *turns, uint64_t id)
+struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id)
 {
-    struct fan_order *order = fan_orders_first(turns);
+    struct fan_order *order = fan_orders_first(orders);
     while (order != NULL && order->id != id)
         order = fan_orders_after(order);
     return order;
 }
 
-void fan_orders_note_want(const struct fan_queue *turns, uint64_t file)
+void fan_orders_note_want(const struct fan_orders *orders, uint64_t file)
 {
     uint64_t record = fan_cache_record(file);
-    for (struct fan_order *order = fan_orders_first(turns); order != NULL;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;

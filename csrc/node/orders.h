@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "../policy/places.h"
+#include "next_use.h"
 #include "turns.h"
 #include "window.h"
 
@@ -36,15 +37,27 @@ struct fan_order {
     uint64_t begins;
 };
 
-static inline struct fan_order *fan_orders_first(const struct fan_queue *turns)
+/* All orders of this node. turns: a queue of the orders themselves. uses: when what the cache has
+ * is used next. */
+struct fan_orders {
+    struct fan_queue turns;
+    struct fan_window window;
+    uint64_t last_id;
+    struct fan_next_uses uses;
+};
+
+static inline struct fan_order *fan_orders_first(const struct fan_orders *orders)
 {
-    return (struct fan_order *)fan_turn_first(turns);
+    return (struct fan_order *)fan_turn_first(&orders->turns);
 }
 
 static inline struct fan_order *fan_orders_after(const struct fan_order *order)
 {
     return (struct fan_order *)fan_turn_after(&order->turn);
 }
+
+/* Frees all orders. */
+void fan_orders_fini(struct fan_orders *orders);
 
 /* Of records of a mount, which are copied. `ahead`: how many may be ahead at once. NULL: there is
  * no memory, or the records are too many. */
@@ -53,11 +66,11 @@ struct fan_order *fan_order_make(uint32_t mount, const uint64_t *records, uint64
 void fan_order_free(struct fan_order *order);
 
 /* The order with an id, or NULL. */
-struct fan_order *fan_orders_find(const struct fan_queue *turns, uint64_t id);
+struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id);
 
 /* Somebody wants a file that is not here: orders that are about to come to it need not bring it
  * again. Whether that was so of a record. */
-void fan_orders_note_want(const struct fan_queue *turns, uint64_t file);
+void fan_orders_note_want(const struct fan_orders *orders, uint64_t file);
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place);
 
 #endif

@@ -7,11 +7,12 @@
 #ifndef FAN_NODE_PEERS_H
 #define FAN_NODE_PEERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "machine/transport.h"
 
-struct fan_node;
+struct fan_ranks;
 
 enum fan_notice {
     FAN_NOTICE_FINISHED = 1,
@@ -23,12 +24,13 @@ enum fan_notice {
 };
 
 /* A NOTICE event. */
-void fan_peers_notice(struct fan_node *node, const struct fan_transport_event *event);
+void fan_peers_notice(struct fan_ranks *ranks, const struct fan_transport_event *event);
 
-/* Announces the end once it is asked for, then asks the silent ones. */
-void fan_peers_advance(struct fan_node *node, uint64_t now_ns);
+/* Announces the end once it is asked for, then asks the silent ones. asked_ahead: something that
+ * was asked of others ahead is still to come. */
+void fan_peers_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns);
 
 /* When that is to be called again at the latest. */
-uint64_t fan_peers_next_ns(const struct fan_node *node);
+uint64_t fan_peers_next_ns(const struct fan_ranks *ranks);
 
 #endif

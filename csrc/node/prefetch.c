@@ -30,25 +30,19 @@ static const uint32_t HAD = UINT32_C(1) << 30;
 /* What became of the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
-void fan_prefetch_fini(struct fan_prefetch *prefetch)
-{
-    for (struct fan_queued *turn; (turn = fan_queue_take(&prefetch->turns)) != NULL;)
-        fan_order_free((struct fan_order *)turn);
-}
-
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
 {
-    struct fan_prefetch *prefetch = &node->prefetch;
-    const struct fan_order *first = behind != 0 ? fan_orders_find(&prefetch->turns, behind) : NULL;
+    struct fan_orders *orders = &node->orders;
+    const struct fan_order *first = behind != 0 ? fan_orders_find(orders, behind) : NULL;
     order->behind = behind;
-    order->begins = first != NULL ? first->begins + first->count : prefetch->uses.now;
-    order->id = ++prefetch->last_id;
-    fan_queue_put(&prefetch->turns, &order->turn.link);
-    fan_window_join(&prefetch->window, &order->part);
-    prefetch->window.most[FAN_ROOM_PAGES] = PAGES_BYTES;
-    prefetch->window.most[FAN_ROOM_CACHE] =
+    order->begins = first != NULL ? first->begins + first->count : orders->uses.now;
+    order->id = ++orders->last_id;
+    fan_queue_put(&orders->turns, &order->turn.link);
+    fan_window_join(&orders->window, &order->part);
+    orders->window.most[FAN_ROOM_PAGES] = PAGES_BYTES;
+    orders->window.most[FAN_ROOM_CACHE] =
         (uint64_t)fan_blockcache_passing(&node->cache) * FAN_CACHE_GRANULE_BYTES / ROOM_SHARE;
-    fan_next_use_begin(node, order);
+    fan_next_use_begin(&node->orders, order);
     return order->id;
 }
 
@@ -93,11 +87,11 @@ static void pass_one(struct fan_node *node, struct fan_order *order)
     uint64_t stored = stored_bytes(node, order, record);
     for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & HAD); block++)
         let_go(node, file, block);
-    fan_window_give(&node->prefetch.window, &order->part,
+    fan_window_give(&node->orders.window, &order->part,
                     brought & IN_PAGES ? FAN_ROOM_PAGES : FAN_ROOM_CACHE,
                     brought & ~(IN_PAGES | HAD));
     order->passed++;
-    fan_next_use_renew(node, file);
+    fan_next_use_renew(&node->orders, file);
 }
 
 /* The loader is past a record that was not brought. */
@@ -108,7 +102,7 @@ static void skip_one(struct fan_node *node, struct fan_order *order)
         let_go(node, file, block);
     order->block = order->bytes = 0;
     order->next = ++order->passed;
-    fan_next_use_renew(node, file);
+    fan_next_use_renew(&node->orders, file);
 }
 
 /* Whether all is done; if not, nothing more is brought until it is. */
@@ -124,22 +118,22 @@ static bool pass(struct fan_node *node, struct fan_order *order, uint64_t positi
             skip_one(node, order);
     }
     order->retry_ns = 0;
-    if (order->begins + order->passed > node->prefetch.uses.now)
-        node->prefetch.uses.now = order->begins + order->passed;
-    for (struct fan_order *each = fan_orders_first(&node->prefetch.turns); each != NULL;
+    if (order->begins + order->passed > node->orders.uses.now)
+        node->orders.uses.now = order->begins + order->passed;
+    for (struct fan_order *each = fan_orders_first(&node->orders); each != NULL;
          each = fan_orders_after(each))
-        fan_window_wake(&node->prefetch.window, &each->part, each == order);
+        fan_window_wake(&node->orders.window, &each->part, each == order);
     return true;
 }
 
 int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns)
 {
-    struct fan_prefetch *prefetch = &node->prefetch;
-    struct fan_order *order = fan_orders_find(&prefetch->turns, id);
+    struct fan_orders *orders = &node->orders;
+    struct fan_order *order = fan_orders_find(orders, id);
     if (order == NULL)
         return -EINVAL;
     fan_pace_note(&order->turn.pace, read, order->next <= read, now_ns);
-    for (struct fan_order *each = fan_orders_first(&prefetch->turns); each != NULL;
+    for (struct fan_order *each = fan_orders_first(orders); each != NULL;
          each = fan_orders_after(each)) {
         if (each->behind == id) { /* its loader is the same one, later */
             each->turn.pace = order->turn.pace;
@@ -151,7 +145,7 @@ int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_
 
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
 {
-    struct fan_order *order = fan_orders_find(&node->prefetch.turns, id);
+    struct fan_order *order = fan_orders_find(&node->orders, id);
     if (order == NULL)
         return -EINVAL;
     return pass(node, order, position < order->count ? position : order->count) ? 0 : -EAGAIN;
@@ -159,13 +153,13 @@ int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
 
 int fan_prefetch_end(struct fan_node *node, uint64_t id)
 {
-    struct fan_order *order = fan_orders_find(&node->prefetch.turns, id);
+    struct fan_order *order = fan_orders_find(&node->orders, id);
     if (order == NULL)
         return -EINVAL;
     if (!pass(node, order, order->count))
         return -EAGAIN;
-    fan_queue_remove(&node->prefetch.turns, &order->turn.link);
-    fan_window_leave(&node->prefetch.window);
+    fan_queue_remove(&node->orders.turns, &order->turn.link);
+    fan_window_leave(&node->orders.window);
     fan_order_free(order);
     return 0;
 }
@@ -177,7 +171,7 @@ static void go_on(struct fan_node *node, struct fan_order *order, enum fan_room 
     uint32_t flags = (room == FAN_ROOM_PAGES ? IN_PAGES : 0) |
                      (fan_order_is_wanted(order, order->next) && order->block == 0 ? HAD : 0);
     order->brought[order->next % FAN_PREFETCH_RECORDS] = bytes | flags;
-    fan_window_take(&node->prefetch.window, &order->part, room, bytes);
+    fan_window_take(&node->orders.window, &order->part, room, bytes);
     order->next++;
     order->block = 0;
     order->bytes = 0;
@@ -229,10 +223,10 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
 }
 
 /* Whether another order is to be brought first. */
-static bool is_behind(const struct fan_prefetch *prefetch, const struct fan_order *order)
+static bool is_behind(const struct fan_orders *orders, const struct fan_order *order)
 {
     const struct fan_order *first =
-        order->behind != 0 ? fan_orders_find(&prefetch->turns, order->behind) : NULL;
+        order->behind != 0 ? fan_orders_find(orders, order->behind) : NULL;
     return first != NULL && first->next < first->count;
 }
 
@@ -240,7 +234,7 @@ static bool is_behind(const struct fan_prefetch *prefetch, const struct fan_orde
 static enum step bring_next(struct fan_node *node, struct fan_order *order, bool full,
                             uint64_t now_ns)
 {
-    if (order->part.rests != FAN_ROOMS || is_behind(&node->prefetch, order) ||
+    if (order->part.rests != FAN_ROOMS || is_behind(&node->orders, order) ||
         now_ns < order->retry_ns || order->next == order->count ||
         order->next - order->passed == FAN_PREFETCH_RECORDS)
         return HELD_UP;
@@ -255,43 +249,43 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     struct fan_fetch_request whole = fan_share_whole(mount, order->mount, id);
     bool here = fan_disk_ahead_serves(node, &whole);
     enum fan_room room = here ? FAN_ROOM_PAGES : FAN_ROOM_CACHE;
-    if (!fan_window_admit(&node->prefetch.window, &order->part, room, whole.bytes, full))
+    if (!fan_window_admit(&node->orders.window, &order->part, room, whole.bytes, full))
         return HELD_UP;
     return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
 }
 
 /* How many records its loader has still to read before it comes to the next one. */
-static uint64_t ahead_of(const struct fan_prefetch *prefetch, const struct fan_order *order)
+static uint64_t ahead_of(const struct fan_orders *orders, const struct fan_order *order)
 {
     const struct fan_order *first =
-        order->behind != 0 ? fan_orders_find(&prefetch->turns, order->behind) : NULL;
+        order->behind != 0 ? fan_orders_find(orders, order->behind) : NULL;
     uint64_t read = order->turn.pace.read > order->passed ? order->turn.pace.read : order->passed;
     uint64_t ahead = order->next > read ? order->next - read : 0;
-    return first != NULL ? ahead + ahead_of(prefetch, first) : ahead;
+    return first != NULL ? ahead + ahead_of(orders, first) : ahead;
 }
 
 /* Whether there is an order that does not rest. */
-static bool begin_turns(struct fan_prefetch *prefetch, uint64_t now_ns)
+static bool begin_turns(struct fan_orders *orders, uint64_t now_ns)
 {
     bool any = false;
-    for (struct fan_order *order = fan_orders_first(&prefetch->turns); order != NULL;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order))
         any |= order->part.rests == FAN_ROOMS;
     if (!any)
         return false;
-    for (struct fan_order *order = fan_orders_first(&prefetch->turns); order != NULL;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order))
-        order->turn.ahead = ahead_of(prefetch, order);
-    fan_turns_begin(&prefetch->turns, now_ns);
+        order->turn.ahead = ahead_of(orders, order);
+    fan_turns_begin(&orders->turns, now_ns);
     return true;
 }
 
 bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
 {
-    struct fan_queue *turns = &node->prefetch.turns;
+    struct fan_queue *turns = &node->orders.turns;
     unsigned moved = 0;
     bool full = false;
-    if (!begin_turns(&node->prefetch, now_ns))
+    if (!begin_turns(&node->orders, now_ns))
         return false;
     while (moved < TURN_RECORDS && turns->count > 0) {
         struct fan_order *order = (struct fan_order *)fan_turns_next(turns);

@@ -12,24 +12,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "next_use.h"
 #include "orders.h"
-#include "window.h"
 
 /* How many records of an order may be ahead, however small they are. */
 enum { FAN_PREFETCH_RECORDS = 65536 };
 
 struct fan_node;
-
-/* turns: of the orders (turns.h). */
-struct fan_prefetch {
-    struct fan_queue turns;
-    struct fan_window window;
-    uint64_t last_id;
-    struct fan_next_uses uses;
-};
-
-void fan_prefetch_fini(struct fan_prefetch *prefetch);
 
 /* Begins an order. behind: the id of one that comes first, or 0. Its id, from 1. */
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind);

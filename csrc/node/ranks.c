@@ -105,6 +105,18 @@ bool fan_ranks_is_lost(const struct fan_ranks *ranks, uint32_t rank)
     return rank < ranks->world_size && fan_acquire32(&ranks->ranks[rank].lost) != 0;
 }
 
+bool fan_ranks_can_reach(const struct fan_ranks *ranks, uint32_t rank)
+{
+    return ranks->transport != NULL && !ranks->broken && !fan_ranks_is_lost(ranks, rank);
+}
+
+void fan_ranks_lose_all(struct fan_ranks *ranks)
+{
+    ranks->broken = true;
+    for (uint32_t rank = 0; rank < ranks->world_size; rank++)
+        fan_ranks_lose(ranks, rank);
+}
+
 bool fan_is_momentary(int rc)
 {
     return rc == -EAGAIN || rc == -ENOMEM || rc == -ENOBUFS;

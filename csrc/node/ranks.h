@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "machine/transport.h"
 #include "storage/mounts.h"
 
 /* lost: atomic, read by any thread. outstanding: fetches under way. probed_ns: when it was last
@@ -26,9 +27,12 @@ struct fan_rank {
 
 enum fan_told { FAN_TOLD_NOBODY = 0, FAN_TOLD_RANK_0 = 1, FAN_TOLD_ALL = 2 };
 
-/* dropped: since a rank was lost, what it was asked has been given up. */
+/* transport: how they are reached; NULL: there is no other rank. broken: it is, for good. dropped:
+ * since a rank was lost, what it was asked has been given up. */
 struct fan_ranks {
     struct fan_rank *ranks;
+    struct fan_transport *transport;
+    bool broken;
     uint32_t own_rank;
     uint32_t world_size;
     uint64_t deadline_ns;
@@ -67,6 +71,12 @@ void fan_ranks_hear(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
 /* Counts a rank as lost; what it was asked is given up in the thread's next turn. */
 void fan_ranks_lose(struct fan_ranks *ranks, uint32_t rank);
 bool fan_ranks_is_lost(const struct fan_ranks *ranks, uint32_t rank);
+
+/* Whether the transport can be used to send something to a rank. */
+bool fan_ranks_can_reach(const struct fan_ranks *ranks, uint32_t rank);
+
+/* The transport is broken: all ranks are lost. */
+void fan_ranks_lose_all(struct fan_ranks *ranks);
 
 /* Whether an error of the transport says nothing about the rank it was to reach. */
 bool fan_is_momentary(int rc);

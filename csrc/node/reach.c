@@ -8,7 +8,7 @@ int fan_node_fill_first(struct fan_node *node, uint32_t mount, const uint64_t *r
                         uint64_t count)
 {
     fan_node_enter(node);
-    int number = fan_ahead_first(node, mount, records, count);
+    int number = fan_share_fill_add(&node->share_fill, mount, records, count, FAN_DEMAND);
     fan_node_leave(node);
     fan_node_ring(node);
     return number;
@@ -17,7 +17,7 @@ int fan_node_fill_first(struct fan_node *node, uint32_t mount, const uint64_t *r
 int fan_node_is_filling(struct fan_node *node, uint32_t number)
 {
     fan_node_enter(node);
-    bool goes_on = fan_ahead_goes_on(&node->ahead, number);
+    bool goes_on = fan_share_fill_goes_on(&node->share_fill, number);
     fan_node_leave(node);
     return goes_on;
 }

@@ -28,9 +28,9 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
                    int rc)
 {
     if (rc == 0)
-        fan_reply(node, rank, request, fan_staged_bytes(&node->mounts, request));
+        fan_reply(&node->replies, rank, request, fan_staged_bytes(&node->mounts, request));
     else
-        fan_reply_refuse(node, rank, request, -rc);
+        fan_reply_refuse(&node->replies, rank, request, -rc);
 }
 
 /* What was not begun when the node stops is "not here" to whoever asked. */

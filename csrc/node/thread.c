@@ -2,7 +2,9 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
+#include "hints.h"
 #include "inner.h"
+#include "new_wants.h"
 #include "peers.h"
 #include "replies.h"
 #include "server.h"
@@ -36,37 +38,30 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
         break;
     case FAN_EVENT_NOTICE:
         fan_ranks_hear(&node->ranks, event->rank, now_ns);
-        fan_peers_notice(node, event);
+        fan_peers_notice(&node->ranks, event);
         break;
     case FAN_EVENT_SENT:
-        fan_reply_sent(node, event->token);
+        fan_reply_sent(&node->replies, event->token);
         break;
     case FAN_EVENT_MESSAGE:
-        fan_messages_come(node, event, now_ns);
+        fan_messages_come(&node->messages, &node->ranks, event, now_ns);
         break;
     }
-}
-
-static void give_up_transport(struct fan_node *node)
-{
-    node->broken = true;
-    for (uint32_t rank = 0; rank < node->ranks.world_size; rank++)
-        fan_ranks_lose(&node->ranks, rank);
 }
 
 /* Receives what there is. Whether there was anything. */
 static bool receive(struct fan_node *node, uint64_t now_ns)
 {
-    struct fan_transport *transport = node->transport;
+    struct fan_transport *transport = node->ranks.transport;
     struct fan_transport_event events[EVENTS];
     int count = EVENTS;
     bool any = false;
     for (unsigned i = 0; i < POLLS_MAX && count == EVENTS; i++) {
-        if (transport == NULL || node->broken)
+        if (transport == NULL || node->ranks.broken)
             break;
         count = transport->poll(transport->context, events, EVENTS);
         if (count < 0)
-            give_up_transport(node);
+            fan_ranks_lose_all(&node->ranks);
         for (int j = 0; j < count; j++)
             handle(node, &events[j], now_ns);
         any |= count > 0;
@@ -84,7 +79,7 @@ static void publish(struct fan_node *node)
                                        node->cache.filling[FAN_FROM_SHARED].count);
     fan_put64(&stats->resident_bytes, node->cache.resident_bytes);
     fan_put64(&stats->peak_resident_bytes, node->cache.peak_resident_bytes);
-    fan_put64(&stats->filling_ahead, !fan_ahead_is_done(&node->ahead));
+    fan_put64(&stats->filling_ahead, !fan_share_fill_is_done(&node->share_fill));
     fan_put64(&stats->sessions, node->sessions.live.count);
     fan_put64(&stats->lost_ranks, node->ranks.lost_count);
 }
@@ -94,16 +89,16 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
     bool any = receive(node, now_ns);
     any |= fan_readers_advance(&node->disk, node);
     any |= fan_readers_advance(&node->shared, node);
-    any |= fan_ahead_advance(node);
-    any |= fan_sessions_scan(node, now_ns);
+    any |= fan_share_fill_advance(&node->share_fill);
+    any |= fan_new_wants_start(node, now_ns);
     if (!node->ranks.finishing) { /* else nobody is to read what would come */
         any |= fan_hints_advance(node, now_ns);
         any |= fan_prefetch_advance(node, now_ns);
     }
-    any |= fan_next_use_advance(node);
-    any |= fan_messages_send(node);
+    any |= fan_next_use_advance(&node->orders);
+    any |= fan_messages_send(&node->messages, &node->ranks);
     fan_fetch_advance(node, now_ns);
-    fan_peers_advance(node, now_ns);
+    fan_peers_advance(&node->ranks, node->flights.counts[FAN_AHEAD] > 0, now_ns);
     any |= fan_eviction_advance(&node->eviction, now_ns);
     publish(node);
     return any;
@@ -128,9 +123,9 @@ static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
-    if (node->transport != NULL && !node->broken)
+    if (node->ranks.transport != NULL && !node->ranks.broken)
         limit_ns = unheard_ns(node, idle_ns);
-    uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(node));
+    uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(&node->ranks));
     if (next_ns <= now_ns)
         return 0;
     return earlier(limit_ns, next_ns - now_ns);
@@ -160,7 +155,8 @@ static void let_callers_in(struct fan_node *node)
 static bool should_spin(const struct fan_node *node, uint64_t idle_ns)
 {
     bool demands = node->flights.counts[FAN_DEMAND] > 0;
-    bool busy = (demands && node->cache.filling[FAN_FROM_RANK].count > 0) || node->replying > 0;
+    bool busy =
+        (demands && node->cache.filling[FAN_FROM_RANK].count > 0) || node->replies.under_way > 0;
     return idle_ns < (busy ? SPIN_OUTSTANDING_NS : SPIN_NS);
 }
 
@@ -186,11 +182,11 @@ static void serve(struct fan_node *node)
 /* Whether the transport has nothing more to write or send. */
 static bool is_quiet(const struct fan_node *node)
 {
-    if (node->transport == NULL)
+    if (node->ranks.transport == NULL)
         return true;
-    return !node->broken && node->cache.quarantined[FAN_FROM_RANK] == 0 &&
+    return !node->ranks.broken && node->cache.quarantined[FAN_FROM_RANK] == 0 &&
            !fan_messages_left(&node->messages) &&
-           node->transport->pending(node->transport->context) == 0;
+           node->ranks.transport->pending(node->ranks.transport->context) == 0;
 }
 
 static bool is_drained(struct fan_node *node)
@@ -206,9 +202,9 @@ static void drain(struct fan_node *node)
     fan_put32(&node->mounts.ending, 1);
     fan_readers_end(&node->disk);
     fan_readers_end(&node->shared);
-    while (!node->broken && !is_drained(node) && fan_now_ns() < end_ns) {
+    while (!node->ranks.broken && !is_drained(node) && fan_now_ns() < end_ns) {
         const struct timespec pause = {.tv_nsec = DRAIN_PAUSE_NS};
-        bool any = fan_messages_send(node);
+        bool any = fan_messages_send(&node->messages, &node->ranks);
         any |= receive(node, fan_now_ns());
         any |= fan_readers_advance(&node->disk, node);
         any |= fan_readers_advance(&node->shared, node);
@@ -229,7 +225,7 @@ void *fan_node_thread(void *argument)
     pthread_mutex_lock(&node->lock);
     fan_total_store(&node->segment.header->state, FAN_JOB_ENDED);
     fan_fetch_give_up(node);
-    fan_sessions_fail_all(node);
+    fan_sessions_fail_all(&node->sessions);
     drain(node);
     pthread_mutex_unlock(&node->lock);
     return NULL;

@@ -403,7 +403,7 @@ void world_open(struct world *world, struct world_shape shape, unsigned absent)
 void world_open_still(struct world *world, uint32_t rank)
 {
     make_node(world, rank);
-    world->nodes[rank]->transport = loopback_transport(world->loopback, rank);
+    world->nodes[rank]->ranks.transport = loopback_transport(world->loopback, rank);
 }
 
 void world_close(struct world *world)

@@ -1,8 +1,8 @@
 /* The end of jobs of many ranks: how many messages it takes, and that it comes whoever is dead. */
 #include <stdlib.h>
 
-#include "../../csrc/node/inner.h"
 #include "../../csrc/node/peers.h"
+#include "../../csrc/node/ranks.h"
 #include "check.h"
 
 enum { RANKS_MOST = 1024, DEADLINE_MS = 10000, STEP_MS = 50 };
@@ -12,7 +12,7 @@ enum { RANKS_MOST = 1024, DEADLINE_MS = 10000, STEP_MS = 50 };
 struct rehearsal {
     uint32_t ranks;
     uint64_t now_ns;
-    struct fan_node *nodes[RANKS_MOST];
+    struct fan_ranks ranks_of[RANKS_MOST];
     struct fan_transport transports[RANKS_MOST];
     bool dead[RANKS_MOST];
     bool ended[RANKS_MOST];
@@ -45,21 +45,18 @@ static void begin(uint32_t ranks)
 {
     world = (struct rehearsal){.ranks = ranks, .now_ns = 1000000000};
     for (uint32_t rank = 0; rank < ranks; rank++) {
-        struct fan_node *node = calloc(1, sizeof(*node));
-        CHECK(node != NULL);
-        node->options.deadline_ns = DEADLINE_MS * UINT64_C(1000000);
-        CHECK(fan_ranks_init(&node->ranks, rank, ranks, node->options.deadline_ns) == 0);
+        struct fan_ranks *own = &world.ranks_of[rank];
+        CHECK(fan_ranks_init(own, rank, ranks, DEADLINE_MS * UINT64_C(1000000)) == 0);
         world.transports[rank] =
-            (struct fan_transport){.context = &node->ranks.own_rank, .notify = notify};
-        node->transport = &world.transports[rank];
-        world.nodes[rank] = node;
+            (struct fan_transport){.context = &own->own_rank, .notify = notify};
+        own->transport = &world.transports[rank];
     }
 }
 
 static void finish_one(uint32_t rank)
 {
-    world.nodes[rank]->ranks.finishing = true;
-    world.nodes[rank]->ranks.finishing_ns = world.now_ns;
+    world.ranks_of[rank].finishing = true;
+    world.ranks_of[rank].finishing_ns = world.now_ns;
 }
 
 static bool is_there(uint32_t rank)
@@ -78,8 +75,8 @@ static void deliver(void)
     for (uint64_t i = 0; i < count; i++) {
         if (!is_there(addressees[i]))
             continue;
-        fan_ranks_hear(&world.nodes[addressees[i]]->ranks, mail[i].rank, world.now_ns);
-        fan_peers_notice(world.nodes[addressees[i]], &mail[i]);
+        fan_ranks_hear(&world.ranks_of[addressees[i]], mail[i].rank, world.now_ns);
+        fan_peers_notice(&world.ranks_of[addressees[i]], &mail[i]);
     }
     free(mail);
     free(addressees);
@@ -90,10 +87,10 @@ static void step(void)
     world.now_ns += STEP_MS * UINT64_C(1000000);
     deliver();
     for (uint32_t rank = 0; rank < world.ranks; rank++) {
-        struct fan_ranks *ranks = &world.nodes[rank]->ranks;
+        struct fan_ranks *ranks = &world.ranks_of[rank];
         if (!is_there(rank))
             continue;
-        fan_peers_advance(world.nodes[rank], world.now_ns);
+        fan_peers_advance(&world.ranks_of[rank], false, world.now_ns);
         world.ended[rank] = ranks->finishing && ranks->all_finished;
     }
 }
@@ -126,8 +123,7 @@ static void close_all(void)
 {
     deliver();
     for (uint32_t rank = 0; rank < world.ranks; rank++) {
-        fan_ranks_fini(&world.nodes[rank]->ranks);
-        free(world.nodes[rank]);
+        fan_ranks_fini(&world.ranks_of[rank]);
     }
 }
 
@@ -155,7 +151,7 @@ static void test_straggler(uint32_t ranks, uint32_t straggler)
     for (unsigned i = 0; i < 60000 / STEP_MS; i++)
         step();
     for (uint32_t rank = 0; rank < ranks; rank++)
-        CHECK(!world.ended[rank] && world.nodes[rank]->ranks.lost_count == 0);
+        CHECK(!world.ended[rank] && world.ranks_of[rank].lost_count == 0);
     CHECK(total_sent() <= 3 * 62 * (uint64_t)ranks);
     finish_one(straggler);
     CHECK(run_to_end() <= 4 * STEP_MS);
@@ -171,14 +167,14 @@ static void test_dead(uint32_t ranks, uint32_t dead, bool suspect)
     for (uint32_t rank = 0; rank < ranks; rank++) {
         finish_one(rank);
         if (suspect && rank != dead)
-            fan_ranks_suspect(&world.nodes[rank]->ranks, dead, world.now_ns);
+            fan_ranks_suspect(&world.ranks_of[rank], dead, world.now_ns);
     }
     uint64_t took_ms = run_to_end();
     CHECK(took_ms >= (suspect ? 1 : 3) * DEADLINE_MS - STEP_MS);
     CHECK(took_ms <= (suspect ? 1 : 3) * DEADLINE_MS + 10 * STEP_MS);
     for (uint32_t rank = 0; rank < ranks; rank++)
-        CHECK(rank == dead || (world.nodes[rank]->ranks.lost_count == 1 &&
-                               fan_ranks_is_lost(&world.nodes[rank]->ranks, dead)));
+        CHECK(rank == dead || (world.ranks_of[rank].lost_count == 1 &&
+                               fan_ranks_is_lost(&world.ranks_of[rank], dead)));
     close_all();
 }
 

@@ -1,0 +1,15 @@
+/*
+ * Looking for wants of clients that were not seen yet.
+ */
+#ifndef FAN_NODE_NEW_WANTS_H
+#define FAN_NODE_NEW_WANTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct fan_node;
+
+/* Looks at the pins of the sessions that rang; starts what they want. Whether there was any. */
+bool fan_new_wants_start(struct fan_node *node, uint64_t now_ns);
+
+#endif
