@@ -1,6 +1,6 @@
 #include "bring.h"
 
-#include "inner.h"
+#include "state.h"
 #include "cache/unread.h"
 #include "storage/marks.h"
 

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "inner.h"
+#include "state.h"
 #include "storage/staged.h"
 #include "machine/shared.h"
 

@@ -1,7 +1,8 @@
 #include "hints.h"
 
 #include "disk_ahead.h"
-#include "inner.h"
+#include "fetch.h"
+#include "state.h"
 #include "machine/shared.h"
 
 /* Blocks that are looked at in a turn. */

@@ -2,7 +2,8 @@
 
 #include <stdlib.h>
 
-#include "inner.h"
+#include "fetch.h"
+#include "state.h"
 #include "replies.h"
 
 static bool keeps(const struct fan_node *node, const struct fan_fetch_request *request)

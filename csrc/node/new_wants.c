@@ -1,7 +1,7 @@
 #include "new_wants.h"
 
 #include "fetch.h"
-#include "inner.h"
+#include "state.h"
 
 static bool start_of_session(struct fan_node *node, uint32_t session, uint64_t now_ns)
 {

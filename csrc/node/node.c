@@ -4,7 +4,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "inner.h"
+#include "deadlines.h"
+#include "prefetch.h"
+#include "thread.h"
+#include "state.h"
 #include "machine/shared.h"
 #include "machine/start_thread.h"
 
@@ -281,7 +284,7 @@ void fan_node_lose(struct fan_node *node, uint32_t rank)
 static uint64_t waited_ns(struct fan_node *node, enum fan_source source, uint32_t *rank)
 {
     fan_node_enter(node);
-    uint64_t waited_ns = fan_fetch_waited_ns(node, source, rank);
+    uint64_t waited_ns = fan_deadlines_waited_ns(node, source, rank);
     fan_node_leave(node);
     return waited_ns;
 }

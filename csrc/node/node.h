@@ -10,57 +10,11 @@
 
 #include <stdint.h>
 
+#include "options.h"
+#include "stats.h"
+
 /* cffi: begin */
 struct fan_node;
-
-/* Latencies are counted in bins of powers of two: bin i holds [2^i, 2^(i+1)) microseconds. */
-enum { FAN_LATENCY_BINS = 32 };
-
-struct fan_node_options {
-    const char *job_segment;   /* path of the job segment, complete */
-    uint64_t cache_bytes;      /* the whole cache segment is at most this */
-    uint64_t deadline_ns;      /* of one attempt at one rank */
-    uint64_t shared_deadline_ns; /* of one read of the shared file system */
-    uint32_t policy;             /* enum fan_policy */
-    uint32_t rank;
-    uint32_t world_size;
-    uint32_t idle_sleep_us;    /* how long the thread sleeps at most when nothing happens */
-};
-
-struct fan_node_stats {
-    uint64_t fetches;          /* blocks asked of other ranks, retries included */
-    uint64_t fetched_bytes;
-    uint64_t coalesced;        /* wants that joined a fetch already under way */
-    uint64_t ahead;            /* blocks brought before anybody wanted them */
-    uint64_t ahead_bytes;
-    uint64_t ahead_late;         /* of those, wanted before they had come */
-    uint64_t ahead_unread_bytes; /* brought for an order, which was passed without a read of them */
-    uint64_t
-        hints_dropped; /* hints of programs that found no room, in whole or from some block on */
-    uint64_t retries;          /* attempts at a further replica */
-    uint64_t timeouts;         /* attempts past their deadline, or a fifth of it at a silent rank */
-    uint64_t failures;         /* wants answered with FAILED */
-    uint64_t shared_reads;     /* reads of the shared file system, and what they gave */
-    uint64_t shared_bytes;
-    uint64_t kept_records; /* brought to the local disk, of packs that are here in part */
-    uint64_t kept_bytes;
-    uint64_t full_disks;       /* datasets of which the disk took no more */
-    uint64_t damaged_records;  /* found on the way */
-    uint64_t mended_records;   /* of what an earlier job left: wrong, and brought anew */
-    uint64_t filling_ahead;    /* whether something is still to be brought */
-    uint64_t served;           /* requests of other ranks answered with bytes */
-    uint64_t served_bytes;
-    uint64_t refused;          /* requests of other ranks refused */
-    uint64_t evicted;
-    uint64_t quarantined;      /* blocks in quarantine now */
-    uint64_t outstanding;      /* fetches under way now, and reads of the shared file system */
-    uint64_t resident_bytes;
-    uint64_t peak_resident_bytes;
-    uint64_t cache_bytes;
-    uint64_t sessions;
-    uint64_t lost_ranks;       /* ranks that do not answer any more */
-    uint64_t latency_bins[FAN_LATENCY_BINS]; /* from want to grant of fetched blocks */
-};
 
 /* Attaches the job segment, its indexes and its staged packs; makes the cache. 0 or -errno. */
 int fan_node_open(const struct fan_node_options *options, struct fan_node **node);

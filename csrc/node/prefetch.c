@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "bring.h"
-#include "inner.h"
+#include "fetch.h"
+#include "state.h"
 #include "cache/unread.h"
 #include "disk_ahead.h"
 #include "machine/shared.h"

@@ -39,7 +39,7 @@ struct fan_ranks {
     bool dropped;
     bool finishing;
     uint64_t finishing_ns; /* since when */
-    uint64_t looked_ns;    /* when it was last looked for ranks that say nothing (fetch.c) */
+    uint64_t looked_ns;    /* when it was last looked for ranks that say nothing (deadlines.c) */
     enum fan_told told;    /* who knows that this rank is finished */
     bool all_finished;     /* nobody reads any more, as rank 0 said or this one found */
     uint32_t lost_count;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "inner.h"
+#include "state.h"
 #include "lend.h"
 #include "replies.h"
 #include "storage/keep.h"

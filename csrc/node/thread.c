@@ -3,7 +3,11 @@
 #include <sys/prctl.h>
 
 #include "hints.h"
-#include "inner.h"
+#include "attempts.h"
+#include "deadlines.h"
+#include "prefetch.h"
+#include "thread.h"
+#include "state.h"
 #include "new_wants.h"
 #include "peers.h"
 #include "replies.h"
@@ -30,7 +34,7 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
     switch (event->kind) {
     case FAN_EVENT_FETCHED:
     case FAN_EVENT_CANCELLED:
-        fan_fetch_ended(node, event, now_ns);
+        fan_attempt_ended(node, event, now_ns);
         break;
     case FAN_EVENT_REQUEST:
         fan_ranks_hear(&node->ranks, event->rank, now_ns);
@@ -97,7 +101,7 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
     }
     any |= fan_next_use_advance(&node->orders);
     any |= fan_messages_send(&node->messages, &node->ranks);
-    fan_fetch_advance(node, now_ns);
+    fan_deadlines_advance(node, now_ns);
     fan_peers_advance(&node->ranks, node->flights.counts[FAN_AHEAD] > 0, now_ns);
     any |= fan_eviction_advance(&node->eviction, now_ns);
     publish(node);
@@ -125,7 +129,7 @@ static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t 
     uint64_t limit_ns = ALONE_SLEEP_NS;
     if (node->ranks.transport != NULL && !node->ranks.broken)
         limit_ns = unheard_ns(node, idle_ns);
-    uint64_t next_ns = earlier(fan_fetch_next_ns(node), fan_peers_next_ns(&node->ranks));
+    uint64_t next_ns = earlier(fan_deadlines_next_ns(node), fan_peers_next_ns(&node->ranks));
     if (next_ns <= now_ns)
         return 0;
     return earlier(limit_ns, next_ns - now_ns);
@@ -224,7 +228,7 @@ void *fan_node_thread(void *argument)
     fan_messages_refuse(&node->messages);
     pthread_mutex_lock(&node->lock);
     fan_total_store(&node->segment.header->state, FAN_JOB_ENDED);
-    fan_fetch_give_up(node);
+    fan_attempt_give_up_all(node);
     fan_sessions_fail_all(&node->sessions);
     drain(node);
     pthread_mutex_unlock(&node->lock);

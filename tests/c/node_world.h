@@ -43,7 +43,7 @@ struct world {
 /* Opens and starts the nodes; a rank in `absent` (a bit each) has none, the test plays it. */
 void world_open(struct world *world, struct world_shape shape, unsigned absent);
 
-/* Opens a rank that is absent, without its thread: the test has it take turns (inner.h). */
+/* Opens a rank that is absent, without its thread: the test has it take turns (thread.h). */
 void world_open_still(struct world *world, uint32_t rank);
 
 /* Stops and closes the nodes, all of which must have nothing outstanding. */

@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../csrc/node/inner.h"
+#include "../../csrc/node/state.h"
+#include "../../csrc/node/thread.h"
 #include "../../csrc/policy/holdings.h"
 #include "check.h"
 #include "node_client.h"

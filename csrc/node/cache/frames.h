@@ -16,7 +16,7 @@ struct fan_reading;
 /* Where the bytes of a frame come from while it is filled. */
 enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
-/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by fetch.c.
+/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by attempts.c.
  * sibling_before, sibling: in the chain of its file, while its block can be found. previous, next:
  * in the list that it is in; a ready frame is in none but that of the unread ones. */
 struct fan_frame {

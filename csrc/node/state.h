@@ -1,26 +1,27 @@
 /*
- * The node daemon's core from inside. `lock` is held by the thread while it works and by every
- * call of node.h that is not the thread's; nothing below waits while it is held.
+ * All that the node daemon's core has. `lock` is held by the thread while it works and by every
+ * call of node.h that is not the thread's; nobody waits for a disk or a rank while he holds it.
  */
-#ifndef FAN_NODE_INNER_H
-#define FAN_NODE_INNER_H
+#ifndef FAN_NODE_STATE_H
+#define FAN_NODE_STATE_H
 
 #include <pthread.h>
 #include <stdbool.h>
 
 #include "cache/blockcache.h"
 #include "cache/eviction.h"
-#include "fetch.h"
+#include "flights.h"
 #include "hint_line.h"
 #include "messages.h"
 #include "storage/mounts.h"
-#include "node.h"
-#include "prefetch.h"
+#include "options.h"
+#include "orders.h"
 #include "ranks.h"
 #include "replies.h"
 #include "storage/readers.h"
 #include "sessions.h"
 #include "share_fill.h"
+#include "stats.h"
 #include "streams.h"
 #include "machine/transport.h"
 
@@ -59,11 +60,5 @@ void fan_node_leave(struct fan_node *node);
 
 /* Wakes the thread. */
 void fan_node_ring(struct fan_node *node);
-
-/* Does all there is to do at a time. Whether anything happened. */
-bool fan_node_turn(struct fan_node *node, uint64_t now_ns);
-
-/* What the thread runs: one turn after the other, by the clock. */
-void *fan_node_thread(void *node);
 
 #endif

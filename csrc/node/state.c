@@ -1,4 +1,4 @@
-#include "inner.h"
+#include "state.h"
 
 #include "machine/shared.h"
 

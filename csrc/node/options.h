@@ -1,0 +1,20 @@
+/* What the node daemon's core is opened with (node.h). */
+#ifndef FAN_NODE_OPTIONS_H
+#define FAN_NODE_OPTIONS_H
+
+#include <stdint.h>
+
+/* cffi: begin */
+struct fan_node_options {
+    const char *job_segment;     /* path of the job segment, complete */
+    uint64_t cache_bytes;        /* the whole cache segment is at most this */
+    uint64_t deadline_ns;        /* of one attempt at one rank */
+    uint64_t shared_deadline_ns; /* of one read of the shared file system */
+    uint32_t policy;             /* enum fan_policy */
+    uint32_t rank;
+    uint32_t world_size;
+    uint32_t idle_sleep_us; /* how long the thread sleeps at most when nothing happens */
+};
+/* cffi: end */
+
+#endif
