@@ -24,6 +24,20 @@ _CLIENT = {*_PACK, "client/"}
 _WRAPPERS = {*_CLIENT, "preload"}
 _ANSWERS = {f"preload/{room}" for room in "files names dirs stdio process".split()}
 
+# Of the node daemon's core, what is known: threads and the interface to a transport; where bytes lie
+# on disks; the block cache; the other ranks; who waits for which blocks; what will be read. `state`
+# has all of these. On top of it is who acts: fetches, fetches ahead, answers to other ranks.
+_CORE = {*_PACK, "local", "policy"}
+_KNOWN: Rooms = {
+    "node/machine": {"format", "common"},
+    "node/storage": {*_PACK, "local", "node/machine"},
+    "node/cache": {"format", "common", "policy", "node/machine"},
+    "node/ranks": {"format", "common", "node/machine", "node/storage"},
+    "node/wants": {"format", "common", "node/machine", "node/cache", "node/ranks"},
+    "node/foresight": {*_CORE, "node/machine", "node/storage", "node/cache"},
+}
+_STATE = {*_CORE, *_KNOWN, "node/state"}
+
 C_ROOMS: Rooms = {
     "format": set(),
     "common": {"format"},
@@ -37,12 +51,12 @@ C_ROOMS: Rooms = {
     "stage": {"format"},
     "policy": set(),
     "trace": {"format", "common"},
-    # Of the node daemon's core: threads and the interface to a transport; where bytes lie on disks;
-    # the block cache. On top of them who wants what, and from whom.
-    "node/machine": {"format", "common"},
-    "node/storage": {*_PACK, "local", "node/machine"},
-    "node/cache": {"format", "common", "policy", "node/machine"},
-    "node": {*_PACK, "local", "policy", "node/machine", "node/storage", "node/cache"},
+    **_KNOWN,
+    "node/state": {*_CORE, *_KNOWN},
+    "node/fetch": _STATE,
+    "node/prefetch": {*_STATE, "node/fetch"},
+    "node/serve": {*_STATE, "node/fetch"},
+    "node": {*_STATE, "node/fetch", "node/prefetch", "node/serve"},
     "transport": {"format", "node/machine"},
     **storeys(
         "client",

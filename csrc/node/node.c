@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <time.h>
 
-#include "deadlines.h"
-#include "prefetch.h"
+#include "fetch/deadlines.h"
+#include "prefetch/prefetch.h"
 #include "thread.h"
-#include "state.h"
+#include "state/state.h"
 #include "machine/shared.h"
 #include "machine/start_thread.h"
 

@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-#include "options.h"
-#include "stats.h"
+#include "state/options.h"
+#include "state/stats.h"
 
 /* cffi: begin */
 struct fan_node;

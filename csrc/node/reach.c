@@ -1,9 +1,9 @@
 /*
  * What somebody waits for who brings files near (node.h).
  */
-#include "bring.h"
+#include "fetch/bring.h"
 #include "node.h"
-#include "state.h"
+#include "state/state.h"
 #include "storage/staged.h"
 
 int fan_node_fill_first(struct fan_node *node, uint32_t mount, const uint64_t *records,

@@ -2,16 +2,16 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-#include "hints.h"
-#include "attempts.h"
-#include "deadlines.h"
-#include "prefetch.h"
+#include "prefetch/hints.h"
+#include "fetch/attempts.h"
+#include "fetch/deadlines.h"
+#include "prefetch/prefetch.h"
 #include "thread.h"
-#include "state.h"
-#include "new_wants.h"
-#include "peers.h"
-#include "replies.h"
-#include "server.h"
+#include "state/state.h"
+#include "fetch/new_wants.h"
+#include "ranks/peers.h"
+#include "wants/replies.h"
+#include "serve/server.h"
 #include "machine/shared.h"
 
 enum {

@@ -115,7 +115,7 @@ def _dtype(ctype: Any) -> np.dtype[Any]:
 
 def share_names() -> None:
     """Lets libraries that are loaded from now on find the library's functions by name, before those
-    of libraries that they load themselves (csrc/node/ucx_address.c)."""
+    of libraries that they load themselves (csrc/node/machine/ucx_address.c)."""
     ctypes.CDLL(str(_FOLDER / "libfanstore_core.so"), ctypes.RTLD_GLOBAL)
 
 

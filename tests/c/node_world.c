@@ -17,7 +17,7 @@
 #include "../../csrc/format/resident_format.h"
 #include "../../csrc/format/shm_format.h"
 #include "../../csrc/local/xxh3.h"
-#include "../../csrc/node/state.h"
+#include "../../csrc/node/state/state.h"
 #include "../../csrc/prepare/index/lookups.h"
 #include "check.h"
 

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "../../csrc/node/storage/readers.h"
-#include "../../csrc/node/streams.h"
+#include "../../csrc/node/foresight/streams.h"
 #include "check.h"
 #include "node_client.h"
 #include "node_world.h"

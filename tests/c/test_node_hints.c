@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../csrc/node/hint_line.h"
+#include "../../csrc/node/foresight/hint_line.h"
 #include "check.h"
 #include "node_client.h"
 #include "node_world.h"

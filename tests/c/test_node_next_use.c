@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../csrc/node/state.h"
+#include "../../csrc/node/state/state.h"
 #include "../../csrc/policy/holdings.h"
 #include "check.h"
 #include "node_client.h"

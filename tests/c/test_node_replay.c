@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../../csrc/node/state.h"
+#include "../../csrc/node/state/state.h"
 #include "../../csrc/node/thread.h"
 #include "../../csrc/policy/holdings.h"
 #include "check.h"

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "../../csrc/node/turns.h"
-#include "../../csrc/node/window.h"
+#include "../../csrc/node/foresight/turns.h"
+#include "../../csrc/node/foresight/window.h"
 #include "check.h"
 
 enum { STREAMS = 2, RECORD_BYTES = 1000, LOOK_NS = 20000000, TICK_NS = 100000 };

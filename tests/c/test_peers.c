@@ -1,8 +1,8 @@
 /* The end of jobs of many ranks: how many messages it takes, and that it comes whoever is dead. */
 #include <stdlib.h>
 
-#include "../../csrc/node/peers.h"
-#include "../../csrc/node/ranks.h"
+#include "../../csrc/node/ranks/peers.h"
+#include "../../csrc/node/ranks/ranks.h"
 #include "check.h"
 
 enum { RANKS_MOST = 1024, DEADLINE_MS = 10000, STEP_MS = 50 };

@@ -34,7 +34,7 @@ struct fan_frame {
     uint32_t generation;
     uint32_t rank;
     uint32_t sending; /* replies to other ranks that are on their way out of it */
-    uint32_t awaited; /* how many orders (../prefetch.h) are to come to it */
+    uint32_t awaited; /* how many orders (../foresight/orders.h) are to come to it */
     uint32_t key;     /* of a block that stays (staying.h) */
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;

@@ -4,7 +4,7 @@
  * `bounds`: what is behind the last is on no disk, as is what is too large for any. Or `keepers`
  * says of each record which ranks keep it, none, one or several. A record comes here when it is
  * first read (keep.h), or ahead (run.h). What is on no disk is divided among the ranks' memories,
- * as far as these go, by bounds of their own; there it is kept in the block cache (../lend.h).
+ * as far as these go, by bounds of their own; there it is kept in the block cache (../serve/lend.h).
  */
 #ifndef FAN_NODE_SHARE_H
 #define FAN_NODE_SHARE_H

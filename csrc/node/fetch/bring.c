@@ -1,0 +1,40 @@
+#include "bring.h"
+
+#include "../state/state.h"
+#include "../cache/unread.h"
+#include "../storage/marks.h"
+
+/* AHEAD_MAX: blocks that nobody wants yet, under way at once; no more than take a part of the room.
+ * UNREAD_SHARE: the part of the cache that hints may fill with what nobody has read yet. */
+enum { AHEAD_MAX = 16, AHEAD_SHARE = 4, UNREAD_SHARE = 2 };
+
+static uint32_t under_way_most(const struct fan_node *node)
+{
+    uint32_t share = fan_blockcache_passing(&node->cache) / FAN_BLOCK_GRANULES / AHEAD_SHARE;
+    return share < AHEAD_MAX ? share : AHEAD_MAX;
+}
+
+/* Whether so many bytes more, with what is on its way, fit in what hints may fill of the cache. */
+static bool has_share(struct fan_node *node, uint32_t bytes)
+{
+    uint32_t under_way = node->flights.counts[FAN_AHEAD] * FAN_BLOCK_GRANULES;
+    uint32_t taken = fan_unread_granules(&node->cache) + under_way;
+    return taken + fan_granules_for(bytes) <= node->segment.entry_count / UNREAD_SHARE;
+}
+
+enum fan_bring fan_bring_check(struct fan_node *node, uint64_t file, uint64_t block,
+                               enum fan_bring_for whom, struct fan_fetch_request *request)
+{
+    if (fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ||
+        fan_flight_find(&node->flights, file, block) != NULL)
+        return FAN_BRING_THERE;
+    if (node->flights.counts[FAN_AHEAD] >= under_way_most(node) || node->flights.grounded.count > 0)
+        return FAN_BRING_LATER;
+    if (fan_mounts_request(&node->mounts, file, block, request) != 0 ||
+        fan_mounts_is_damaged(&node->mounts, request->mount, request->record))
+        return FAN_BRING_NOWHERE;
+    if (whom == FAN_FOR_HINT && !has_share(node, request->bytes))
+        return FAN_BRING_NO_ROOM;
+    request->urgency = FAN_AHEAD;
+    return FAN_BRING;
+}

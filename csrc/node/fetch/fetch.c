@@ -1,0 +1,116 @@
+#include "fetch.h"
+
+#include <errno.h>
+
+#include "attempts.h"
+#include "../state/state.h"
+#include "../machine/shared.h"
+
+/* What was to be read from the shared file system for nobody is read for somebody now. */
+static void hurry(struct fan_node *node, struct fan_flight *flight)
+{
+    bool ahead = flight->request.urgency == FAN_AHEAD;
+    fan_flight_hurry(&node->flights, flight);
+    if (ahead && flight->frame != FAN_NO_FRAME &&
+        node->cache.frames[flight->frame].source == FAN_FROM_SHARED)
+        fan_readers_hurry(&node->shared, node->cache.frames[flight->frame].reading);
+}
+
+/* Somebody wants what is on its way. */
+static void join(struct fan_node *node, struct fan_flight *flight, struct fan_want *want)
+{
+    bool ahead = flight->request.urgency == FAN_AHEAD;
+    fan_add64(&node->stats.ahead_late, ahead && flight->wants == NULL);
+    hurry(node, flight);
+    fan_flight_join(&node->flights, flight, want);
+}
+
+static void start_flight(struct fan_node *node, struct fan_want *want,
+                         const struct fan_fetch_request *request, uint64_t now_ns)
+{
+    struct fan_flight *flight = fan_flight_begin(&node->flights, want->file, want->block, request);
+    if (flight == NULL) {
+        fan_want_fail(&node->sessions, want, EREMOTEIO);
+        return;
+    }
+    fan_orders_note_want(&node->orders, want->file);
+    join(node, flight, want);
+    fan_attempt_go_on(node, flight, now_ns);
+}
+
+enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
+                               enum fan_bring_for whom, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    enum fan_bring rc = fan_bring_check(node, file, block, whom, &request);
+    if (rc != FAN_BRING)
+        return rc;
+    struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, &request);
+    if (flight == NULL)
+        return FAN_BRING_NO_ROOM;
+    flight->hinted = whom != FAN_FOR_RUN;
+    flight->awaited = whom == FAN_FOR_ORDER;
+    fan_attempt_go_on(node, flight, now_ns);
+    if (fan_flight_find(&node->flights, file, block) == NULL)
+        return FAN_BRING_NO_ROOM;
+    fan_add64(&node->stats.ahead, 1);
+    fan_add64(&node->stats.ahead_bytes, request.bytes);
+    return FAN_BRING;
+}
+
+struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
+                                      enum fan_urgency urgency, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    if (flight != NULL) {
+        if (urgency == FAN_DEMAND)
+            hurry(node, flight);
+        return flight;
+    }
+    if (node->flights.grounded.count > 0 ||
+        fan_mounts_request(&node->mounts, file, block, &request) != 0)
+        return NULL;
+    request.urgency = urgency;
+    flight = fan_flight_begin(&node->flights, file, block, &request);
+    if (flight != NULL)
+        fan_attempt_go_on(node, flight, now_ns);
+    return fan_flight_find(&node->flights, file, block);
+}
+
+static void read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
+{
+    uint32_t session = (uint32_t)(want - node->sessions.wants) / FAN_SESSION_PINS;
+    uint64_t file = want->file, block = want->block;
+    uint32_t count = fan_streams_note(&node->streams, session, file, block);
+    for (uint32_t i = 1; i <= count; i++) {
+        if (fan_fetch_ahead(node, file, block + i, FAN_FOR_RUN, now_ns) > FAN_BRING_THERE)
+            return;
+    }
+}
+
+static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    uint32_t id = fan_blockcache_find(&node->cache, want->file, want->block);
+    if (id != FAN_NO_FRAME) {
+        fan_blockcache_use(&node->cache, id);
+        fan_want_grant(&node->sessions, want, id, FAN_STALL_CACHE);
+        return;
+    }
+    struct fan_flight *flight = fan_flight_find(&node->flights, want->file, want->block);
+    if (flight != NULL) {
+        fan_add64(&node->stats.coalesced, 1);
+        join(node, flight, want);
+    } else if (fan_mounts_request(&node->mounts, want->file, want->block, &request) != 0) {
+        fan_want_fail(&node->sessions, want, EIO);
+    } else {
+        start_flight(node, want, &request, now_ns);
+    }
+}
+
+void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
+{
+    answer_or_fly(node, want, now_ns);
+    read_ahead(node, want, now_ns);
+}

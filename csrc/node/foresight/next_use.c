@@ -1,0 +1,82 @@
+#include "next_use.h"
+
+#include "../cache/blockcache.h"
+#include "orders.h"
+#include "../storage/mounts.h"
+
+/* TURN_FRAMES: renewed in one turn of the thread. SHORT_RECORDS: what an order of no more reads is
+ * renewed at once. SPAN: keys are counted from a later moment once they have grown by so much,
+ * which leaves room for the longest orders. */
+enum { TURN_FRAMES = 256, SHORT_RECORDS = 1024, SPAN = 1 << 30 };
+
+static uint32_t key_of(const struct fan_next_uses *uses, uint64_t time)
+{
+    uint64_t key = time > uses->since ? time - uses->since : 0;
+    return key < FAN_NEVER / 2 ? (uint32_t)key : FAN_NEVER / 2 - 1;
+}
+
+/* When an order comes to a record behind what was brought for it; UINT64_MAX. is_read: the place
+ * that is due by now is not a later use. */
+static uint64_t time_in(struct fan_order *order, uint64_t record, bool is_read)
+{
+    uint64_t from = order->next;
+    uint32_t place = fan_places_find(&order->places, record, order->passed, order->passed);
+    if (place == FAN_NO_PLACE)
+        return UINT64_MAX;
+    if (place == from || (is_read && place > from))
+        from = place + 1;
+    place = fan_places_find(&order->places, record, order->passed, from);
+    return place != FAN_NO_PLACE ? order->begins + place : UINT64_MAX;
+}
+
+uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read)
+{
+    uint64_t soonest = UINT64_MAX;
+    if (!fan_blockcache_foresees(orders->uses.cache))
+        return FAN_NEVER;
+    const struct fan_node_mount *mount = &orders->uses.mounts->mounts[fan_cache_mount(file)];
+    struct fan_fetch_request whole =
+        fan_share_whole(mount, fan_cache_mount(file), fan_cache_record(file));
+    if (fan_share_memory_rank(mount, &whole) == orders->uses.own_rank)
+        return 0;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
+         order = fan_orders_after(order)) {
+        if (order->mount != fan_cache_mount(file))
+            continue;
+        uint64_t time = time_in(order, fan_cache_record(file), is_read);
+        soonest = time < soonest ? time : soonest;
+    }
+    return soonest != UINT64_MAX ? key_of(&orders->uses, soonest) : FAN_NEVER;
+}
+
+void fan_next_use_renew(struct fan_orders *orders, uint64_t file)
+{
+    if (fan_blockcache_foresees(orders->uses.cache))
+        fan_blockcache_foresee(orders->uses.cache, file, fan_next_use_of(orders, file, false));
+}
+
+void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order)
+{
+    struct fan_next_uses *uses = &orders->uses;
+    bool is_far = uses->now - uses->since > SPAN;
+    if (is_far)
+        uses->since = uses->now;
+    if (is_far || order->count > SHORT_RECORDS) {
+        uses->frame = 0;
+        return;
+    }
+    for (uint64_t i = 0; i < order->count; i++)
+        fan_next_use_renew(orders, fan_cache_file(order->mount, order->records[i]));
+}
+
+bool fan_next_use_advance(struct fan_orders *orders)
+{
+    uint32_t *frame = &orders->uses.frame;
+    uint32_t count =
+        fan_blockcache_foresees(orders->uses.cache) ? orders->uses.cache->segment->entry_count : 0;
+    for (uint32_t i = 0; i < TURN_FRAMES && *frame < count; i++, (*frame)++) {
+        if (fan_staying_has(orders->uses.cache, *frame))
+            fan_next_use_renew(orders, orders->uses.cache->frames[*frame].file);
+    }
+    return *frame < count;
+}

@@ -1,0 +1,219 @@
+#include "share_fill.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../machine/shared.h"
+#include "../storage/marks.h"
+#include "../storage/run.h"
+
+/* Bytes between two records of a run: alignment, and what is not of this share. */
+enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
+
+/* next: the first record that was not begun. running: runs of it that reader threads are at: the
+ * list stays for as long. */
+struct list {
+    struct fan_queued queued;
+    uint64_t *records;
+    uint64_t count;
+    uint64_t next;
+    uint32_t mount;
+    uint32_t number;
+    uint32_t running;
+};
+
+/* The records of a list from `first` on that one thread brings. */
+struct run {
+    struct fan_reading reading;
+    struct fan_share_fill *fill;
+    struct list *list;
+    uint32_t mount;
+    uint64_t count;
+    uint64_t records[];
+};
+
+void fan_share_fill_init(struct fan_share_fill *fill, struct fan_mounts *mounts,
+                         struct fan_readers *shared, struct fan_blockcache *cache,
+                         const struct fan_live *live)
+{
+    *fill = (struct fan_share_fill){
+        .most = RUNS, .mounts = mounts, .shared = shared, .cache = cache, .live = live};
+}
+
+static void free_list(struct list *list)
+{
+    free(list->records);
+    free(list);
+}
+
+void fan_share_fill_fini(struct fan_share_fill *fill)
+{
+    for (unsigned urgency = 0; urgency < FAN_URGENCIES; urgency++) {
+        for (struct fan_queued *list; (list = fan_queue_take(&fill->lists[urgency])) != NULL;)
+            free_list((struct list *)list);
+    }
+}
+
+int fan_share_fill_add(struct fan_share_fill *fill, uint32_t mount, const uint64_t *records,
+                       uint64_t count, enum fan_urgency urgency)
+{
+    struct list *list = malloc(sizeof(*list));
+    uint64_t *copy = malloc((count + 1) * sizeof(*copy));
+    if (list == NULL || copy == NULL) {
+        free(list);
+        free(copy);
+        return -ENOMEM;
+    }
+    uint64_t sound = 0;
+    for (uint64_t i = 0; i < count; i++) {
+        if (fan_mounts_has_content(fill->mounts, mount, records[i]))
+            copy[sound++] = records[i];
+    }
+    *list = (struct list){
+        .records = copy, .count = sound, .mount = mount, .number = ++fill->made % INT32_MAX + 1};
+    fan_queue_put(&fill->lists[urgency], &list->queued);
+    return (int)list->number;
+}
+
+static int check_kept(struct fan_share_fill *fill, uint32_t number)
+{
+    const struct fan_node_mount *mount = &fill->mounts->mounts[number];
+    uint64_t most = mount->unchecked_count, count = 0;
+    uint64_t *records = malloc((most + 1) * sizeof(*records));
+    if (records == NULL)
+        return -ENOMEM;
+    for (uint64_t id = 0; count < most; id++) {
+        if ((fan_relaxed64(&mount->unchecked[id / 64]) >> id % 64 & 1) != 0)
+            records[count++] = id;
+    }
+    int rc = fan_share_fill_add(fill, number, records, count, FAN_AHEAD);
+    free(records);
+    return rc < 0 ? rc : 0;
+}
+
+int fan_share_fill_check_kept(struct fan_share_fill *fill)
+{
+    int rc = 0;
+    for (uint32_t i = 0; rc == 0 && i < fill->mounts->count; i++) {
+        if (fill->mounts->mounts[i].unchecked_count > 0)
+            rc = check_kept(fill, i);
+    }
+    return rc;
+}
+
+static bool is_missing(const struct fan_share_fill *fill, const struct list *list, uint64_t i)
+{
+    return fan_share_is_missing(fill->mounts, list->mount, list->records[i]);
+}
+
+/* How many records from the next one on lie together and are missing. */
+static uint64_t run_length(const struct fan_share_fill *fill, const struct list *list)
+{
+    const struct fan_index *index = &fill->mounts->mounts[list->mount].index;
+    const struct fan_record *first = &index->records[list->records[list->next]];
+    uint64_t end = first->offset + first->stored_size, count = 1;
+    while (list->next + count < list->count && count < RUN_RECORDS) {
+        const struct fan_record *next = &index->records[list->records[list->next + count]];
+        if (next->pack != first->pack || next->offset < first->offset ||
+            next->offset > end + GAP_MAX_BYTES ||
+            next->offset + next->stored_size > first->offset + RUN_BYTES ||
+            !is_missing(fill, list, list->next + count))
+            break;
+        end = next->offset + next->stored_size > end ? next->offset + next->stored_size : end;
+        count++;
+    }
+    return count;
+}
+
+static int bring(struct fan_reading *reading)
+{
+    const struct run *run = (const struct run *)reading;
+    return fan_keep_run(run->fill->mounts, run->mount, run->records, run->count);
+}
+
+/* What was cached of a record before it was found to be damaged came from there, unchecked. */
+static void brought(struct fan_node *node, struct fan_reading *reading)
+{
+    struct run *run = (struct run *)reading;
+    struct fan_share_fill *fill = run->fill;
+    (void)node;
+    for (uint64_t i = 0; i < run->count; i++) {
+        if (fan_mounts_is_damaged(fill->mounts, run->mount, run->records[i]))
+            fan_blockcache_forget(fill->cache, fan_cache_file(run->mount, run->records[i]),
+                                  fill->live);
+    }
+    fill->running--;
+    run->list->running--;
+    free(run);
+}
+
+/* Hands the next run of a list to a thread. Whether that was possible. */
+static bool begin(struct fan_share_fill *fill, struct list *list)
+{
+    uint64_t count = run_length(fill, list);
+    struct run *run = malloc(sizeof(*run) + count * sizeof(*run->records));
+    if (run == NULL)
+        return false;
+    *run = (struct run){.reading = {.urgency = FAN_AHEAD, .read = bring, .done = brought},
+                        .fill = fill,
+                        .list = list,
+                        .mount = list->mount,
+                        .count = count};
+    memcpy(run->records, list->records + list->next, count * sizeof(*run->records));
+    if (fan_readers_give(fill->shared, &run->reading) != 0) {
+        free(run);
+        return false;
+    }
+    fill->running++;
+    list->running++;
+    list->next += count;
+    return true;
+}
+
+/* The first list with records that were not begun; those of which all was brought are freed. */
+static struct list *next_list(struct fan_queue *lists)
+{
+    struct fan_queued *each = lists->first;
+    while (each != NULL) {
+        struct list *list = (struct list *)each;
+        each = each->next;
+        if (list->next < list->count)
+            return list;
+        if (list->running == 0) {
+            fan_queue_remove(lists, &list->queued);
+            free_list(list);
+        }
+    }
+    return NULL;
+}
+
+bool fan_share_fill_advance(struct fan_share_fill *fill)
+{
+    for (unsigned looked = 0; !fan_share_fill_is_busy(fill); looked++) {
+        struct list *list = next_list(&fill->lists[FAN_DEMAND]);
+        if (list == NULL)
+            list = next_list(&fill->lists[FAN_AHEAD]);
+        if (list == NULL)
+            return false;
+        if (looked == RUN_RECORDS)
+            return true;
+        if (!is_missing(fill, list, list->next))
+            list->next++;
+        else if (!begin(fill, list))
+            return false;
+    }
+    return false;
+}
+
+bool fan_share_fill_goes_on(const struct fan_share_fill *fill, uint32_t number)
+{
+    for (unsigned urgency = 0; urgency < FAN_URGENCIES; urgency++) {
+        const struct fan_queued *each = fill->lists[urgency].first;
+        while (each != NULL && ((const struct list *)each)->number != number)
+            each = each->next;
+        if (each != NULL)
+            return true;
+    }
+    return false;
+}

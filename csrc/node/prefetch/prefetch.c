@@ -1,0 +1,305 @@
+#include "prefetch.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../fetch/bring.h"
+#include "../fetch/fetch.h"
+#include "../state/state.h"
+#include "../cache/unread.h"
+#include "disk_ahead.h"
+#include "../machine/shared.h"
+#include "../storage/marks.h"
+
+/* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
+ * left for demands. PAGES_BYTES: of this node's disk that are read ahead. TURN_RECORDS: brought in
+ * a turn. PASS_RECORDS: passed at once, as nobody else has the lock of the node meanwhile. */
+enum {
+    ROOM_SHARE = 2,
+    PAGES_BYTES = 128 << 20,
+    TURN_RECORDS = 64,
+    PASS_RECORDS = 1024,
+    RETRY_NS = 1000000
+};
+
+/* In `brought`: what is left is bytes of pages; its reader had it before, so that none awaits it.
+ */
+static const uint32_t IN_PAGES = UINT32_C(1) << 31;
+static const uint32_t HAD = UINT32_C(1) << 30;
+
+/* What became of the next record of an order. */
+enum step { MOVED, HELD_UP, ALL_HELD_UP };
+
+uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
+{
+    struct fan_orders *orders = &node->orders;
+    const struct fan_order *first = behind != 0 ? fan_orders_find(orders, behind) : NULL;
+    order->behind = behind;
+    order->begins = first != NULL ? first->begins + first->count : orders->uses.now;
+    order->id = ++orders->last_id;
+    fan_queue_put(&orders->turns, &order->turn.link);
+    fan_window_join(&orders->window, &order->part);
+    orders->window.most[FAN_ROOM_PAGES] = PAGES_BYTES;
+    orders->window.most[FAN_ROOM_CACHE] =
+        (uint64_t)fan_blockcache_passing(&node->cache) * FAN_CACHE_GRANULE_BYTES / ROOM_SHARE;
+    fan_next_use_begin(&node->orders, order);
+    return order->id;
+}
+
+/* An order does not come to a block any more. */
+static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
+{
+    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    if (flight != NULL) {
+        if (flight->awaited > 0 && --flight->awaited == 0)
+            flight->hinted = false;
+        return;
+    }
+    uint32_t id = fan_blockcache_find(&node->cache, file, block);
+    if (id == FAN_NO_FRAME || node->cache.frames[id].awaited == 0)
+        return;
+    bool unread = fan_unread_is(&node->cache, id);
+    fan_blockcache_unawait(&node->cache, id);
+    if (node->cache.frames[id].awaited > 0)
+        return;
+    if (unread)
+        fan_add64(&node->stats.ahead_unread_bytes, node->cache.frames[id].bytes);
+    fan_unread_leave(&node->cache, id);
+    fan_eviction_check(&node->eviction, file);
+}
+
+/* The size of a record that is brought as a whole, or 0. */
+static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order *order,
+                             uint64_t record)
+{
+    if (!fan_mounts_has_content(&node->mounts, order->mount, record))
+        return 0;
+    uint64_t bytes = fan_mount_record(&node->mounts.mounts[order->mount], record)->stored_size;
+    return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
+}
+
+/* The loader is past the first record that was brought. */
+static void pass_one(struct fan_node *node, struct fan_order *order)
+{
+    uint64_t record = order->records[order->passed];
+    uint32_t brought = order->brought[order->passed % FAN_PREFETCH_RECORDS];
+    uint64_t file = fan_cache_file(order->mount, record);
+    uint64_t stored = stored_bytes(node, order, record);
+    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & HAD); block++)
+        let_go(node, file, block);
+    fan_window_give(&node->orders.window, &order->part,
+                    brought & IN_PAGES ? FAN_ROOM_PAGES : FAN_ROOM_CACHE,
+                    brought & ~(IN_PAGES | HAD));
+    order->passed++;
+    fan_next_use_renew(&node->orders, file);
+}
+
+/* The loader is past a record that was not brought. */
+static void skip_one(struct fan_node *node, struct fan_order *order)
+{
+    uint64_t file = fan_cache_file(order->mount, order->records[order->passed]);
+    for (uint64_t block = 0; block < order->block; block++) /* but for these */
+        let_go(node, file, block);
+    order->block = order->bytes = 0;
+    order->next = ++order->passed;
+    fan_next_use_renew(&node->orders, file);
+}
+
+/* Whether all is done; if not, nothing more is brought until it is. */
+static bool pass(struct fan_node *node, struct fan_order *order, uint64_t position)
+{
+    for (unsigned i = 0; order->passed < position; i++) {
+        order->retry_ns = UINT64_MAX;
+        if (i == PASS_RECORDS)
+            return false;
+        if (order->passed < order->next)
+            pass_one(node, order);
+        else
+            skip_one(node, order);
+    }
+    order->retry_ns = 0;
+    if (order->begins + order->passed > node->orders.uses.now)
+        node->orders.uses.now = order->begins + order->passed;
+    for (struct fan_order *each = fan_orders_first(&node->orders); each != NULL;
+         each = fan_orders_after(each))
+        fan_window_wake(&node->orders.window, &each->part, each == order);
+    return true;
+}
+
+int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns)
+{
+    struct fan_orders *orders = &node->orders;
+    struct fan_order *order = fan_orders_find(orders, id);
+    if (order == NULL)
+        return -EINVAL;
+    fan_pace_note(&order->turn.pace, read, order->next <= read, now_ns);
+    for (struct fan_order *each = fan_orders_first(orders); each != NULL;
+         each = fan_orders_after(each)) {
+        if (each->behind == id) { /* its loader is the same one, later */
+            each->turn.pace = order->turn.pace;
+            each->turn.pace.read = 0;
+        }
+    }
+    return 0;
+}
+
+int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
+{
+    struct fan_order *order = fan_orders_find(&node->orders, id);
+    if (order == NULL)
+        return -EINVAL;
+    return pass(node, order, position < order->count ? position : order->count) ? 0 : -EAGAIN;
+}
+
+int fan_prefetch_end(struct fan_node *node, uint64_t id)
+{
+    struct fan_order *order = fan_orders_find(&node->orders, id);
+    if (order == NULL)
+        return -EINVAL;
+    if (!pass(node, order, order->count))
+        return -EAGAIN;
+    fan_queue_remove(&node->orders.turns, &order->turn.link);
+    fan_window_leave(&node->orders.window);
+    fan_order_free(order);
+    return 0;
+}
+
+/* On to the next record: of this one so many bytes are ahead. */
+static void go_on(struct fan_node *node, struct fan_order *order, enum fan_room room,
+                  uint32_t bytes)
+{
+    uint32_t flags = (room == FAN_ROOM_PAGES ? IN_PAGES : 0) |
+                     (fan_order_is_wanted(order, order->next) && order->block == 0 ? HAD : 0);
+    order->brought[order->next % FAN_PREFETCH_RECORDS] = bytes | flags;
+    fan_window_take(&node->orders.window, &order->part, room, bytes);
+    order->next++;
+    order->block = 0;
+    order->bytes = 0;
+}
+
+/* A record that is on this node's disk, or is to be: its pages are read. */
+static enum step bring_here(struct fan_node *node, struct fan_order *order,
+                            const struct fan_fetch_request *request)
+{
+    if (fan_disk_ahead(node, request) == FAN_BRING_LATER)
+        return HELD_UP;
+    go_on(node, order, FAN_ROOM_PAGES, request->bytes);
+    return MOVED;
+}
+
+/* An order is to come to a block that is there, or on its way: what that takes of the room for
+ * those that are ahead. begun: it was, just now, for this order. */
+static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool begun)
+{
+    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    uint32_t id = flight != NULL ? flight->frame : fan_blockcache_find(&node->cache, file, block);
+    if (flight != NULL)
+        flight->awaited += !begun;
+    else if (id != FAN_NO_FRAME)
+        fan_blockcache_await(&node->cache, id);
+    bool stays = id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id);
+    if (stays && !(begun && id != FAN_NO_FRAME && node->cache.frames[id].replacing))
+        return 0;
+    return fan_granules_for(node->cache.frames[id].bytes) * FAN_CACHE_GRANULE_BYTES;
+}
+
+static enum step bring_block(struct fan_node *node, struct fan_order *order, uint64_t stored_bytes,
+                             uint64_t now_ns)
+{
+    uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
+    enum fan_bring rc = fan_fetch_ahead(node, file, order->block, FAN_FOR_ORDER, now_ns);
+    if (rc == FAN_BRING_LATER)
+        return ALL_HELD_UP;
+    if (rc == FAN_BRING_NO_ROOM) {
+        order->retry_ns = now_ns + RETRY_NS;
+        return HELD_UP;
+    }
+    if (rc != FAN_BRING_NOWHERE)
+        order->bytes += await(node, file, order->block, rc == FAN_BRING);
+    order->block++;
+    if (rc == FAN_BRING_NOWHERE || order->block * FAN_CACHE_BLOCK_BYTES >= stored_bytes)
+        go_on(node, order, FAN_ROOM_CACHE, order->bytes);
+    return MOVED;
+}
+
+/* Whether another order is to be brought first. */
+static bool is_behind(const struct fan_orders *orders, const struct fan_order *order)
+{
+    const struct fan_order *first =
+        order->behind != 0 ? fan_orders_find(orders, order->behind) : NULL;
+    return first != NULL && first->next < first->count;
+}
+
+/* Brings the next record of an order, or a block of it. */
+static enum step bring_next(struct fan_node *node, struct fan_order *order, bool full,
+                            uint64_t now_ns)
+{
+    if (order->part.rests != FAN_ROOMS || is_behind(&node->orders, order) ||
+        now_ns < order->retry_ns || order->next == order->count ||
+        order->next - order->passed == FAN_PREFETCH_RECORDS)
+        return HELD_UP;
+    uint64_t id = order->records[order->next];
+    const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
+    if (stored_bytes(node, order, id) == 0 ||
+        fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
+        (fan_order_is_wanted(order, order->next) && order->block == 0)) {
+        go_on(node, order, FAN_ROOM_CACHE, 0);
+        return MOVED;
+    }
+    struct fan_fetch_request whole = fan_share_whole(mount, order->mount, id);
+    bool here = fan_disk_ahead_serves(node, &whole);
+    enum fan_room room = here ? FAN_ROOM_PAGES : FAN_ROOM_CACHE;
+    if (!fan_window_admit(&node->orders.window, &order->part, room, whole.bytes, full))
+        return HELD_UP;
+    return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
+}
+
+/* How many records its loader has still to read before it comes to the next one. */
+static uint64_t ahead_of(const struct fan_orders *orders, const struct fan_order *order)
+{
+    const struct fan_order *first =
+        order->behind != 0 ? fan_orders_find(orders, order->behind) : NULL;
+    uint64_t read = order->turn.pace.read > order->passed ? order->turn.pace.read : order->passed;
+    uint64_t ahead = order->next > read ? order->next - read : 0;
+    return first != NULL ? ahead + ahead_of(orders, first) : ahead;
+}
+
+/* Whether there is an order that does not rest. */
+static bool begin_turns(struct fan_orders *orders, uint64_t now_ns)
+{
+    bool any = false;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
+         order = fan_orders_after(order))
+        any |= order->part.rests == FAN_ROOMS;
+    if (!any)
+        return false;
+    for (struct fan_order *order = fan_orders_first(orders); order != NULL;
+         order = fan_orders_after(order))
+        order->turn.ahead = ahead_of(orders, order);
+    fan_turns_begin(&orders->turns, now_ns);
+    return true;
+}
+
+bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
+{
+    struct fan_queue *turns = &node->orders.turns;
+    unsigned moved = 0;
+    bool full = false;
+    if (!begin_turns(&node->orders, now_ns))
+        return false;
+    while (moved < TURN_RECORDS && turns->count > 0) {
+        struct fan_order *order = (struct fan_order *)fan_turns_next(turns);
+        enum step step = order != NULL ? bring_next(node, order, full, now_ns) : ALL_HELD_UP;
+        if (step == ALL_HELD_UP)
+            break;
+        moved += step == MOVED;
+        if (step == HELD_UP) {
+            full |= order->part.rests != FAN_ROOMS;
+            fan_turns_hold(turns, &order->turn);
+        } else if (order->block == 0) { /* a record is brought as a whole */
+            fan_turns_took(turns, &order->turn);
+        }
+    }
+    return moved > 0;
+}

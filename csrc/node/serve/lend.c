@@ -1,0 +1,54 @@
+#include "lend.h"
+
+#include <stdlib.h>
+
+#include "../fetch/fetch.h"
+#include "../state/state.h"
+#include "../wants/replies.h"
+
+static bool keeps(const struct fan_node *node, const struct fan_fetch_request *request)
+{
+    return fan_share_memory_rank(&node->mounts.mounts[request->mount], request) ==
+           node->options.rank;
+}
+
+/* The block whose bytes a request is for; UINT64_MAX: it is for others. */
+static uint64_t block_of(const struct fan_node *node, const struct fan_fetch_request *request)
+{
+    struct fan_fetch_request own;
+    uint64_t file = fan_cache_file(request->mount, request->record);
+    uint64_t start =
+        fan_mount_record(&node->mounts.mounts[request->mount], request->record)->offset;
+    uint64_t block = (request->offset - start) / FAN_CACHE_BLOCK_BYTES;
+    bool whole = request->offset >= start &&
+                 fan_mounts_request(&node->mounts, file, block, &own) == 0 &&
+                 own.offset == request->offset && own.bytes == request->bytes;
+    return whole ? block : UINT64_MAX;
+}
+
+/* Has a request wait for a flight. */
+static bool ask(struct fan_flight *flight, uint32_t rank, const struct fan_fetch_request *request)
+{
+    struct fan_asked *asked = malloc(sizeof(*asked));
+    if (asked == NULL)
+        return false;
+    *asked = (struct fan_asked){.next = flight->asked, .request = *request, .rank = rank};
+    flight->asked = asked;
+    return true;
+}
+
+bool fan_lend(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
+              uint64_t now_ns)
+{
+    uint64_t block = keeps(node, request) ? block_of(node, request) : UINT64_MAX;
+    uint64_t file = fan_cache_file(request->mount, request->record);
+    if (block == UINT64_MAX)
+        return false;
+    uint32_t id = fan_blockcache_find(&node->cache, file, block);
+    if (id != FAN_NO_FRAME) {
+        fan_reply_from_frame(&node->replies, rank, request, id);
+        return true;
+    }
+    struct fan_flight *flight = fan_fetch_for_rank(node, file, block, request->urgency, now_ns);
+    return flight != NULL && ask(flight, rank, request);
+}

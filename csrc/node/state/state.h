@@ -1,0 +1,64 @@
+/*
+ * All that the node daemon's core has. `lock` is held by the thread while it works and by every
+ * call of node.h that is not the thread's; nobody waits for a disk or a rank while he holds it.
+ */
+#ifndef FAN_NODE_STATE_H
+#define FAN_NODE_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "../cache/blockcache.h"
+#include "../cache/eviction.h"
+#include "../wants/flights.h"
+#include "../foresight/hint_line.h"
+#include "../ranks/messages.h"
+#include "../storage/mounts.h"
+#include "options.h"
+#include "../foresight/orders.h"
+#include "../ranks/ranks.h"
+#include "../wants/replies.h"
+#include "../storage/readers.h"
+#include "../wants/sessions.h"
+#include "../foresight/share_fill.h"
+#include "stats.h"
+#include "../foresight/streams.h"
+#include "../machine/transport.h"
+
+/* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
+ * drained: the thread ended with nothing outstanding. */
+struct fan_node {
+    struct fan_node_options options;
+    struct fan_segment segment;
+    struct fan_blockcache cache;
+    struct fan_eviction eviction;
+    struct fan_mounts mounts;
+    struct fan_sessions sessions;
+    struct fan_flights flights;
+    struct fan_streams streams;
+    struct fan_hints hints;
+    struct fan_ranks ranks;
+    struct fan_messages messages;
+    struct fan_replies replies;
+    struct fan_readers disk;   /* of packs that are staged here, for other ranks */
+    struct fan_readers shared; /* of the shared file system, for this node */
+    struct fan_share_fill share_fill;
+    struct fan_orders orders;
+    uint32_t disk_ahead; /* pieces that are being read by `disk` before anybody wants them */
+    struct fan_node_stats stats; /* relaxed atomics */
+    pthread_mutex_t lock;
+    pthread_t thread;
+    uint32_t callers;
+    uint32_t stopping;
+    bool running;
+    bool drained;
+};
+
+/* Takes and gives the lock as a caller of node.h. */
+void fan_node_enter(struct fan_node *node);
+void fan_node_leave(struct fan_node *node);
+
+/* Wakes the thread. */
+void fan_node_ring(struct fan_node *node);
+
+#endif
