@@ -93,16 +93,3 @@ int fan_core_index_children(const void *base, uint64_t bytes, uint64_t id, uint6
     int rc = attach(&index, base, bytes);
     return rc != 0 ? rc : fan_index_children(&index, id, first, count);
 }
-
-uint64_t fan_core_path_hash(const char *relpath, uint64_t relpath_bytes)
-{
-    uint64_t hash = FAN_PATH_HASH_ROOT;
-    const char *end = relpath + relpath_bytes;
-    while (relpath < end) {
-        const char *slash = memchr(relpath, '/', (size_t)(end - relpath));
-        const char *stop = slash != NULL ? slash : end;
-        hash = fan_path_hash_step(hash, relpath, (size_t)(stop - relpath));
-        relpath = slash != NULL ? slash + 1 : end;
-    }
-    return hash;
-}

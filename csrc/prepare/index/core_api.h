@@ -32,9 +32,6 @@ int64_t fan_core_index_path(const void *base, uint64_t bytes, uint64_t id, char 
 /* The range of a directory's children. 0, or -EIO. */
 int fan_core_index_children(const void *base, uint64_t bytes, uint64_t id, uint64_t *first,
                             uint64_t *count);
-
-/* The hash of a relpath in normal form; "" is the root. Pure. */
-uint64_t fan_core_path_hash(const char *relpath, uint64_t relpath_bytes);
 /* cffi: end */
 
 #endif
