@@ -22,16 +22,15 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **node
 /* The memory file of the cache, owned by the node. */
 int fan_node_cache_fd(const struct fan_node *node);
 
-/* Who has pack `pack` of mount `mount`; this rank is never asked. At most 16 of them are tried for
- * one block. Before the thread starts, or while it
- * runs. 0 or -errno. */
+/* Names the ranks that have pack `pack` of mount `mount`; this rank is never asked. At most 16 of
+ * them are tried for one block. Before the thread starts, or while it runs. 0 or -errno. */
 int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
                           const uint32_t *ranks, uint32_t count);
 
-/* What each rank keeps of the packs of a mount that are here in part (share.h): of rank r from
- * bounds[r] on, world_size + 1 of them, and no record of more than `largest` bytes; and of the
- * rest, by memory_bounds, what it keeps in its block cache for all, under the policy belady alone.
- * Before the thread starts. 0 or -errno. */
+/* Sets the share that each rank keeps of the packs of a mount that are here in part (share.h): of
+ * rank r from bounds[r] on, world_size + 1 of them, and no record of more than `largest` bytes; and
+ * of the rest, by memory_bounds, the records that it keeps in its block cache for all, under the
+ * policy belady alone. Before the thread starts. 0 or -errno. */
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
                        uint64_t largest, const uint64_t *memory_bounds);
 
@@ -51,8 +50,8 @@ int fan_node_fill_first(struct fan_node *node, uint32_t mount, const uint64_t *r
                         uint64_t count);
 int fan_node_is_filling(struct fan_node *node, uint32_t number);
 
-/* Where a block is. DISK, CACHED: here. COMING: on its way. BEGUN: from now on. LATER: so many are
- * in line that there is no place for it. TO_KEEP: its record is to come to the disk
+/* The place of a block. DISK, CACHED: here. COMING: on its way. BEGUN: from now on. LATER: so many
+ * are in line that there is no place for it. TO_KEEP: its record is to come to the disk
  * (fan_node_fill_first). NO_ROOM: in what hints may fill of the cache. NOWHERE: there is no such
  * block, or it is damaged. */
 enum fan_reach {
@@ -71,9 +70,9 @@ enum fan_reach {
 void fan_node_reach(struct fan_node *node, uint32_t mount, const uint64_t *records,
                     const uint64_t *blocks, uint64_t count, uint32_t *reached);
 
-/* What one loader will read, in that order: records of a mount, which are copied. They are brought
- * ahead of it, in so far as there is room (prefetch.h); those of the order `behind`, where that is
- * not 0, before. Returns the order's id, from 1; -EINVAL, -ENOMEM. */
+/* Begins an order: the records of a mount that one loader will read, one after the other; they are
+ * copied. They are brought ahead of it, in so far as there is room (prefetch.h); those of the order
+ * `behind`, where that is not 0, before. Returns the order's id, from 1; -EINVAL, -ENOMEM. */
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
                              uint64_t count, uint64_t behind);
 
@@ -106,10 +105,10 @@ int fan_node_finish(struct fan_node *node);
 int fan_node_is_lost(const struct fan_node *node, uint32_t rank);
 void fan_node_lose(struct fan_node *node, uint32_t rank);
 
-/* How long the oldest fetch under way has waited, and for which rank; 0: none is under way. */
+/* The time for which the oldest fetch under way has waited, and its rank; 0: none is under way. */
 uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank);
 
-/* How long the oldest read of the shared file system has waited; 0: none is under way. */
+/* The time for which the oldest read of the shared file system has waited; 0: none is under way. */
 uint64_t fan_node_shared_waited_ns(struct fan_node *node);
 
 /* Whether the last thing that came of `rank` is a deadline that passed. */

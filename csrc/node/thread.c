@@ -9,9 +9,9 @@
 #include "thread.h"
 #include "state/state.h"
 #include "fetch/new_wants.h"
-#include "ranks/peers.h"
+#include "ranks/job_end.h"
 #include "wants/replies.h"
-#include "serve/server.h"
+#include "serve/requests.h"
 #include "machine/shared.h"
 
 enum {
@@ -38,11 +38,11 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
         break;
     case FAN_EVENT_REQUEST:
         fan_ranks_hear(&node->ranks, event->rank, now_ns);
-        fan_server_answer(node, event, now_ns);
+        fan_request_answer(node, event, now_ns);
         break;
     case FAN_EVENT_NOTICE:
         fan_ranks_hear(&node->ranks, event->rank, now_ns);
-        fan_peers_notice(&node->ranks, event);
+        fan_job_end_notice(&node->ranks, event);
         break;
     case FAN_EVENT_SENT:
         fan_reply_sent(&node->replies, event->token);
@@ -102,7 +102,7 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
     any |= fan_next_use_advance(&node->orders);
     any |= fan_messages_send(&node->messages, &node->ranks);
     fan_deadlines_advance(node, now_ns);
-    fan_peers_advance(&node->ranks, node->flights.counts[FAN_AHEAD] > 0, now_ns);
+    fan_job_end_advance(&node->ranks, node->flights.counts[FAN_AHEAD] > 0, now_ns);
     any |= fan_eviction_advance(&node->eviction, now_ns);
     publish(node);
     return any;
@@ -113,8 +113,8 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* How long other ranks' next request may wait: longer, the longer they were quiet. After a minute
- * without any the thread wakes 20 times a second. */
+/* The time for which other ranks' next request may wait: longer, the longer they were quiet. After
+ * a minute without any the thread wakes 20 times a second. */
 static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
 {
     uint64_t short_ns =
@@ -123,13 +123,13 @@ static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
     return short_ns > long_ns ? short_ns : long_ns;
 }
 
-/* How long nothing need be done unless somebody rings. Only this node rings. */
+/* The time for which nothing need be done unless somebody rings. Only this node rings. */
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
     if (node->ranks.transport != NULL && !node->ranks.broken)
         limit_ns = unheard_ns(node, idle_ns);
-    uint64_t next_ns = earlier(fan_deadlines_next_ns(node), fan_peers_next_ns(&node->ranks));
+    uint64_t next_ns = earlier(fan_deadlines_next_ns(node), fan_job_end_next_ns(&node->ranks));
     if (next_ns <= now_ns)
         return 0;
     return earlier(limit_ns, next_ns - now_ns);

@@ -12,7 +12,7 @@ struct fan_node;
 /* Does all there is to do at a time, with the lock held. Whether anything happened. */
 bool fan_node_turn(struct fan_node *node, uint64_t now_ns);
 
-/* What the thread runs: one turn after the other, by the clock, until the node is to stop. */
+/* The body of the thread: one turn after the other, by the clock, until the node is to stop. */
 void *fan_node_thread(void *node);
 
 #endif

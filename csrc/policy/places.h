@@ -1,6 +1,6 @@
 /*
- * Where each record stands in an order of reading: once, or several times. Pure. Made once, by
- * whoever has the order; asked with a place that only grows.
+ * The places of each record in an order of reading, where it stands once or several times. Pure.
+ * Made once, by whoever has the order; asked with a place that only grows.
  */
 #ifndef FAN_POLICY_PLACES_H
 #define FAN_POLICY_PLACES_H

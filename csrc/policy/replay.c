@@ -4,7 +4,7 @@
 
 #include "holdings.h"
 
-/* What the oracle says of the item of a read; 0 under a policy without one. */
+/* The word of the oracle on the item of a read; 0 under a policy without one. */
 static uint32_t foreseen_at(const struct fan_replay *replay, uint64_t read)
 {
     if (replay->policy == FAN_POLICY_FREQUENCY)

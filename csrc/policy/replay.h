@@ -1,4 +1,4 @@
-/* What a cache would do with a trace of reads (./holdings.h). Pure. */
+/* A trace of reads, replayed on a cache without bytes (./holdings.h). Pure. */
 #ifndef FAN_POLICY_REPLAY_H
 #define FAN_POLICY_REPLAY_H
 

@@ -86,7 +86,7 @@ void fan_victims_enter(struct fan_victims *victims, uint32_t slot)
     victims->count++;
 }
 
-/* What is used later, or read less often, has a lower key. */
+/* A block that is used later, or read less often, has a lower key. */
 static uint32_t key_of(const struct fan_victims *victims, uint32_t foreseen)
 {
     return victims->policy == FAN_POLICY_FREQUENCY ? foreseen : FAN_NEVER - foreseen;

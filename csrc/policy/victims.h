@@ -1,5 +1,5 @@
 /*
- * What leaves a cache, and in which order. Pure: blocks are known by the number of the slot that
+ * The blocks that leave a cache, in order. Pure: blocks are known by the number of the slot that
  * holds them, and all that happens to them is told here, event by event; there is no clock, no lock
  * and no content. The node daemon decides by it, and so does whoever replays what it did.
  *

@@ -31,8 +31,8 @@ struct case_ {
 
 static bool may_take(struct fan_window *window, struct reader *reader, bool full)
 {
-    reader->part.rests = FAN_ROOMS;
-    return fan_window_admit(window, &reader->part, FAN_ROOM_CACHE, RECORD_BYTES, full);
+    reader->part.rests = FAN_POOLS;
+    return fan_window_admit(window, &reader->part, FAN_POOL_CACHE, RECORD_BYTES, full);
 }
 
 /* The reader whose record comes next, or NULL: there is no room. */
@@ -43,7 +43,7 @@ static struct reader *choose(struct fan_queue *turns, struct fan_window *window,
     bool full = false;
     for (unsigned i = 0; i < STREAMS && evenly; i++) {
         struct reader *reader = &readers[(last + 1 + i) % STREAMS];
-        if (window->taken[FAN_ROOM_CACHE] + RECORD_BYTES <= window->most[FAN_ROOM_CACHE]) {
+        if (window->taken[FAN_POOL_CACHE] + RECORD_BYTES <= window->most[FAN_POOL_CACHE]) {
             last = (unsigned)(reader - readers);
             return reader;
         }
@@ -71,7 +71,7 @@ static void read_on(struct fan_window *window, struct reader *reader, uint64_t n
             reader->free_ns = now_ns + TICK_NS;
             return;
         }
-        fan_window_give(window, &reader->part, FAN_ROOM_CACHE, RECORD_BYTES);
+        fan_window_give(window, &reader->part, FAN_POOL_CACHE, RECORD_BYTES);
         reader->read++;
         reader->free_ns += reader->period_ns;
     }
@@ -94,7 +94,7 @@ static void run(const struct case_ *of, bool evenly, struct reader readers[STREA
             coming = NULL;
         }
         if (coming == NULL && (coming = choose(&turns, &window, readers, evenly, now_ns)) != NULL) {
-            fan_window_take(&window, &coming->part, FAN_ROOM_CACHE, RECORD_BYTES);
+            fan_window_take(&window, &coming->part, FAN_POOL_CACHE, RECORD_BYTES);
             comes_ns = now_ns + of->source_ns;
         }
         for (unsigned i = 0; i < STREAMS; i++) {
@@ -162,23 +162,23 @@ static void test_window(void)
     struct fan_window_part a, b;
     fan_window_join(&window, &a);
     fan_window_join(&window, &b);
-    fan_window_take(&window, &a, FAN_ROOM_CACHE, 800);
-    CHECK(!fan_window_admit(&window, &a, FAN_ROOM_CACHE, 1, false));
-    CHECK(fan_window_admit(&window, &b, FAN_ROOM_PAGES, 100, false));
-    CHECK(fan_window_admit(&window, &b, FAN_ROOM_CACHE, 100, false));
-    CHECK(!fan_window_admit(&window, &b, FAN_ROOM_CACHE, 101, false));
-    fan_window_give(&window, &a, FAN_ROOM_CACHE, 199);
+    fan_window_take(&window, &a, FAN_POOL_CACHE, 800);
+    CHECK(!fan_window_admit(&window, &a, FAN_POOL_CACHE, 1, false));
+    CHECK(fan_window_admit(&window, &b, FAN_POOL_PAGES, 100, false));
+    CHECK(fan_window_admit(&window, &b, FAN_POOL_CACHE, 100, false));
+    CHECK(!fan_window_admit(&window, &b, FAN_POOL_CACHE, 101, false));
+    fan_window_give(&window, &a, FAN_POOL_CACHE, 199);
     fan_window_wake(&window, &a, true);
-    CHECK(a.rests == FAN_ROOM_CACHE);
-    fan_window_give(&window, &a, FAN_ROOM_CACHE, 1);
+    CHECK(a.rests == FAN_POOL_CACHE);
+    fan_window_give(&window, &a, FAN_POOL_CACHE, 1);
     fan_window_wake(&window, &a, true);
-    CHECK(a.rests == FAN_ROOMS);
-    CHECK(fan_window_admit(&window, &a, FAN_ROOM_CACHE, 200, false));
-    CHECK(!fan_window_admit(&window, &a, FAN_ROOM_CACHE, 200, true));
+    CHECK(a.rests == FAN_POOLS);
+    CHECK(fan_window_admit(&window, &a, FAN_POOL_CACHE, 200, false));
+    CHECK(!fan_window_admit(&window, &a, FAN_POOL_CACHE, 200, true));
     CHECK(
-        !fan_window_admit(&window, &a, FAN_ROOM_CACHE, 1000, false)); /* half of all is not free */
-    fan_window_give(&window, &a, FAN_ROOM_CACHE, 200);
-    CHECK(fan_window_admit(&window, &a, FAN_ROOM_CACHE, 1000, false));
+        !fan_window_admit(&window, &a, FAN_POOL_CACHE, 1000, false)); /* half of all is not free */
+    fan_window_give(&window, &a, FAN_POOL_CACHE, 200);
+    CHECK(fan_window_admit(&window, &a, FAN_POOL_CACHE, 1000, false));
 }
 
 int main(void)

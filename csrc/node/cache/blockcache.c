@@ -55,8 +55,8 @@ uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, 
     return FAN_NO_FRAME;
 }
 
-/* Where clients will look for it. False when the bucket is full: then only the pins it is granted
- * to know of it. */
+/* Enters a frame in the bucket in which clients look for it. False when the bucket is full: then
+ * only the pins that it is granted to know of it. */
 static bool list_entry(struct fan_blockcache *cache, uint32_t id)
 {
     const struct fan_frame *frame = &cache->frames[id];

@@ -26,8 +26,8 @@
 
 enum { FAN_CACHE_AREAS = 2 };
 
-/* What a frame is to be filled with. urgency: enum fan_urgency. next_use: when it is used next
- * behind the use that it is filled for (staying.h). */
+/* The block that a frame is to be filled with. urgency: enum fan_urgency. next_use: when it is used
+ * next behind the use that it is filled for (staying.h). */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
@@ -79,7 +79,7 @@ uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fa
 uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
                                       unsigned area);
 
-/* Where the bytes of a frame go. */
+/* The address of the bytes of a frame. */
 void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id);
 
 /* A frame is filled: clients may find it. */

@@ -1,6 +1,6 @@
 /*
- * What the daemon itself knows of the entries of the cache segment, a frame each, and lists of
- * them.
+ * The daemon's own knowledge of the entries of the cache segment, a frame each, and lists of
+ * frames.
  */
 #ifndef FAN_NODE_FRAMES_H
 #define FAN_NODE_FRAMES_H
@@ -13,7 +13,7 @@ enum { FAN_NO_FRAME = UINT32_MAX };
 struct fan_flight;
 struct fan_reading;
 
-/* Where the bytes of a frame come from while it is filled. */
+/* The source of the bytes of a frame while it is filled. */
 enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
 /* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by attempts.c.

@@ -129,7 +129,7 @@ int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32
     return rc;
 }
 
-/* What precedes the data, and the fewest blocks that the cache works with. */
+/* All that precedes the data, and the fewest blocks that the cache works with. */
 static int take_least(struct fan_segment *segment)
 {
     segment->taken = calloc(segment->entry_count / FAN_BLOCK_GRANULES + 1, 1);

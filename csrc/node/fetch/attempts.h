@@ -1,5 +1,5 @@
 /*
- * How blocks come here. A flight (flights.h) makes attempts: it asks one replica after the other,
+ * Bringing blocks here. A flight (flights.h) makes attempts: it asks one replica after the other,
  * and then the shared file system, each into a frame of its own, until one answers with the bytes
  * or none is left. Where the cache has no room a flight waits, grounded, for as long as what takes
  * the room may take; one that nobody wants is given up. The thread alone calls these.

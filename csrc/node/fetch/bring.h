@@ -11,8 +11,8 @@
 
 struct fan_node;
 
-/* Who would have the block: whoever reads the file from front to back, gave a hint, or reads in an
- * order that is known (prefetch.h). */
+/* The reason to bring a block: its file is read from front to back; a client gave a hint; a loader
+ * reads in an order that is known (prefetch.h). */
 enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT, FAN_FOR_ORDER };
 
 /* BRING: it may be, or was begun. THERE: it is in the cache, or on its way. LATER: as many as may

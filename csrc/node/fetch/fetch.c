@@ -6,7 +6,8 @@
 #include "../state/state.h"
 #include "../machine/shared.h"
 
-/* What was to be read from the shared file system for nobody is read for somebody now. */
+/* Somebody waits for a flight that was begun for nobody: a read of the shared file system for it
+ * goes before those that nobody waits for. */
 static void hurry(struct fan_node *node, struct fan_flight *flight)
 {
     bool ahead = flight->request.urgency == FAN_AHEAD;

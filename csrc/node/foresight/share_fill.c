@@ -6,7 +6,7 @@
 
 #include "../machine/shared.h"
 #include "../storage/marks.h"
-#include "../storage/run.h"
+#include "../storage/keep_run.h"
 
 /* Bytes between two records of a run: alignment, and what is not of this share. */
 enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
@@ -23,7 +23,7 @@ struct list {
     uint32_t running;
 };
 
-/* The records of a list from `first` on that one thread brings. */
+/* Records of a list that follow each other, and that one thread brings. */
 struct run {
     struct fan_reading reading;
     struct fan_share_fill *fill;
@@ -132,7 +132,8 @@ static int bring(struct fan_reading *reading)
     return fan_keep_run(run->fill->mounts, run->mount, run->records, run->count);
 }
 
-/* What was cached of a record before it was found to be damaged came from there, unchecked. */
+/* A run was brought. Blocks of a record that was found to be damaged may be in the cache: they came
+ * from the same place, unchecked. */
 static void brought(struct fan_node *node, struct fan_reading *reading)
 {
     struct run *run = (struct run *)reading;

@@ -1,8 +1,8 @@
 /*
- * Who reads a file of several blocks from front to back, as far as the wants that come here show. A
- * client that finds a block in the cache says nothing, so a run goes on with the block behind those
- * that were brought ahead. Random reads must not look like a run: each block that nobody reads is
- * one too many. Pure.
+ * Finds files of several blocks that are read from front to back, as far as the wants that come
+ * here show it. A client that finds a block in the cache says nothing, so a run goes on with the
+ * block behind those that were brought ahead. Random reads must not look like a run: each block
+ * that nobody reads is one too many. Pure.
  */
 #ifndef FAN_NODE_STREAMS_H
 #define FAN_NODE_STREAMS_H

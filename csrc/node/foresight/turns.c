@@ -1,6 +1,6 @@
 #include "turns.h"
 
-/* What was read so long ago counts half. */
+/* A read that is so long past counts half. */
 static const double MEMORY_NS = 4e9;
 
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns)

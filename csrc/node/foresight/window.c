@@ -6,7 +6,7 @@ enum { WAKE_SHARE = 4, FLOOR_SHARE = 4 };
 
 void fan_window_join(struct fan_window *window, struct fan_window_part *part)
 {
-    *part = (struct fan_window_part){.rests = FAN_ROOMS};
+    *part = (struct fan_window_part){.rests = FAN_POOLS};
     window->sharers++;
 }
 
@@ -15,49 +15,49 @@ void fan_window_leave(struct fan_window *window)
     window->sharers--;
 }
 
-void fan_window_take(struct fan_window *window, struct fan_window_part *part, enum fan_room room,
+void fan_window_take(struct fan_window *window, struct fan_window_part *part, enum fan_pool pool,
                      uint64_t bytes)
 {
-    window->taken[room] += bytes;
-    part->taken[room] += bytes;
+    window->taken[pool] += bytes;
+    part->taken[pool] += bytes;
 }
 
-void fan_window_give(struct fan_window *window, struct fan_window_part *part, enum fan_room room,
+void fan_window_give(struct fan_window *window, struct fan_window_part *part, enum fan_pool pool,
                      uint64_t bytes)
 {
-    window->taken[room] -= bytes;
-    part->taken[room] -= bytes;
+    window->taken[pool] -= bytes;
+    part->taken[pool] -= bytes;
 }
 
-/* What an order may have ahead however much the others have. */
-static uint64_t floor_of(const struct fan_window *window, enum fan_room room)
+/* The bytes that an order may have ahead, however much the others have. */
+static uint64_t floor_of(const struct fan_window *window, enum fan_pool pool)
 {
-    return window->most[room] / FLOOR_SHARE / window->sharers;
+    return window->most[pool] / FLOOR_SHARE / window->sharers;
 }
 
-/* What is longer than half of all waits until half is free. */
-static bool fits(const struct fan_window *window, enum fan_room room, uint64_t bytes)
+/* Whether there is room. A record longer than half of the pool waits until half is free. */
+static bool fits(const struct fan_window *window, enum fan_pool pool, uint64_t bytes)
 {
-    uint64_t most = window->most[room], needed = bytes < most / 2 ? bytes : most / 2;
-    return window->taken[room] + needed <= most;
+    uint64_t most = window->most[pool], needed = bytes < most / 2 ? bytes : most / 2;
+    return window->taken[pool] + needed <= most;
 }
 
 bool fan_window_admit(const struct fan_window *window, struct fan_window_part *part,
-                      enum fan_room room, uint64_t bytes, bool full)
+                      enum fan_pool pool, uint64_t bytes, bool full)
 {
-    if ((!full && fits(window, room, bytes)) || part->taken[room] + bytes <= floor_of(window, room))
+    if ((!full && fits(window, pool, bytes)) || part->taken[pool] + bytes <= floor_of(window, pool))
         return true;
-    part->rests = room;
+    part->rests = pool;
     return false;
 }
 
 void fan_window_wake(const struct fan_window *window, struct fan_window_part *part, bool own)
 {
-    enum fan_room room = part->rests;
-    if (room == FAN_ROOMS)
+    enum fan_pool pool = part->rests;
+    if (pool == FAN_POOLS)
         return;
-    uint64_t most = window->most[room];
-    if (window->taken[room] <= most - most / WAKE_SHARE ||
-        (own && part->taken[room] < floor_of(window, room)))
-        part->rests = FAN_ROOMS;
+    uint64_t most = window->most[pool];
+    if (window->taken[pool] <= most - most / WAKE_SHARE ||
+        (own && part->taken[pool] < floor_of(window, pool)))
+        part->rests = FAN_POOLS;
 }

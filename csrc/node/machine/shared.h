@@ -1,6 +1,6 @@
 /*
- * How the node daemon touches the fields of the cache segment that its clients touch too. Each
- * accessor names what it pairs with in a client.
+ * The node daemon's accesses to fields of the cache segment that its clients touch too. Each
+ * accessor names the access of a client that it pairs with.
  */
 #ifndef FAN_NODE_SHARED_H
 #define FAN_NODE_SHARED_H

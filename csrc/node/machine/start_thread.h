@@ -1,4 +1,4 @@
-/* How the node daemon's core starts its threads. */
+/* Starting the threads of the node daemon's core. */
 #ifndef FAN_NODE_START_THREAD_H
 #define FAN_NODE_START_THREAD_H
 

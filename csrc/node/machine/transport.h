@@ -1,8 +1,8 @@
 /*
- * What the node daemon asks of a transport: fetch bytes of a pack from another rank, answer such
- * requests, pass small notices and messages. Implemented by csrc/transport over MPI, and by a
- * loopback in tests. Every function is called by one thread, never blocks, and returns 0, a count
- * or -errno.
+ * The interface of a transport, which the node daemon calls to fetch bytes of a pack from another
+ * rank, to answer such requests, and to pass small notices and messages. Implemented by
+ * csrc/transport over MPI, and by a loopback in tests. Every function is called by one thread,
+ * never blocks, and returns 0, a count or -errno.
  */
 #ifndef FAN_NODE_TRANSPORT_H
 #define FAN_NODE_TRANSPORT_H

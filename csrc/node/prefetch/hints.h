@@ -1,6 +1,6 @@
 /*
- * What clients will read soon, as they say themselves (cache_format.h). The hints of a session are
- * moved to a line; the first one of it goes on as others' blocks arrive. What finds no room is
+ * Bringing the blocks that clients say they will read soon (cache_format.h). The hints of a session
+ * are moved to a line; the first one of it goes on as others' blocks arrive. What finds no room is
  * dropped: in the line, in the cache, or beyond the share of the cache that hints may fill.
  */
 #ifndef FAN_NODE_HINTS_H

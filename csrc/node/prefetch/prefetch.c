@@ -28,7 +28,7 @@ enum {
 static const uint32_t IN_PAGES = UINT32_C(1) << 31;
 static const uint32_t HAD = UINT32_C(1) << 30;
 
-/* What became of the next record of an order. */
+/* The outcome for the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
@@ -40,8 +40,8 @@ uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint
     order->id = ++orders->last_id;
     fan_queue_put(&orders->turns, &order->turn.link);
     fan_window_join(&orders->window, &order->part);
-    orders->window.most[FAN_ROOM_PAGES] = PAGES_BYTES;
-    orders->window.most[FAN_ROOM_CACHE] =
+    orders->window.most[FAN_POOL_PAGES] = PAGES_BYTES;
+    orders->window.most[FAN_POOL_CACHE] =
         (uint64_t)fan_blockcache_passing(&node->cache) * FAN_CACHE_GRANULE_BYTES / ROOM_SHARE;
     fan_next_use_begin(&node->orders, order);
     return order->id;
@@ -89,7 +89,7 @@ static void pass_one(struct fan_node *node, struct fan_order *order)
     for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & HAD); block++)
         let_go(node, file, block);
     fan_window_give(&node->orders.window, &order->part,
-                    brought & IN_PAGES ? FAN_ROOM_PAGES : FAN_ROOM_CACHE,
+                    brought & IN_PAGES ? FAN_POOL_PAGES : FAN_POOL_CACHE,
                     brought & ~(IN_PAGES | HAD));
     order->passed++;
     fan_next_use_renew(&node->orders, file);
@@ -166,13 +166,13 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
 }
 
 /* On to the next record: of this one so many bytes are ahead. */
-static void go_on(struct fan_node *node, struct fan_order *order, enum fan_room room,
+static void go_on(struct fan_node *node, struct fan_order *order, enum fan_pool pool,
                   uint32_t bytes)
 {
-    uint32_t flags = (room == FAN_ROOM_PAGES ? IN_PAGES : 0) |
+    uint32_t flags = (pool == FAN_POOL_PAGES ? IN_PAGES : 0) |
                      (fan_order_is_wanted(order, order->next) && order->block == 0 ? HAD : 0);
     order->brought[order->next % FAN_PREFETCH_RECORDS] = bytes | flags;
-    fan_window_take(&node->orders.window, &order->part, room, bytes);
+    fan_window_take(&node->orders.window, &order->part, pool, bytes);
     order->next++;
     order->block = 0;
     order->bytes = 0;
@@ -184,7 +184,7 @@ static enum step bring_here(struct fan_node *node, struct fan_order *order,
 {
     if (fan_disk_ahead(node, request) == FAN_BRING_LATER)
         return HELD_UP;
-    go_on(node, order, FAN_ROOM_PAGES, request->bytes);
+    go_on(node, order, FAN_POOL_PAGES, request->bytes);
     return MOVED;
 }
 
@@ -219,7 +219,7 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
         order->bytes += await(node, file, order->block, rc == FAN_BRING);
     order->block++;
     if (rc == FAN_BRING_NOWHERE || order->block * FAN_CACHE_BLOCK_BYTES >= stored_bytes)
-        go_on(node, order, FAN_ROOM_CACHE, order->bytes);
+        go_on(node, order, FAN_POOL_CACHE, order->bytes);
     return MOVED;
 }
 
@@ -235,7 +235,7 @@ static bool is_behind(const struct fan_orders *orders, const struct fan_order *o
 static enum step bring_next(struct fan_node *node, struct fan_order *order, bool full,
                             uint64_t now_ns)
 {
-    if (order->part.rests != FAN_ROOMS || is_behind(&node->orders, order) ||
+    if (order->part.rests != FAN_POOLS || is_behind(&node->orders, order) ||
         now_ns < order->retry_ns || order->next == order->count ||
         order->next - order->passed == FAN_PREFETCH_RECORDS)
         return HELD_UP;
@@ -244,13 +244,13 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     if (stored_bytes(node, order, id) == 0 ||
         fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
         (fan_order_is_wanted(order, order->next) && order->block == 0)) {
-        go_on(node, order, FAN_ROOM_CACHE, 0);
+        go_on(node, order, FAN_POOL_CACHE, 0);
         return MOVED;
     }
-    struct fan_fetch_request whole = fan_share_whole(mount, order->mount, id);
+    struct fan_fetch_request whole = fan_record_request(mount, order->mount, id);
     bool here = fan_disk_ahead_serves(node, &whole);
-    enum fan_room room = here ? FAN_ROOM_PAGES : FAN_ROOM_CACHE;
-    if (!fan_window_admit(&node->orders.window, &order->part, room, whole.bytes, full))
+    enum fan_pool pool = here ? FAN_POOL_PAGES : FAN_POOL_CACHE;
+    if (!fan_window_admit(&node->orders.window, &order->part, pool, whole.bytes, full))
         return HELD_UP;
     return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
 }
@@ -271,7 +271,7 @@ static bool begin_turns(struct fan_orders *orders, uint64_t now_ns)
     bool any = false;
     for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order))
-        any |= order->part.rests == FAN_ROOMS;
+        any |= order->part.rests == FAN_POOLS;
     if (!any)
         return false;
     for (struct fan_order *order = fan_orders_first(orders); order != NULL;
@@ -295,7 +295,7 @@ bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
             break;
         moved += step == MOVED;
         if (step == HELD_UP) {
-            full |= order->part.rests != FAN_ROOMS;
+            full |= order->part.rests != FAN_POOLS;
             fan_turns_hold(turns, &order->turn);
         } else if (order->block == 0) { /* a record is brought as a whole */
             fan_turns_took(turns, &order->turn);

@@ -1,10 +1,10 @@
 /*
- * Bringing what programs will read, in the order in which they will (NoPFS, section 5.1). An order
- * is what one loader reads in one epoch. Of all orders together as much is brought ahead as fits in
- * a part of the cache; that stays until it is used, or until the loader is past it. Record by
- * record that order comes next whose loader needs it first (turns.h), and each may have a little
- * ahead however much the others have. Records on this node's disk are read into memory; those too
- * long to be brought as a whole are passed over.
+ * Bringing records before programs read them, in the order in which they will (NoPFS, section 5.1).
+ * An order is what one loader reads in one epoch. Of all orders together as much is brought ahead
+ * as fits in a part of the cache; that stays until it is used, or until the loader is past it.
+ * Record by record that order comes next whose loader needs it first (turns.h), and each may have a
+ * little ahead however much the others have. Records on this node's disk are read into memory;
+ * those too long to be brought as a whole are passed over.
  */
 #ifndef FAN_NODE_PREFETCH_H
 #define FAN_NODE_PREFETCH_H

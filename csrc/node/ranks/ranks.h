@@ -1,5 +1,5 @@
 /*
- * What this node knows of the other ranks, and which of them to ask.
+ * The other ranks: whether each can be reached, how busy it is, and which of them to ask.
  *
  * A rank that let a deadline pass is suspect until it answers anything: it is asked only where
  * nobody else can be, and then once a deadline. A lost one is never asked again.
@@ -58,8 +58,8 @@ int fan_ranks_init(struct fan_ranks *ranks, uint32_t own_rank, uint32_t world_si
                    uint64_t deadline_ns);
 void fan_ranks_fini(struct fan_ranks *ranks);
 
-/* Who to ask for a block: of those not tried the one with the fewest outstanding requests, ties
- * broken by a hash. FAN_NO_RANK when nobody is left to be asked now. */
+/* The rank to ask for a block: of those not tried the one with the fewest outstanding requests,
+ * ties broken by a hash. FAN_NO_RANK when nobody is left to be asked now. */
 uint32_t fan_ranks_choose(const struct fan_ranks *ranks, const struct fan_replicas *replicas,
                           const struct fan_tried *tried, uint64_t hash, uint64_t now_ns);
 

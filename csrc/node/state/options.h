@@ -1,4 +1,4 @@
-/* What the node daemon's core is opened with (node.h). */
+/* The options with which the node daemon's core is opened (node.h). */
 #ifndef FAN_NODE_OPTIONS_H
 #define FAN_NODE_OPTIONS_H
 

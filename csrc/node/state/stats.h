@@ -1,4 +1,4 @@
-/* What the node daemon's core counts (node.h). */
+/* The counts of the node daemon's core (node.h). */
 #ifndef FAN_NODE_STATS_H
 #define FAN_NODE_STATS_H
 

@@ -85,7 +85,7 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
                     char **stored)
 {
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    struct fan_fetch_request all = fan_share_whole(mount, request->mount, request->record);
+    struct fan_fetch_request all = fan_record_request(mount, request->mount, request->record);
     pthread_mutex_t *lock = fan_partial_lock(&mount->share.partial, request->record);
     *stored = NULL;
     if (fan_mount_is_unchecked(mount, request->record)) {

@@ -10,7 +10,7 @@
 
 #include "share.h"
 
-/* What is not right is read so often before it counts as damaged. */
+/* Bytes that are not right are read so often before their record counts as damaged. */
 enum { FAN_KEEP_READINGS = 2 };
 
 /* Brings a record that is wanted here (fan_share_wants). Its stored bytes in `stored`, the caller's
@@ -24,7 +24,8 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
  */
 int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
 
-/* The two below are for run.c. Whether a record's stored bytes are right: 0, -EIO, or -errno. */
+/* The two below are for keep_run.c. Whether a record's stored bytes are right: 0, -EIO, or -errno.
+ */
 int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *bytes);
 
 /* Enters what became of an attempt to write a record, found right, to its partial pack: rc, or

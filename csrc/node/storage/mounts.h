@@ -46,7 +46,7 @@ static inline const struct fan_record *fan_mount_record(const struct fan_node_mo
     return fan_index_record(&mount->index, id);
 }
 
-/* What readers did, since the start. Atomic. */
+/* Counts of what readers did, since the start. Atomic. */
 struct fan_mounts_counts {
     uint64_t shared_reads;
     uint64_t shared_bytes;
@@ -81,7 +81,7 @@ void fan_mounts_fini(struct fan_mounts *mounts);
 int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t pack,
                             const uint32_t *ranks, uint32_t count);
 
-/* What to ask of another rank for a block of a file, both as in a pin. 0, or -EIO when there is no
+/* The request to another rank for a block of a file, both as in a pin. 0, or -EIO when there is no
  * such block. */
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);

@@ -56,7 +56,7 @@ static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd,
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
     const struct fan_record *record = fan_mount_record(mount, id);
-    struct fan_fetch_request piece = fan_share_whole(mount, number, id);
+    struct fan_fetch_request piece = fan_record_request(mount, number, id);
     uint64_t end = record->offset + record->stored_size;
     for (; piece.offset < end; piece.offset += piece.bytes) {
         uint64_t rest = end - piece.offset;

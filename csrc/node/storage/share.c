@@ -143,8 +143,8 @@ static bool is_own(const struct fan_node_mount *mount, const struct fan_fetch_re
     return rank_by_bounds(mount, request) == share->own_rank;
 }
 
-struct fan_fetch_request fan_share_whole(const struct fan_node_mount *mount, uint32_t number,
-                                         uint64_t id)
+struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,
+                                            uint64_t id)
 {
     const struct fan_record *record = fan_mount_record(mount, id);
     return (struct fan_fetch_request){.mount = number,
@@ -174,7 +174,7 @@ static bool is_missing(const struct fan_mounts *mounts, const struct fan_fetch_r
 
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)
 {
-    struct fan_fetch_request request = fan_share_whole(&mounts->mounts[mount], mount, record);
+    struct fan_fetch_request request = fan_record_request(&mounts->mounts[mount], mount, record);
     return is_missing(mounts, &request);
 }
 

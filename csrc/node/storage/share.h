@@ -1,10 +1,11 @@
 /*
- * What each rank keeps of a dataset that lies on the local disks in part; every rank knows that of
- * all. Either the records in the order of their packs and offsets are divided among the ranks at
- * `bounds`: what is behind the last is on no disk, as is what is too large for any. Or `keepers`
- * says of each record which ranks keep it, none, one or several. A record comes here when it is
- * first read (keep.h), or ahead (run.h). What is on no disk is divided among the ranks' memories,
- * as far as these go, by bounds of their own; there it is kept in the block cache (../serve/lend.h).
+ * The share that each rank keeps of a dataset that lies on the local disks in part; every rank
+ * knows the shares of all. Either the records in the order of their packs and offsets are divided
+ * among the ranks at `bounds`: what is behind the last is on no disk, as is what is too large for
+ * any. Or `keepers` says of each record which ranks keep it, none, one or several. A record comes
+ * here when it is first read (keep.h), or ahead (keep_run.h). What is on no disk is divided among
+ * the ranks' memories, as far as these go, by bounds of their own; there it is kept in the block
+ * cache (../serve/from_cache.h).
  */
 #ifndef FAN_NODE_SHARE_H
 #define FAN_NODE_SHARE_H
@@ -72,7 +73,7 @@ bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint6
 bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 /* A request for all of a record's stored bytes. */
-struct fan_fetch_request fan_share_whole(const struct fan_node_mount *mount, uint32_t number,
-                                         uint64_t id);
+struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,
+                                            uint64_t id);
 
 #endif

@@ -24,7 +24,7 @@ bool fan_staged_has(const struct fan_node_mount *mount, const struct fan_fetch_r
  * pass, and may be called by any thread. */
 int fan_staged_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
-/* Where the bytes are mapped. */
+/* The address at which the bytes are mapped. */
 const char *fan_staged_bytes(const struct fan_mounts *mounts,
                              const struct fan_fetch_request *request);
 

@@ -70,7 +70,7 @@ static void clear_shared(struct fan_session *session)
     fan_put32(&session->pid, 0);
 }
 
-/* What a client that is gone had open is closed. */
+/* Closes the files that a client had open when it went. */
 static void close_files(struct fan_eviction *eviction, struct fan_session *session)
 {
     for (unsigned i = 0; i < FAN_SESSION_FILES; i++) {

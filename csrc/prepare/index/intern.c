@@ -4,7 +4,7 @@
 #include <sys/stat.h>
 
 #include "../../common/path_hash.h"
-#include "firsts.h"
+#include "first_equal.h"
 
 struct run {
     const char *bytes;
@@ -37,7 +37,7 @@ static bool equal_runs(const void *context, uint64_t a, uint64_t b)
 int64_t fan_intern(const struct fan_runs *runs, uint64_t slots_max, uint64_t *places)
 {
     const struct fan_things things = {runs, runs->count + runs->link_count, hash_run, equal_runs};
-    int rc = fan_firsts(&things, slots_max, places);
+    int rc = fan_first_equals(&things, slots_max, places);
     uint64_t used = 0;
     if (rc != 0)
         return rc;
@@ -82,5 +82,5 @@ int fan_same_files(const struct fan_scan_entry *entries, uint64_t count, uint64_
                    uint64_t *first)
 {
     const struct fan_things things = {entries, count, hash_file, same_file};
-    return fan_firsts(&things, slots_max, first);
+    return fan_first_equals(&things, slots_max, first);
 }

@@ -1,4 +1,4 @@
-/* What is kept once though several entries have it: names in the index, and hard-linked files. */
+/* Keeping once a thing that several entries have: names in the index, and hard-linked files. */
 #ifndef FAN_PREPARE_INTERN_H
 #define FAN_PREPARE_INTERN_H
 

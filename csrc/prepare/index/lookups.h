@@ -25,7 +25,8 @@ struct fan_named {
 /* The hashes of all paths, in the order of the records. 0 or -EINVAL. */
 int fan_hash_paths(const struct fan_named *named);
 
-/* What leads from a path to its record without slots. order: room for a hash of each dentry. */
+/* The sections that lead from a path to its record without slots. order: room for a hash of each
+ * dentry. */
 struct fan_dentries {
     struct fan_dentry *dentries;
     uint16_t *pilots;

@@ -14,7 +14,7 @@
 #include "room.h"
 
 /* cffi: begin */
-/* What lstat says of one entry. names + name_offset is its name, names + target_offset the
+/* One entry, as lstat described it. names + name_offset is its name, names + target_offset the
  * target of a symbolic link. error: why it could not be examined or, a directory, listed. */
 struct fan_scan_entry {
     uint64_t parent;

@@ -1,6 +1,6 @@
 /*
- * What lies behind the names that a scan has found. On a network file system each look is a round
- * trip, on a local one a walk through the kernel: both go faster by several threads.
+ * Examining the files behind the names that a scan has found. On a network file system each look is
+ * a round trip, on a local one a walk through the kernel: both go faster by several threads.
  */
 #ifndef FAN_PREPARE_EXAMINE_H
 #define FAN_PREPARE_EXAMINE_H

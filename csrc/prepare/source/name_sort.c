@@ -8,7 +8,7 @@
 
 #include "room.h"
 
-/* What is left of a run of sorted names. */
+/* The rest of a run of sorted names. */
 struct run {
     const char *at, *end;
 };

@@ -15,7 +15,7 @@ int fan_scan_init(struct fan_scan *scan, int root_fd, int scratch_fd, uint64_t h
 
 /* Lists directories until at least `entries` more were found, which several threads examine.
  * 1: there is more to list; 0: the scan is complete; -ENOMEM, or -errno of a file in scratch_fd.
- * What cannot be read is noted in its entry and passed over. */
+ * A file that cannot be read has its error noted in its entry, and is passed over. */
 int fan_scan_step(struct fan_scan *scan, uint64_t entries);
 
 /* Frees what a scan that was begun holds. */

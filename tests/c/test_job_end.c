@@ -1,7 +1,7 @@
 /* The end of jobs of many ranks: how many messages it takes, and that it comes whoever is dead. */
 #include <stdlib.h>
 
-#include "../../csrc/node/ranks/peers.h"
+#include "../../csrc/node/ranks/job_end.h"
 #include "../../csrc/node/ranks/ranks.h"
 #include "check.h"
 
@@ -76,7 +76,7 @@ static void deliver(void)
         if (!is_there(addressees[i]))
             continue;
         fan_ranks_hear(&world.ranks_of[addressees[i]], mail[i].rank, world.now_ns);
-        fan_peers_notice(&world.ranks_of[addressees[i]], &mail[i]);
+        fan_job_end_notice(&world.ranks_of[addressees[i]], &mail[i]);
     }
     free(mail);
     free(addressees);
@@ -90,7 +90,7 @@ static void step(void)
         struct fan_ranks *ranks = &world.ranks_of[rank];
         if (!is_there(rank))
             continue;
-        fan_peers_advance(&world.ranks_of[rank], false, world.now_ns);
+        fan_job_end_advance(&world.ranks_of[rank], false, world.now_ns);
         world.ended[rank] = ranks->finishing && ranks->all_finished;
     }
 }

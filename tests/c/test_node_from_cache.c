@@ -163,5 +163,5 @@ int main(void)
     test_no_room();
     test_gone();
     test_keeper_is_away();
-    printf("test_node_lend: no fault\n");
+    printf("test_node_from_cache: no fault\n");
 }

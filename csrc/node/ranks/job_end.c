@@ -1,4 +1,4 @@
-#include "peers.h"
+#include "job_end.h"
 
 #include "ranks.h"
 #include "../machine/shared.h"
@@ -58,7 +58,7 @@ static void hear_finished(struct fan_ranks *ranks, uint32_t rank)
         tell_end(ranks, rank);
 }
 
-void fan_peers_notice(struct fan_ranks *ranks, const struct fan_transport_event *event)
+void fan_job_end_notice(struct fan_ranks *ranks, const struct fan_transport_event *event)
 {
     if (event->rank >= ranks->world_size)
         return;
@@ -130,7 +130,7 @@ static void ask_silent(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns)
     }
 }
 
-void fan_peers_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns)
+void fan_job_end_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns)
 {
     if (!is_finishing(ranks) || ranks->all_finished)
         return;
@@ -153,7 +153,7 @@ void fan_peers_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_n
         ranks->all_finished = true;
 }
 
-uint64_t fan_peers_next_ns(const struct fan_ranks *ranks)
+uint64_t fan_job_end_next_ns(const struct fan_ranks *ranks)
 {
     uint64_t next_ns = UINT64_MAX;
     if (!is_finishing(ranks) || ranks->all_finished)

@@ -1,4 +1,4 @@
-#include "core_api.h"
+#include "queries.h"
 
 #include <errno.h>
 #include <string.h>

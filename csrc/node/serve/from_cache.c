@@ -1,4 +1,4 @@
-#include "lend.h"
+#include "from_cache.h"
 
 #include <stdlib.h>
 
@@ -37,8 +37,8 @@ static bool ask(struct fan_flight *flight, uint32_t rank, const struct fan_fetch
     return true;
 }
 
-bool fan_lend(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
-              uint64_t now_ns)
+bool fan_request_answer_from_cache(struct fan_node *node, uint32_t rank,
+                                   const struct fan_fetch_request *request, uint64_t now_ns)
 {
     uint64_t block = keeps(node, request) ? block_of(node, request) : UINT64_MAX;
     uint64_t file = fan_cache_file(request->mount, request->record);

@@ -1,4 +1,4 @@
-#include "run.h"
+#include "keep_run.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,9 +14,9 @@
 #include "shared_packs.h"
 #include "../machine/shared.h"
 
-/* What is written unchecked must not go over what was found right: neither what another job did, so
- * one writes while it has the lock; nor what lies there under another of the file's names. 0,
- * -EEXIST (it is here), or -EBUSY. */
+/* Bytes that are written unchecked must not go over bytes that were found right: neither over those
+ * of another job, so this one writes while it has the lock; nor over those of another name of the
+ * same file. 0, -EEXIST (it is here), or -EBUSY. */
 static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
 {
     const struct fan_record *record = fan_mount_record(mount, id);
@@ -38,7 +38,7 @@ static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
     return rc == -EEXIST ? 0 : rc;
 }
 
-/* What lies together of a run that was read, and was found right: it is written at once, for large
+/* Records of a run that lie together and were found right: they are written at once, for large
  * writes become large pages. first, count: in the run's records; from, to: in its pack. */
 struct stretch {
     uint64_t first;
@@ -81,7 +81,7 @@ static bool extend(struct stretch *stretch, uint64_t i, const struct fan_record 
 /* Reads a record of a run that is not right again, by itself. */
 static int fill_again(struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
-    struct fan_fetch_request request = fan_share_whole(&mounts->mounts[number], number, id);
+    struct fan_fetch_request request = fan_record_request(&mounts->mounts[number], number, id);
     char *stored = NULL;
     int rc = fan_keep_record(mounts, &request, &stored);
     free(stored);
@@ -144,7 +144,7 @@ int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *rec
                  uint64_t count)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
-    struct fan_fetch_request run = fan_share_whole(mount, number, records[0]);
+    struct fan_fetch_request run = fan_record_request(mount, number, records[0]);
     uint64_t bytes = 0;
     if (!is_more_missing(mounts, number, records, count))
         return 0;

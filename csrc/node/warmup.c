@@ -1,5 +1,5 @@
 /*
- * What somebody waits for who brings files near (node.h).
+ * The calls of node.h by which `fanstore warmup` brings files near and waits for them.
  */
 #include "fetch/bring.h"
 #include "node.h"

@@ -1,4 +1,4 @@
-#include "firsts.h"
+#include "first_equal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ static uint64_t count_hashed(const struct fan_things *things)
     return count;
 }
 
-int fan_firsts(const struct fan_things *things, uint64_t slots_max, uint64_t *first)
+int fan_first_equals(const struct fan_things *things, uint64_t slots_max, uint64_t *first)
 {
     uint64_t slots = 16, count = count_hashed(things);
     while (slots < count * 2 && slots < slots_max)

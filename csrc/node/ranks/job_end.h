@@ -4,8 +4,8 @@
  * there are. Where rank 0 is lost all tell all. Who says nothing is asked; who does not answer is
  * lost.
  */
-#ifndef FAN_NODE_PEERS_H
-#define FAN_NODE_PEERS_H
+#ifndef FAN_NODE_JOB_END_H
+#define FAN_NODE_JOB_END_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,13 +24,13 @@ enum fan_notice {
 };
 
 /* A NOTICE event. */
-void fan_peers_notice(struct fan_ranks *ranks, const struct fan_transport_event *event);
+void fan_job_end_notice(struct fan_ranks *ranks, const struct fan_transport_event *event);
 
 /* Announces the end once it is asked for, then asks the silent ones. asked_ahead: something that
  * was asked of others ahead is still to come. */
-void fan_peers_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns);
+void fan_job_end_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns);
 
 /* When that is to be called again at the latest. */
-uint64_t fan_peers_next_ns(const struct fan_ranks *ranks);
+uint64_t fan_job_end_next_ns(const struct fan_ranks *ranks);
 
 #endif

@@ -2,8 +2,8 @@
  * Bringing records here ahead of their reading, many at once. Short ones are checked and then
  * written; a long one is written piece by piece, checked as it lies there, and only then here.
  */
-#ifndef FAN_NODE_RUN_H
-#define FAN_NODE_RUN_H
+#ifndef FAN_NODE_KEEP_RUN_H
+#define FAN_NODE_KEEP_RUN_H
 
 #include <stdint.h>
 

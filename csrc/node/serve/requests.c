@@ -1,10 +1,10 @@
-#include "server.h"
+#include "requests.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
 #include "../state/state.h"
-#include "lend.h"
+#include "from_cache.h"
 #include "../wants/replies.h"
 #include "../storage/keep.h"
 #include "../storage/staged.h"
@@ -33,7 +33,7 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
         fan_reply_refuse(&node->replies, rank, request, -rc);
 }
 
-/* What was not begun when the node stops is "not here" to whoever asked. */
+/* A reading that was not begun when the node stops is answered as "not here". */
 static void serving_read(struct fan_node *node, struct fan_reading *reading)
 {
     struct serving *serving = (struct serving *)reading;
@@ -123,13 +123,13 @@ static void filled(struct fan_node *node, struct fan_reading *reading)
     free(serving);
 }
 
-void fan_server_answer(struct fan_node *node, const struct fan_transport_event *event,
-                       uint64_t now_ns)
+void fan_request_answer(struct fan_node *node, const struct fan_transport_event *event,
+                        uint64_t now_ns)
 {
     const struct fan_fetch_request *request = &event->request;
     int rc = fan_staged_admit(&node->mounts, request);
     if (rc == -ENOENT && (fill_apart(node, event->rank, request) == 0 ||
-                          fan_lend(node, event->rank, request, now_ns)))
+                          fan_request_answer_from_cache(node, event->rank, request, now_ns)))
         return;
     if (rc == -ENOENT) /* by now it may be */
         rc = fan_staged_admit(&node->mounts, request);

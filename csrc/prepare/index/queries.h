@@ -1,9 +1,9 @@
 /*
- * What Python asks of an index in memory. Each call attaches anew, so there is no state to keep:
+ * Python's queries of an index in memory. Each call attaches anew, so there is no state to keep:
  * the checks of the header cost well under a microsecond.
  */
-#ifndef FAN_PREPARE_CORE_API_H
-#define FAN_PREPARE_CORE_API_H
+#ifndef FAN_PREPARE_QUERIES_H
+#define FAN_PREPARE_QUERIES_H
 
 #include <stdint.h>
 

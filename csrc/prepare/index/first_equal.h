@@ -4,8 +4,8 @@
  * A hash table of bounded size: where it cannot hold all things, they are gone through several
  * times, each time those of one part of the hash values.
  */
-#ifndef FAN_PREPARE_FIRSTS_H
-#define FAN_PREPARE_FIRSTS_H
+#ifndef FAN_PREPARE_FIRST_EQUAL_H
+#define FAN_PREPARE_FIRST_EQUAL_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,6 +21,6 @@ struct fan_things {
 /* first[i]: the first thing that equals thing i, i itself at the latest. slots_max: of the table, a
  * power of two. 0, -ENOMEM, or -EOVERFLOW where the hash values are so bad that the table does
  * not do. */
-int fan_firsts(const struct fan_things *things, uint64_t slots_max, uint64_t *first);
+int fan_first_equals(const struct fan_things *things, uint64_t slots_max, uint64_t *first);
 
 #endif

@@ -1,0 +1,18 @@
+/*
+ * Answering the requests of other ranks: with the bytes, straight from the mapped pack, or with the
+ * reason why there are none. A reader's thread waits for the disk where they are not in memory.
+ */
+#ifndef FAN_NODE_REQUESTS_H
+#define FAN_NODE_REQUESTS_H
+
+#include <stdint.h>
+
+#include "../machine/transport.h"
+
+struct fan_node;
+
+/* A REQUEST event. Answers it now, or when a reader's thread has the bytes. */
+void fan_request_answer(struct fan_node *node, const struct fan_transport_event *event,
+                        uint64_t now_ns);
+
+#endif
