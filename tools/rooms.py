@@ -24,9 +24,9 @@ _CLIENT = {*_PACK, "client/"}
 _WRAPPERS = {*_CLIENT, "preload"}
 _ANSWERS = {f"preload/{room}" for room in "files names dirs stdio process".split()}
 
-# Of the node daemon's core, what is known: threads and the interface to a transport; where bytes lie
-# on disks; the block cache; the other ranks; who waits for which blocks; what will be read. `state`
-# has all of these. On top of it is who acts: fetches, fetches ahead, answers to other ranks.
+# Of the node daemon's core, the parts that know: threads and the interface to a transport;
+# packs on disks; the block cache; the other ranks; who waits for which blocks; orders and hints.
+# `state` has all of these. On top of it are the parts that act: fetch, prefetch, serve.
 _CORE = {*_PACK, "local", "policy"}
 _KNOWN: Rooms = {
     "node/machine": {"format", "common"},

@@ -19,12 +19,12 @@ static bool start_of_session(struct fan_node *node, uint32_t session, uint64_t n
 
 bool fan_new_wants_start(struct fan_node *node, uint64_t now_ns)
 {
-    uint64_t rung[FAN_SESSIONS_MAX / 64] = {0};
+    uint32_t words = (node->segment.session_count + 63) / 64;
     bool any = false;
-    if (!fan_sessions_take_rung(&node->sessions, rung))
-        return false;
-    for (uint32_t word = 0; word < FAN_SESSIONS_MAX / 64; word++)
-        for (uint64_t left = rung[word]; left != 0; left &= left - 1)
-            any |= start_of_session(node, word * 64 + (uint32_t)__builtin_ctzll(left), now_ns);
+    for (uint32_t word = 0; word < words; word++) {
+        uint64_t rung = fan_sessions_take_rung(&node->sessions, word);
+        for (; rung != 0; rung &= rung - 1)
+            any |= start_of_session(node, word * 64 + (uint32_t)__builtin_ctzll(rung), now_ns);
+    }
     return any;
 }

@@ -101,10 +101,10 @@ struct fan_want *fan_session_next_want(struct fan_sessions *sessions, uint32_t s
                                        unsigned *pin, uint64_t now_ns)
 {
     const struct fan_pin *pins = sessions->segment->sessions[session].pins;
+    const uint64_t asked = sessions->asked[session];
     for (unsigned at = *pin; at < FAN_SESSION_PINS; at++) {
         uint64_t bit = UINT64_C(1) << at;
-        if ((sessions->asked[session] & bit) != 0 ||
-            fan_total_load(&pins[at].state) != FAN_PIN_WANTED)
+        if ((asked & bit) != 0 || fan_total_load(&pins[at].state) != FAN_PIN_WANTED)
             continue;
         struct fan_want *want = &sessions->wants[session * FAN_SESSION_PINS + at];
         *want = (struct fan_want){.file = fan_relaxed64(&pins[at].file),
@@ -123,19 +123,6 @@ bool fan_session_take_wanted(struct fan_sessions *sessions, uint32_t session)
         return false;
     fan_take32(&sessions->segment->sessions[session].wanted);
     return true;
-}
-
-bool fan_sessions_take_rung(struct fan_sessions *sessions, uint64_t rung[FAN_SESSIONS_MAX / 64])
-{
-    bool any = false;
-    for (uint32_t word = 0; word < FAN_SESSIONS_MAX / 64; word++) {
-        uint64_t *field = &sessions->segment->header->wanted_sessions[word];
-        if (fan_relaxed64(field) == 0)
-            continue;
-        rung[word] |= fan_take64(field);
-        any = true;
-    }
-    return any;
 }
 
 static struct fan_pin *pin_of(const struct fan_sessions *sessions, const struct fan_want *want)

@@ -11,6 +11,7 @@
 #include "../../format/trace_format.h"
 #include "../cache/blockcache.h"
 #include "../cache/eviction.h"
+#include "../machine/shared.h"
 
 struct fan_flight;
 
@@ -46,9 +47,13 @@ int fan_session_open(struct fan_sessions *sessions, uint32_t pid);
 void fan_session_close(struct fan_sessions *sessions, struct fan_eviction *eviction,
                        uint32_t session);
 
-/* Adds the sessions that rang since this was last called to a set, a bit for each. Whether there
- * are any. */
-bool fan_sessions_take_rung(struct fan_sessions *sessions, uint64_t rung[FAN_SESSIONS_MAX / 64]);
+/* Takes the sessions that rang since this was last called, of the 64 from 64 * `word` on: a bit for
+ * each. Pairs with the ringing of a client, which comes after its pin is in WANTED. */
+static inline uint64_t fan_sessions_take_rung(struct fan_sessions *sessions, uint32_t word)
+{
+    uint64_t *field = &sessions->segment->header->wanted_sessions[word];
+    return fan_relaxed64(field) != 0 ? fan_take64(field) : 0;
+}
 
 /* Before the pins of a session are looked at: whether it is live. */
 bool fan_session_take_wanted(struct fan_sessions *sessions, uint32_t session);
