@@ -10,9 +10,12 @@ import os
 import threading
 import weakref
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanstore.in_job.teller import Teller
+
+if TYPE_CHECKING:
+    from fanstore.in_job.told import EpochTold
 
 __all__ = ["Files", "announce"]
 
@@ -47,15 +50,14 @@ class Files:
     def __len__(self) -> int:
         return self._count
 
-    def tell(
-        self, directory: str, message: dict[str, Any], parts: dict[str, Iterable[bytes]]
-    ) -> None:
+    def tell(self, directory: str, message: EpochTold, parts: dict[str, Iterable[bytes]]) -> None:
         """Sends `message` with its `parts`, which names entries of this list, to the job of
         `directory`, with the list where it has not been told of it. Raises OSError."""
         whom = directory, os.getpid()
         if self._told != whom and self._paths:
             parts = {**parts, "paths": [self._paths]}
-        Teller(directory).tell({**message, "dataset": self._number, "files_per_sample": 1}, parts)
+        told: EpochTold = {**message, "dataset": self._number, "files_per_sample": 1}
+        Teller(directory).tell(told, parts)
         self._told = whom
 
 
@@ -90,7 +92,7 @@ def announce(
     numbers = None if of is None else _numbers(order, len(of))
     count = len(files) if numbers is None else len(numbers)
     parts: dict[str, Iterable[bytes]] = {"indices": [numbers.tobytes()]} if numbers else {}
-    message = {
+    message: EpochTold = {
         "loader": _loader(name), "workers": 0, "prefetch_factor": 1, "in_order": True,
         "sampler": {
             "kind": "announce", "samples": count, "batch": _window(window, count),

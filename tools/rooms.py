@@ -83,7 +83,7 @@ C_SYSTEM: Rooms = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "z
 _BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
 _DATASET = {*_BASE, "dataset", "decoding"}
 _MAKING = {*_DATASET, "atomic"}
-_OUTPUTS = {*_BASE, "dataset", "config", "rank_calls"}
+_OUTPUTS = {*_BASE, "dataset", "config", "rank_calls", "messages", "process_stat"}
 _ORDERS = {"arrays", "policy", "policy.orders"}
 _STUDY = {
     *_DATASET, "config", "policy", "policy.orders", "policy.placement", "atomic", "plan", "trace",
@@ -91,7 +91,7 @@ _STUDY = {
 }  # fmt: skip
 _DAEMON = {
     *_DATASET, "config", "progress", "launcher", "placement", "startup", "staging", "rank_calls",
-    "trace", "trees", "messages",
+    "trace", "trees", "messages", "process_stat",
 }  # fmt: skip
 
 PYTHON_ROOMS: Rooms = {
@@ -99,6 +99,7 @@ PYTHON_ROOMS: Rooms = {
     "exit_codes": set(),
     "trees": set(),
     "wording": set(),
+    "process_stat": set(),
     "errors": {"exit_codes", "wording"},
     "_native": {"arrays", "errors"},
     "config": {"errors"},
@@ -118,7 +119,7 @@ PYTHON_ROOMS: Rooms = {
     "policy.placement": {"arrays", "policy"},
     "trace": {"arrays", "errors", "_native"},
     "programs": {"exit_codes"},
-    "messages": _BASE,  # between wrapper, daemon and commands
+    "messages": {"errors"},  # between wrapper, daemon, commands and ranks
     "launcher": {"errors"},
     "beats": set(),
     "startup": {*_BASE, "beats", "launcher"},
@@ -131,7 +132,7 @@ PYTHON_ROOMS: Rooms = {
     ),
     "outputs": {*_OUTPUTS, "outputs."},
     "staging": {*_DATASET, "config", "progress", "placement", "trees", "startup"},
-    "coordinate": {"errors"},
+    "coordinate": {"errors", "messages"},
     # The daemon: its C core and files; who will read what; who watches; and the job that has these.
     "in_job": set(),  # runs in the Python of a job
     "order": {"in_job"},  # so does this: for programs that say what they will read

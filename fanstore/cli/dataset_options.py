@@ -34,7 +34,7 @@ class ServingCommand(click.Command):
 
     def parsed(
         self, ctx: click.Context, args: list[str]
-    ) -> tuple[dict[str, Any], list[str], list[click.Parameter]]:
+    ) -> tuple[Mapping[str, object], list[str], list[click.Parameter]]:
         """The values as written, what is left, and the options in their order."""
         try:
             return self.make_parser(ctx).parse_args(args=list(args))

@@ -9,10 +9,10 @@ import re
 import resource
 import shutil
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -22,6 +22,43 @@ from fanstore.launcher import ALONE, Launcher, detect, for_rank
 
 if TYPE_CHECKING:
     from fanstore.programs.check import Verdict
+    from fanstore.staging.local_dir import LocalDirectory
+
+
+class Candidate(NamedTuple):
+    """A directory that a job may take as its local one, and whether it would."""
+
+    directory: LocalDirectory
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class SettingFound:
+    """A setting: its value here, and where that comes from."""
+
+    name: str
+    value: object
+    source: str
+    variable: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class DoctorFindings:
+    """Everything that doctor says, in order."""
+
+    platform: str
+    problems: Sequence[str]
+    libraries: Mapping[str, str]
+    codecs: Mapping[str, str]
+    mpi: Mapping[str, str | None]
+    containers: Mapping[str, str | None]
+    local_directories: Sequence[Candidate]
+    limits: Mapping[str, int | None]
+    mount_prefix: str
+    prepare: Mapping[str, str]
+    settings_file: str
+    settings: Sequence[SettingFound]
 
 
 def _libraries() -> dict[str, str]:
@@ -75,7 +112,7 @@ def _mpi() -> dict[str, str | None]:
     }
 
 
-def _containers(directories: list[dict[str, Any]]) -> dict[str, str | None]:
+def _containers(directories: Sequence[Candidate]) -> dict[str, str | None]:
     """What `--container` knows here, and what it asks of an image; `directories`: as
     `_local_directories` returns them."""
     try:
@@ -88,7 +125,7 @@ def _containers(directories: list[dict[str, Any]]) -> dict[str, str | None]:
 
     preload = os.fspath(preload_path())
     version = ".".join(map(str, glibc_needed(preload) or ())) or "of any version"
-    local = [StagingFolder(entry["path"]).path for entry in directories if entry["chosen"]]
+    local = [StagingFolder(each.directory.path).path for each in directories if each.chosen]
     bound = ", ".join([*local, *sorted(library_folders(preload))])
     return {
         "programs": ", ".join(filter(shutil.which, KNOWN)) or None,
@@ -107,7 +144,7 @@ def _launcher(problems: list[str]) -> Launcher:
         return ALONE
 
 
-def _local_directories(settings: config.Settings, launcher: Launcher) -> list[dict[str, Any]]:
+def _local_directories(settings: config.Settings, launcher: Launcher) -> list[Candidate]:
     """The named directory, or every candidate in the order they are tried; the chosen one."""
     from fanstore.staging.local_dir import candidates, examine_named
 
@@ -117,7 +154,7 @@ def _local_directories(settings: config.Settings, launcher: Launcher) -> list[di
     else:
         found = list(candidates())
     chosen = next((entry for entry in found if entry.refusal is None), None)
-    return [{**asdict(entry), "chosen": entry is chosen} for entry in found]
+    return [Candidate(entry, entry is chosen) for entry in found]
 
 
 def _limits() -> dict[str, int | None]:
@@ -134,15 +171,14 @@ def _limits() -> dict[str, int | None]:
 
 
 def _worked_out(
-    settings: config.Settings, local: dict[str, Any], problems: list[str]
+    settings: config.Settings, local: LocalDirectory, problems: list[str]
 ) -> dict[str, int]:
     """The settings whose default is computed, with what comes of that here; adds to `problems`
     where they contradict each other. local: the local directory that a job would take."""
     from fanstore.staging.budget import budget_of
-    from fanstore.staging.local_dir import LocalDirectory
 
     try:
-        budget = budget_of(settings, LocalDirectory(**local))
+        budget = budget_of(settings, local)
     except UsageError as error:
         problems.append(str(error))
         return {}
@@ -150,20 +186,19 @@ def _worked_out(
 
 
 def _settings(
-    settings: config.Settings, directories: list[dict[str, Any]], problems: list[str]
-) -> list[dict[str, Any]]:
+    settings: config.Settings, directories: Sequence[Candidate], problems: list[str]
+) -> list[SettingFound]:
     """Every setting with its source; `directories`: as `_local_directories` returns them."""
-    chosen = [entry for entry in directories if entry["chosen"]] or directories[-1:]
-    local = {name: value for name, value in chosen[0].items() if name != "chosen"}
-    worked_out = _worked_out(settings, local, problems)
+    chosen = [each for each in directories if each.chosen] or directories[-1:]
+    worked_out = _worked_out(settings, chosen[0].directory, problems)
     return [
-        {
-            "name": setting.name,
-            "value": worked_out.get(setting.name, getattr(settings, setting.name)),
-            "source": settings.sources[setting.name],
-            "variable": setting.variable,
-            "meaning": setting.meaning,
-        }
+        SettingFound(
+            setting.name,
+            worked_out.get(setting.name, getattr(settings, setting.name)),
+            settings.sources[setting.name],
+            setting.variable,
+            setting.meaning,
+        )
         for setting in config.SETTINGS
     ]
 
@@ -183,58 +218,69 @@ def _prepare_defaults() -> dict[str, str]:
     return defaults
 
 
-def examine_all() -> dict[str, Any]:
-    """Returns everything that doctor says, as data."""
+def examine_all() -> DoctorFindings:
+    """Returns everything that doctor says."""
     from fanstore.node.prefix import default_prefix
 
     settings, problems = config.resolve_all()
     problems += [f"unknown variable {name}" for name in config.unknown_variables()]
     directories = _local_directories(settings, _launcher(problems))
-    return {
-        "platform": f"{platform.machine()}, Linux {platform.release()}, "
+    return DoctorFindings(
+        platform=f"{platform.machine()}, Linux {platform.release()}, "
         f"{' '.join(platform.libc_ver())}, Python {platform.python_version()}",
-        "problems": problems,
-        "libraries": _libraries(),
-        "codecs": _codecs(),
-        "mpi": _mpi(),
-        "containers": _containers(directories),
-        "local_directories": directories,
-        "limits": _limits(),
-        "mount_prefix": default_prefix("<dataset name>"),
-        "prepare": _prepare_defaults(),
-        "settings_file": os.fspath(config.config_file()),
-        "settings": _settings(settings, directories, problems),
-    }
+        problems=problems,
+        libraries=_libraries(),
+        codecs=_codecs(),
+        mpi=_mpi(),
+        containers=_containers(directories),
+        local_directories=directories,
+        limits=_limits(),
+        mount_prefix=default_prefix("<dataset name>"),
+        prepare=_prepare_defaults(),
+        settings_file=os.fspath(config.config_file()),
+        settings=_settings(settings, directories, problems),
+    )
 
 
-def _show_local(entry: dict[str, Any]) -> str:
-    used = "used; `fanstore run` makes it" if entry["is_missing"] else "used"
-    verdict = used if entry["chosen"] else entry["refusal"] or "not needed"
-    free = f"{entry['free_bytes'] / (1 << 30):,.1f} GiB free"
-    return f"  {entry['source']}: {entry['path']} ({entry['fs_type']}, {free}): {verdict}"
+def _as_json(found: DoctorFindings) -> str:
+    directories = [
+        {**asdict(each.directory), "chosen": each.chosen} for each in found.local_directories
+    ]
+    return json.dumps({**asdict(found), "local_directories": directories}, indent=2)
 
 
-def _show(found: dict[str, Any]) -> None:
-    click.echo(found["platform"])
-    for problem in found["problems"]:
+def _show_local(entry: LocalDirectory, chosen: bool) -> str:
+    used = "used; `fanstore run` makes it" if entry.is_missing else "used"
+    verdict = used if chosen else entry.refusal or "not needed"
+    free = f"{entry.free_bytes / (1 << 30):,.1f} GiB free"
+    return f"  {entry.source}: {entry.path} ({entry.fs_type}, {free}): {verdict}"
+
+
+def _show_table(title: str, table: Mapping[str, object], absent: str = "not found") -> None:
+    click.echo(f"{title}:")
+    for name, value in table.items():
+        click.echo(f"  {name.replace('_', ' ')}: {absent if value is None else value}")
+
+
+def _show(found: DoctorFindings) -> None:
+    click.echo(found.platform)
+    for problem in found.problems:
         click.echo(f"problem: {problem}")
-    for title in ("libraries", "codecs", "mpi", "containers", "limits"):
-        click.echo(f"{title}:")
-        for name, value in found[title].items():
-            absent = "unlimited" if title == "limits" else "not found"
-            click.echo(f"  {name.replace('_', ' ')}: {absent if value is None else value}")
+    _show_table("libraries", found.libraries)
+    _show_table("codecs", found.codecs)
+    _show_table("mpi", found.mpi)
+    _show_table("containers", found.containers)
+    _show_table("limits", found.limits, absent="unlimited")
     click.echo("local directories, in the order they are tried:")
-    for entry in found["local_directories"]:
-        click.echo(_show_local(entry))
-    click.echo(f"mount prefix where none is given: {found['mount_prefix']}")
-    click.echo("defaults of fanstore prepare:")
-    for name, value in found["prepare"].items():
-        click.echo(f"  {name.replace('_', ' ')}: {value}")
-    click.echo(f"settings (file: {found['settings_file']}):")
-    for setting in found["settings"]:
-        value = "-" if setting["value"] is None else setting["value"]
-        click.echo(f"  {setting['name']:<19}{value!s:<10} from {setting['source']}")
-        click.echo(f"  {'':<19}{setting['meaning']} ({setting['variable']})")
+    for entry in found.local_directories:
+        click.echo(_show_local(entry.directory, entry.chosen))
+    click.echo(f"mount prefix where none is given: {found.mount_prefix}")
+    _show_table("defaults of fanstore prepare", found.prepare)
+    click.echo(f"settings (file: {found.settings_file}):")
+    for setting in found.settings:
+        value = "-" if setting.value is None else setting.value
+        click.echo(f"  {setting.name:<19}{value!s:<10} from {setting.source}")
+        click.echo(f"  {'':<19}{setting.meaning} ({setting.variable})")
 
 
 def check_programs(programs: Sequence[str]) -> list[Verdict]:
@@ -324,7 +370,7 @@ def command(
         return _check(programs, as_json)
     found = examine_all()
     if as_json:
-        click.echo(json.dumps(found, indent=2))
+        click.echo(_as_json(found))
     else:
         _show(found)
-    return 1 if found["problems"] else 0
+    return 1 if found.problems else 0

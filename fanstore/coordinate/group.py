@@ -3,42 +3,38 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from collections.abc import Iterable
 
 from fanstore.coordinate.errors import CoordinationRefused
+from fanstore.coordinate.messages import Join
 from fanstore.coordinate.staging import Staging
-
-_NUMBERS = ("jobs", "batches", "batch_bytes", "window", "workers")
 
 
 class Group:
     """The memory file has no name: it is gone with the last process that holds it."""
 
-    def __init__(self, name: str, wanted: dict[str, Any], pid: int, left_bytes: int) -> None:
+    def __init__(self, name: str, wanted: Join, pid: int, left_bytes: int) -> None:
         """wanted: what the first job asks for; left_bytes: memory that may be taken. Raises
         CoordinationRefused where that is too little, or the request makes no sense."""
         self.name = name
         self.agreed = _agreement(wanted)
         self._first_pid = pid
-        numbers = {key: wanted.get(key) for key in _NUMBERS}
-        for key, value in numbers.items():
-            if type(value) is not int or value < 1:
-                raise CoordinationRefused(f"{key} is {value!r}; allowed is 1 or more")
-        self.slot_bytes = -(-wanted["batch_bytes"] // 4096) * 4096
-        spare = wanted["jobs"] * wanted["workers"]
-        window_bytes = wanted["window"] * self.slot_bytes
+        for key, value in _numbers(wanted).items():
+            if value < 1:
+                raise CoordinationRefused(f"{key} is {value}; allowed is 1 or more")
+        self.slot_bytes = -(-wanted.batch_bytes // 4096) * 4096
+        spare = wanted.jobs * wanted.workers
+        window_bytes = wanted.window * self.slot_bytes
         if window_bytes > left_bytes:
             raise CoordinationRefused(
                 f"the staging area of {name!r} takes {window_bytes:,} bytes of memory "
-                f"({wanted['window']} batches of {self.slot_bytes:,}), and {left_bytes:,} are "
+                f"({wanted.window} batches of {self.slot_bytes:,}), and {left_bytes:,} are "
                 "left: give it fewer batches (window) or smaller ones"
             )
-        self.wait_s = float(wanted["wait_s"])
-        self.staging = Staging(
-            wanted["jobs"], wanted["batches"], wanted["window"], spare, float(wanted["deadline_s"])
-        )
+        self.wait_s = wanted.wait_s
+        self.staging = Staging(wanted.jobs, wanted.batches, wanted.window, spare, wanted.deadline_s)
         self.pids: dict[int, int] = {}
-        self.size_bytes = (wanted["window"] + spare) * self.slot_bytes
+        self.size_bytes = (wanted.window + spare) * self.slot_bytes
         self.fd = os.memfd_create("fanstore-coordinate", os.MFD_CLOEXEC)
         try:
             os.ftruncate(self.fd, self.size_bytes)
@@ -49,7 +45,7 @@ class Group:
                 f"a staging area of {window_bytes:,} bytes: {error.strerror}"
             ) from None
 
-    def check(self, wanted: dict[str, Any], pid: int) -> None:
+    def check(self, wanted: Join, pid: int) -> None:
         """Refuses a job that disagrees with the first one, naming the first difference."""
         theirs = _agreement(wanted)
         for key in sorted(theirs.keys() | self.agreed.keys()):
@@ -59,17 +55,17 @@ class Group:
                     f"process {self._first_pid}: the jobs of {self.name!r} must agree"
                 )
 
-    def waits_for(self, kind: str) -> str:
-        """Says what the wait of a member is for."""
+    def waits_for(self, begins: bool) -> str:
+        """Says what the wait of a member is for: an epoch that begins, or a batch."""
         staging = self.staging
-        if kind == "begin":
+        if begins:
             if staging.epoch < 0 and staging.seen < staging.jobs:
                 return f"{staging.seen} of {staging.jobs} jobs have joined"
             late = staging.members - staging.waiting
             return f"epoch {staging.epoch + 1} waits for {self._names(late)}"
         return f"a batch is not ready; the slowest are {self._names(staging.behind())}"
 
-    def _names(self, members: Any) -> str:
+    def _names(self, members: Iterable[int]) -> str:
         return ", ".join(f"process {self.pids.get(m, 0)}" for m in sorted(members)) or "nobody"
 
     def close(self) -> None:
@@ -77,6 +73,12 @@ class Group:
         os.close(self.fd)
 
 
-def _agreement(wanted: dict[str, Any]) -> dict[str, str]:
-    numbers = {key: str(wanted.get(key)) for key in _NUMBERS}
-    return numbers | {str(k): str(v) for k, v in dict(wanted.get("fingerprint", {})).items()}
+def _numbers(wanted: Join) -> dict[str, int]:
+    return {
+        "jobs": wanted.jobs, "batches": wanted.batches, "batch_bytes": wanted.batch_bytes,
+        "window": wanted.window, "workers": wanted.workers,
+    }  # fmt: skip
+
+
+def _agreement(wanted: Join) -> dict[str, str]:
+    return {key: str(value) for key, value in _numbers(wanted).items()} | dict(wanted.fingerprint)

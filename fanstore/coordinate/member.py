@@ -9,13 +9,30 @@ import os
 import socket
 import weakref
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from fanstore.coordinate.buffers import Array, fetch
 from fanstore.coordinate.errors import BY_KIND, CoordinationError, CoordinationLost
 from fanstore.coordinate.errors import PreparationFailed as _Failed
-from fanstore.coordinate.wire import Wire, connect
+from fanstore.coordinate.messages import (
+    COORDINATE_SOCKET,
+    Abandon,
+    Batch,
+    Begin,
+    Begun,
+    CoordinationRequest,
+    Heard,
+    Join,
+    Joined,
+    Next,
+    Refused,
+    Used,
+)
 from fanstore.coordinate.worker import Prepare, work
+from fanstore.messages.channel import Channel, open_stream
+from fanstore.messages.message import Message, decode, from_line
+
+A = TypeVar("A", bound=Message)
 
 _GRACE_S = 30.0  # beyond the deadline of the daemon itself
 
@@ -45,11 +62,11 @@ def join(
     directory = os.environ.get("FANSTORE_JOB_DIR", "")
     if not directory:
         raise CoordinationLost("coordinated jobs run under `fanstore exec` or `fanstore run`")
-    wanted = {
-        "op": "join", "name": name, "jobs": jobs, "batches": batches, "batch_bytes": batch_bytes,
-        "window": window, "workers": workers, "deadline_s": deadline_s, "wait_s": wait_s,
-        "fingerprint": {key: str(value) for key, value in (fingerprint or {}).items()},
-    }  # fmt: skip
+    wanted = Join(
+        name=name, jobs=jobs, batches=batches, batch_bytes=batch_bytes, window=window,
+        workers=workers, deadline_s=deadline_s, wait_s=wait_s,
+        fingerprint={str(key): str(value) for key, value in (fingerprint or {}).items()},
+    )  # fmt: skip
     return Coordination(directory, wanted, prepare)
 
 
@@ -65,26 +82,27 @@ class Coordination:
     thread of one process. directory: the job's. wanted: what `join` was asked for. prepare: as of
     `join`."""
 
-    def __init__(self, directory: str, wanted: dict[str, Any], prepare: Prepare) -> None:
+    def __init__(self, directory: str, wanted: Join, prepare: Prepare) -> None:
         self._pid = os.getpid()
         self._workers: list[Any] = []
         self._reports, reports = multiprocessing.Pipe(duplex=False)
         try:
-            self._wire: Wire | None = connect(directory, wanted["wait_s"] + _GRACE_S)
+            stream = open_stream(directory, COORDINATE_SOCKET, wanted.wait_s + _GRACE_S)
         except OSError as error:
             raise CoordinationLost(f"the node daemon does not answer: {error}") from None
-        answer, fd = self._exchange(wanted)
+        self._channel: Channel | None = Channel(stream)
+        answer, fd = self._exchange(wanted, Joined)
         assert fd is not None
-        self._area = mmap.mmap(fd, answer["bytes"])
+        self._area = mmap.mmap(fd, answer.bytes)
         os.close(fd)
-        self._slot_bytes: int = answer["slot_bytes"]
+        self._slot_bytes = answer.slot_bytes
         context = multiprocessing.get_context("fork")
         rest = (self._area, self._slot_bytes, prepare, reports)
         # Also at the exit of a program that does not close it: multiprocessing would wait there for
         # a worker that stands still.
         self._end_workers = weakref.finalize(self, _end, self._pid, self._workers)
-        for _ in range(wanted["workers"]):
-            arguments = (directory, wanted["name"], answer["member"], *rest)
+        for _ in range(wanted.workers):
+            arguments = (directory, wanted.name, answer.member, *rest)
             self._workers.append(context.Process(target=work, args=arguments, daemon=True))
             self._workers[-1].start()
         reports.close()
@@ -93,18 +111,18 @@ class Coordination:
         """Yields (epoch, batch, arrays) of each batch of the next epoch, in order; the arrays are
         the caller's own. It begins when all jobs have come to it. Raises PreparationFailed,
         CoordinationTimeout or CoordinationLost."""
-        epoch = self._ask("begin")["epoch"]
+        epoch = self._ask(Begin(), Begun).epoch
         is_done = False
         try:
-            while (found := self._ask("next"))["slot"] >= 0:
-                arrays = fetch(self._area, found["slot"] * self._slot_bytes, found["layout"])
-                self._ask("used")
-                yield epoch, found["batch"], arrays
+            while (found := self._ask(Next(), Batch)).slot >= 0:
+                arrays = fetch(self._area, found.slot * self._slot_bytes, found.layout)
+                self._ask(Used(), Heard)
+                yield epoch, found.batch, arrays
             is_done = True
         finally:
-            if not is_done and self._wire is not None:
+            if not is_done and self._channel is not None:
                 with contextlib.suppress(CoordinationLost):
-                    self._ask("abandon")
+                    self._ask(Abandon(), Heard)
 
     def close(self) -> None:
         """Leaves: the others go on without this job."""
@@ -119,17 +137,17 @@ class Coordination:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, operation: str) -> dict[str, Any]:
-        return self._exchange({"op": operation})[0]
+    def _ask(self, request: CoordinationRequest, answer: type[A]) -> A:
+        return self._exchange(request, answer)[0]
 
-    def _exchange(self, message: dict[str, Any]) -> tuple[dict[str, Any], int | None]:
+    def _exchange(self, request: CoordinationRequest, answer: type[A]) -> tuple[A, int | None]:
         if os.getpid() != self._pid:
             raise CoordinationLost("a forked child is no member: join in the process that trains")
-        if self._wire is None:
+        if self._channel is None:
             raise CoordinationLost("this job has left the coordination")
         try:
-            self._wire.send(message)
-            answer, fd = self._wire.receive_whole()
+            self._channel.send(request)
+            line, fd = self._channel.receive_line_with_fd()
         except (
             BaseException
         ) as error:  # also Ctrl-C: an answer under way would be taken for another
@@ -137,22 +155,22 @@ class Coordination:
             if isinstance(error, OSError):
                 raise CoordinationLost(f"the node daemon does not answer: {error}") from None
             raise
-        if answer is None:
+        if line is None:
             self._drop()
             raise CoordinationLost("the node daemon ended, or dropped this job")
-        if "error" in answer:
-            raise self._failure(answer)
-        return answer, fd
+        plain = from_line(line)
+        if "error" in plain:
+            raise self._failure(decode(Refused, plain))
+        return decode(answer, plain), fd
 
     def _drop(self) -> None:
-        if self._wire is not None:
+        if self._channel is not None:
             with contextlib.suppress(OSError):  # the workers have copies of the descriptor
-                self._wire.socket.shutdown(socket.SHUT_RDWR)
-            self._wire.close()
-            self._wire = None
+                self._channel.socket.shutdown(socket.SHUT_RDWR)
+            self._channel.close()
+            self._channel = None
 
-    def _failure(self, answer: dict[str, Any]) -> CoordinationError:
-        said = answer["message"]
-        if answer["error"] == "failed" and self._reports.poll():
+    def _failure(self, refused: Refused) -> CoordinationError:
+        if refused.error == "failed" and self._reports.poll():
             return _Failed(f"the preparation of a batch raised in this job\n{self._reports.recv()}")
-        return BY_KIND.get(answer["error"], CoordinationError)(said)
+        return BY_KIND.get(refused.error, CoordinationError)(refused.message)

@@ -12,15 +12,33 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from fanstore.coordinate.errors import CoordinationRefused
 from fanstore.coordinate.group import Group
-from fanstore.coordinate.wire import Wire
+from fanstore.coordinate.messages import (
+    REQUESTS,
+    Abandon,
+    AskWork,
+    Attach,
+    Batch,
+    Begin,
+    Begun,
+    CoordinationRequest,
+    Failed,
+    Filled,
+    Granted,
+    Heard,
+    Join,
+    Joined,
+    Next,
+    Refused,
+    Used,
+)
+from fanstore.messages.channel import Channel, peer_pid, peer_uid
+from fanstore.messages.message import Message, MessageError, decode_one_of, from_line
 
 _LOOK_EVERY_S = 0.1
 _SEND_S = 5.0
-Message = dict[str, Any]
 
 
 @dataclass
@@ -28,12 +46,12 @@ class Peer:
     """A connection: of a member, or of one of its workers. asked: what it waits for."""
 
     number: int
-    wire: Wire
+    channel: Channel
     pid: int
     group: Group | None = None
     member: int = 0
     is_worker: bool = False
-    asked: str = ""
+    asked: Begin | Next | AskWork | None = None
     since_s: float = 0.0
     pidfd: int = -1
     told: int = -1  # the epoch in which it was told that its preparation raised
@@ -72,7 +90,7 @@ class Service:
             print(f"fanstore: coordination: {traceback.format_exc()}", file=sys.stderr, flush=True)
         finally:
             for peer in list(self._peers.values()):
-                peer.wire.close()
+                peer.channel.close()
             for group in self._groups.values():
                 group.close()
             self._listener.close()
@@ -94,45 +112,50 @@ class Service:
         with contextlib.suppress(OSError):
             stream, _ = self._listener.accept()
             stream.settimeout(_SEND_S)
-            wire = Wire(stream)
-            pid, uid = wire.peer()
-            if uid != os.getuid():
-                wire.close()
+            channel = Channel(stream)
+            if peer_uid(stream) != os.getuid():
+                channel.close()
                 return
             self._count += 1
-            peer = self._peers[self._count] = Peer(self._count, wire, pid)
-            self._selector.register(wire, selectors.EVENT_READ, lambda: self._hear(peer))
+            peer = self._peers[self._count] = Peer(self._count, channel, peer_pid(stream))
+            self._selector.register(channel, selectors.EVENT_READ, lambda: self._hear(peer))
 
     def _hear(self, peer: Peer) -> None:
         try:
-            message = peer.wire.receive()[0]
-        except (OSError, ValueError):
-            message = None
-        if message is None:
+            lines = peer.channel.read_lines()
+        except OSError:
+            lines = None
+        if lines is None:
             self._end(peer)
-        elif message and peer.number in self._peers:
-            try:
-                self._handle(peer, message)
-            except CoordinationRefused as error:
-                self._send(peer, {"error": "refused", "message": str(error)})
-            except (KeyError, TypeError, ValueError):
-                self._end(peer)
+        for line in lines or ():
+            if peer.number in self._peers:
+                self._take(peer, line)
 
-    def _handle(self, peer: Peer, message: Message) -> None:
-        operation = message["op"]
-        if operation == "join":
-            self._join(peer, message)
-        elif operation == "attach":
-            self._attach(peer, message)
+    def _take(self, peer: Peer, line: bytes) -> None:
+        try:
+            request = decode_one_of(REQUESTS, from_line(line))
+            if request is None:
+                raise MessageError("an unknown request")
+            self._handle(peer, request)
+        except (CoordinationRefused, MessageError) as error:
+            self._send(peer, Refused(error="refused", message=str(error)))
+        except (KeyError, ValueError):  # it was not its turn
+            self._end(peer)
+
+    def _handle(self, peer: Peer, request: CoordinationRequest) -> None:
+        if isinstance(request, Join):
+            self._join(peer, request)
+        elif isinstance(request, Attach):
+            self._attach(peer, request)
         elif peer.group is None:
             self._end(peer)
-        elif operation in ("begin", "next", "work"):
-            self._ask(peer, peer.group, operation)
+        elif isinstance(request, (Begin, Next, AskWork)):
+            self._ask(peer, peer.group, request)
         else:
-            self._tell(peer, peer.group, operation, message)
+            self._tell(peer, peer.group, request)
 
-    def _join(self, peer: Peer, message: Message) -> None:
-        name = str(message["name"])
+    def _join(self, peer: Peer, message: Join) -> None:
+        name = message.name
         group = self._groups.get(name)
         if group is None:
             group = self._groups[name] = Group(name, message, peer.pid, self._left_bytes())
@@ -151,82 +174,82 @@ class Service:
         self._selector.register(peer.pidfd, selectors.EVENT_READ, lambda: self._end(peer))
         peer.group, peer.member = group, group.staging.join()
         group.pids[peer.member] = peer.pid
-        answer = {"member": peer.member, "slot_bytes": group.slot_bytes, "bytes": group.size_bytes}
+        answer = Joined(member=peer.member, slot_bytes=group.slot_bytes, bytes=group.size_bytes)
         self._send(peer, answer, group.fd)
 
-    def _attach(self, peer: Peer, message: Message) -> None:
-        group = self._groups.get(str(message["name"]))
-        if group is None or message["member"] not in group.staging.members:
+    def _attach(self, peer: Peer, message: Attach) -> None:
+        group = self._groups.get(message.name)
+        if group is None or message.member not in group.staging.members:
             self._end(peer)
             return
-        peer.group, peer.member, peer.is_worker = group, message["member"], True
-        self._send(peer, {"ok": True})
+        peer.group, peer.member, peer.is_worker = group, message.member, True
+        self._send(peer, Heard())
 
-    def _ask(self, peer: Peer, group: Group, operation: str) -> None:
-        peer.asked, peer.since_s = operation, time.monotonic()
-        if operation == "begin":
+    def _ask(self, peer: Peer, group: Group, request: Begin | Next | AskWork) -> None:
+        peer.asked, peer.since_s = request, time.monotonic()
+        if isinstance(request, Begin):
             group.staging.begin(peer.member)
-        elif operation == "work":
+        elif isinstance(request, AskWork):
             if peer.member not in group.staging.members:
                 self._end(peer)
                 return
             group.staging.readmit(peer.member)
 
-    def _tell(self, peer: Peer, group: Group, operation: str, message: Message) -> None:
+    def _tell(self, peer: Peer, group: Group, request: CoordinationRequest) -> None:
         staging = group.staging
-        if operation == "filled":
-            staging.filled(peer.number, message["layout"])
-        elif operation == "failed":
+        if isinstance(request, Filled):
+            staging.filled(peer.number, request.layout)
+        elif isinstance(request, Failed):
             staging.fail(peer.number)
-        elif operation == "used":
+        elif isinstance(request, Used):
             staging.used(peer.member)
-        elif operation == "abandon":
+        elif isinstance(request, Abandon):
             staging.abandon(peer.member)
-        else:
-            raise ValueError(operation)
-        self._send(peer, {"ok": True})
+        self._send(peer, Heard())
 
     def _try_answer(self, peer: Peer) -> bool:
         """Answers what a peer waits for, if that is there; returns whether it was answered."""
         group = peer.group
-        if group is None or not peer.asked:
+        if group is None or peer.asked is None:
             return False
         answer = self._answer(peer, group)
-        if answer is None and peer.asked != "work":
+        if answer is None and not isinstance(peer.asked, AskWork):
             if time.monotonic() - peer.since_s <= group.wait_s:
                 return False
-            what = group.waits_for(peer.asked)
+            what = group.waits_for(isinstance(peer.asked, Begin))
             said = f"{group.name!r}: waited {group.wait_s:g} s: {what}"
-            answer = {"error": "timeout", "message": said}
+            answer = Refused(error="timeout", message=said)
         if answer is None:
             return False
-        peer.asked = ""
+        peer.asked = None
         self._send(peer, answer)
         return True
 
     def _answer(self, peer: Peer, group: Group) -> Message | None:
         staging = group.staging
-        if peer.asked == "begin":
-            return {"epoch": staging.epoch} if staging.has_begun(peer.member) else None
-        if peer.asked == "work":
+        if isinstance(peer.asked, Begin):
+            return Begun(epoch=staging.epoch) if staging.has_begun(peer.member) else None
+        if isinstance(peer.asked, AskWork):
             grant = staging.work(peer.number, peer.member)
-            return None if grant is None else {
-                "epoch": grant.epoch, "batch": grant.batch, "slot": grant.slot
-            }  # fmt: skip
+            if grant is None:
+                return None
+            return Granted(epoch=grant.epoch, batch=grant.batch, slot=grant.slot)
         if peer.member in staging.failed and peer.told < staging.epoch:
             peer.told = staging.epoch
-            return {"error": "failed", "message": "the preparation of a batch raised in this job"}
+            said = "the preparation of a batch raised in this job"
+            return Refused(error="failed", message=said)
         found = staging.next(peer.member)
         if found is not None:
-            return dict(zip(("batch", "slot", "layout"), found, strict=True))
+            batch, slot, layout = found
+            return Batch(batch=batch, slot=slot, layout=layout)
         if staging.is_hopeless():
             said = f"{group.name!r}: no job can prepare a batch: it raised in each of them"
-            return {"error": "failed", "message": said}
+            return Refused(error="failed", message=said)
         return None
 
     def _send(self, peer: Peer, message: Message, fd: int | None = None) -> None:
         try:
-            peer.wire.send(message, fd)
+            peer.channel.send(message, fd)
         except OSError:
             self._end(peer)
 
@@ -234,9 +257,9 @@ class Service:
         """Forgets a connection that ended; with a member's, the member."""
         if self._peers.pop(peer.number, None) is None:
             return
-        peer.asked = ""
-        self._selector.unregister(peer.wire)
-        peer.wire.close()
+        peer.asked = None
+        self._selector.unregister(peer.channel)
+        peer.channel.close()
         if peer.pidfd >= 0:
             self._selector.unregister(peer.pidfd)
             os.close(peer.pidfd)

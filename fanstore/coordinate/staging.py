@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+
+from fanstore.coordinate.messages import ArrayLayout
+
+Layout = Sequence[ArrayLayout]
 
 
 def preparer(epoch: int, batch: int, roster: Sequence[int], able: Collection[int]) -> int:
@@ -49,7 +52,7 @@ class Staging:
     waiting: set[int] = field(default_factory=set)  # members that want the next epoch
     at: dict[int, int] = field(default_factory=dict)  # the batch that each member uses next
     grants: dict[int, Grant] = field(default_factory=dict)  # by worker
-    ready: dict[int, tuple[int, Any]] = field(default_factory=dict)  # batch: slot, layout
+    ready: dict[int, tuple[int, Layout]] = field(default_factory=dict)  # batch: slot, layout
     revoked: set[int] = field(default_factory=set)  # workers whose batch others took over
     seen: int = 0  # members that ever joined
     failed: dict[int, int] = field(default_factory=dict)  # member: batch
@@ -100,7 +103,7 @@ class Staging:
                 return self.grants[worker]
         return None
 
-    def filled(self, worker: int, layout: Any) -> bool:
+    def filled(self, worker: int, layout: Layout) -> bool:
         """Takes the batch that a worker was granted. Returns False where others took it over, or
         nobody wants it any more."""
         is_wanted = self._is_wanted(worker)
@@ -132,12 +135,12 @@ class Staging:
             and any(at < self.batches for at in self.at.values())
         )
 
-    def next(self, member: int) -> tuple[int, int, Any] | None:
+    def next(self, member: int) -> tuple[int, int, Layout] | None:
         """Returns (batch, slot, layout) of the batch that a member uses next, or None where that is
         not ready. At the end of the epoch the batch is `batches`, the slot -1."""
         batch = self.at[member]
         if batch >= self.batches:
-            return self.batches, -1, None
+            return self.batches, -1, ()
         return (batch, *self.ready[batch]) if batch in self.ready else None
 
     def used(self, member: int) -> None:

@@ -8,12 +8,24 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from fanstore.coordinate.buffers import store
-from fanstore.coordinate.wire import Wire, connect
+from fanstore.coordinate.messages import (
+    COORDINATE_SOCKET,
+    AskWork,
+    Attach,
+    CoordinationRequest,
+    Failed,
+    Filled,
+    Granted,
+    Heard,
+)
+from fanstore.messages.channel import Channel, open_stream
+from fanstore.messages.message import Message, MessageError, decode, from_line
 
 Prepare = Callable[[int, int], Sequence[Any]]
+A = TypeVar("A", bound=Message)
 
 
 def work(
@@ -24,22 +36,23 @@ def work(
     takes the traceback of a preparation that raised."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the member's, which ends this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with contextlib.suppress(OSError):  # the daemon has ended: the member says so
-        wire = connect(directory, 10.0)
-        wire.socket.settimeout(None)
-        _request(wire, {"op": "attach", "name": name, "member": member})
-        while (grant := _request(wire, {"op": "work"})) is not None:
+    with contextlib.suppress(OSError, MessageError):  # the daemon has ended: the member says so
+        channel = Channel(open_stream(directory, COORDINATE_SOCKET, 10.0))
+        channel.socket.settimeout(None)
+        _request(channel, Attach(name=name, member=member), Heard)
+        while (grant := _request(channel, AskWork(), Granted)) is not None:
             try:
-                arrays = prepare(grant["epoch"], grant["batch"])
-                layout = store(area, grant["slot"] * slot_bytes, slot_bytes, arrays)
+                arrays = prepare(grant.epoch, grant.batch)
+                layout = store(area, grant.slot * slot_bytes, slot_bytes, arrays)
             except Exception:
-                reports.send(f"batch {grant['batch']}: {traceback.format_exc()}")
-                _request(wire, {"op": "failed"})
+                reports.send(f"batch {grant.batch}: {traceback.format_exc()}")
+                _request(channel, Failed(), Heard)
             else:
-                _request(wire, {"op": "filled", "layout": layout})
+                _request(channel, Filled(layout=layout), Heard)
     os._exit(0)  # nothing of the member's own is to be ended here
 
 
-def _request(wire: Wire, message: dict[str, Any]) -> dict[str, Any] | None:
-    wire.send(message)
-    return wire.receive_whole()[0]
+def _request(channel: Channel, request: CoordinationRequest, answer: type[A]) -> A | None:
+    channel.send(request)
+    line = channel.receive_line()
+    return None if line is None else decode(answer, from_line(line))

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from fanstore.dataset import NO_RECORD, Dataset
 from fanstore.foresight.announcement import ORDER_SOCKET, Announcement, received
 from fanstore.foresight.sink import Sink
-from fanstore.messages import bind, peer_uid
+from fanstore.messages.channel import bind, peer_uid
+from fanstore.messages.figures import OrderFigures
 from fanstore.node.lanes import Lanes
 
 if TYPE_CHECKING:
@@ -86,18 +87,17 @@ class Announced:
         self._thread.join(_END_WAIT_S)
         self._listener.close()
 
-    def figures(self) -> dict[str, Any]:
-        """Returns what Loaders.figures does, and `refused`: announcements that nothing can be made
-        of, by reason. May be called from any thread."""
-        counts: Counter[str] = Counter(
-            dict.fromkeys(("epochs", "predicted", "strange", "broken"), 0)
+    def figures(self) -> OrderFigures:
+        """Returns what was foreseen. May be called from any thread."""
+        sources = [each.figures() for each in (self._loaders, self._recorded) if each is not None]
+        return OrderFigures(
+            epochs=sum(each.epochs for each in sources),
+            predicted=sum(each.predicted for each in sources),
+            strange=sum(each.strange for each in sources),
+            broken=sum(each.broken for each in sources),
+            samplers={name: n for each in sources for name, n in each.samplers.items()},
+            refused=dict(self._refused),
         )
-        samplers: dict[str, int] = {}
-        for source in (self._loaders, self._recorded):
-            found = {} if source is None else source.figures()
-            samplers |= found.pop("samplers", {})
-            counts.update(found)
-        return {**counts, "samplers": samplers, "refused": dict(self._refused)}
 
     def _run(self) -> None:
         try:

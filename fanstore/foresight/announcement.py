@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from fanstore.messages import peer_pid
+from fanstore.messages.channel import peer_pid
+from fanstore.messages.message import Plain
 
 ORDER_SOCKET = "order"
 _MESSAGE_MAX_BYTES = 1 << 17
@@ -109,7 +110,7 @@ def _mapped(name: str, fd: int) -> mmap.mmap:
     return mmap.mmap(fd, found.st_size, mmap.MAP_PRIVATE, mmap.PROT_READ)
 
 
-def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap | bytes]) -> Announcement:
+def _checked(said: Plain, pid: int, parts: dict[str, mmap.mmap | bytes]) -> Announcement:
     failed = said.get("failed", "")
     if not isinstance(failed, str):
         raise ValueError(f"failed is {failed!r}; allowed is a text")
@@ -136,7 +137,7 @@ def _checked(said: dict[str, Any], pid: int, parts: dict[str, mmap.mmap | bytes]
     )
 
 
-def _name(said: dict[str, Any]) -> Name | None:
+def _name(said: Plain) -> Name | None:
     name = said.get("name")
     if name is None:
         return None
@@ -145,7 +146,7 @@ def _name(said: dict[str, Any]) -> Name | None:
     return Name(*name)
 
 
-def _number(said: dict[str, Any], name: str, lowest: int, highest: int) -> int:
+def _number(said: Plain, name: str, lowest: int, highest: int) -> int:
     value = said.get(name)
     if type(value) is not int or not lowest <= value <= highest:
         raise ValueError(f"{name} is {value!r}; allowed are {lowest} to {highest}")

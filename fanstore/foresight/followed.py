@@ -3,12 +3,14 @@ opened."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.foresight.order.follow import Expected, Follower
 from fanstore.foresight.sink import Sink
+from fanstore.messages.figures import OrderFigures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -22,15 +24,17 @@ _FEW_STRANGE = 8  # opens that are due for one that is not
 _FOUND = 64  # opens in the order of an epoch, after another one went otherwise
 
 
-def figures_of(counts: Counts, source: str = "") -> dict[str, Any]:
+def figures_of(
+    counts: Counts, source: str = "", refused: Mapping[str, int] = MappingProxyType({})
+) -> OrderFigures:
     """Returns counts by name. counts: epochs that were known, opens that were foreseen, strange
-    ones, and epochs that went another way; source: how the order was known, for people."""
+    ones, and epochs that went another way; source: how the order was known, for people; refused:
+    announcements by why nothing came of them."""
     epochs, predicted, strange, broken = (int(each) for each in counts)
-    samplers = {source: predicted} if source else {}
-    return {
-        "epochs": epochs, "predicted": predicted, "samplers": samplers, "strange": strange,
-        "broken": broken,
-    }  # fmt: skip
+    return OrderFigures(
+        epochs=epochs, predicted=predicted, strange=strange, broken=broken,
+        samplers={source: predicted} if source else {}, refused=refused,
+    )  # fmt: skip
 
 
 class FollowedEpoch:

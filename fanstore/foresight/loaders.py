@@ -15,6 +15,7 @@ from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.torch_samplers import samples
 from fanstore.foresight.sample_files import Learnt
 from fanstore.foresight.sink import Sink
+from fanstore.messages.figures import OrderFigures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -173,20 +174,21 @@ class Loaders:
         known = epoch.known if epoch.known in matched or len(matched) < _NAMES_MAX else "others"
         matched[known] += epoch.follower.matched
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> OrderFigures:
         """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler) and
         `strange`, epochs `broken` off for another order."""
         matched = Counter(self._matched)
         live = [epoch for epochs in list(self._epochs.values()) for epoch in epochs]
         for epoch in live:
             self._count(epoch, matched)
-        return {
-            "epochs": self._begun,
-            "predicted": sum(matched.values()),
-            "samplers": dict(matched),
-            "strange": self._strange + sum(each.follower.strange for each in live),
-            "broken": self._broken + sum(each.follower.broken for each in live),
-        }
+        return OrderFigures(
+            epochs=self._begun,
+            predicted=sum(matched.values()),
+            strange=self._strange + sum(each.follower.strange for each in live),
+            broken=self._broken + sum(each.follower.broken for each in live),
+            samplers=dict(matched),
+            refused={},
+        )
 
 
 def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:

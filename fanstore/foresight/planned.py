@@ -6,13 +6,13 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from fanstore.arrays import np
 from fanstore.foresight.followed import Course, figures_of
 from fanstore.foresight.loaders import side_by_side
 from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.sink import Sink
+from fanstore.messages.figures import OrderFigures
 from fanstore.node.opens import Opens
 
 _LOOK_S = 0.05  # a look takes 1 ms
@@ -51,11 +51,11 @@ class Planned:
         self._stopping.set()
         self._thread.join(_END_WAIT_S)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> OrderFigures:
         """Returns counts as Announced does."""
         counts = sum((each.counts() for each in self._courses.values()), np.zeros(4, np.int64))
         refused = {self._problem: 1} if self._problem else {}
-        return {**figures_of(counts, self._source), "refused": refused}
+        return figures_of(counts, self._source, refused)
 
     def _run(self) -> None:
         quiet = 0

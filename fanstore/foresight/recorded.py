@@ -16,6 +16,7 @@ from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.history import History, begins_as
 from fanstore.foresight.order.rules import Rules
 from fanstore.foresight.sink import Sink
+from fanstore.messages.figures import OrderFigures
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -234,7 +235,7 @@ class Recorded:
                 orders.setdefault(mount, []).append(order)
         return dict(orders)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> OrderFigures:
         """Returns counts as Loaders.figures does. May be called in any thread."""
         counts = sum((each.counts() for each in list(self._readers.values())), self._counts)
         return figures_of(counts, _KNOWN if counts[0] else "")

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
+    from fanstore.in_job.told import SamplerTold
+
     # What the sampler is, with how this follows what was told before, and indices.
-    Piece = tuple[dict[str, Any], dict[str, bytes]]
+    Piece = tuple[SamplerTold, dict[str, bytes]]
 
 _PAUSE_S = 0.01  # between two messages
 _SEARCHES = 2  # for a row; those that find one come on top
@@ -101,7 +103,7 @@ class Draws:
         return True
 
     def _piece(self, how: str) -> Piece:
-        sampler = {
+        sampler: SamplerTold = {
             "kind": "Listed", "name": f"{self._sampler}, {how}", "batch": self._batch,
             "drop_last": False, "place": self._place,
         }  # fmt: skip

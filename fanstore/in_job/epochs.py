@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fanstore.in_job.told import EpochTold, SamplerTold
+
 
 class Epochs:
     """Sees the iterators of DataLoaders, and tells the daemon what each epoch will read.
@@ -108,10 +110,10 @@ class Epochs:
         name, drops_last = _named(iterator._index_sampler)
         seen.draws = self._draws_of(name, ahead, drops_last)
 
-    def _send(self, iterator: Any, seen: _Seen, sampler: dict[str, Any], parts: Any) -> None:
+    def _send(self, iterator: Any, seen: _Seen, sampler: SamplerTold, parts: Any) -> None:
         parts = {name: [content] for name, content in parts.items()}
         number, files = self._files(iterator._dataset)
-        message = {
+        message: EpochTold = {
             "loader": self._number(iterator._index_sampler),
             "sampler": sampler,
             "workers": seen.workers,

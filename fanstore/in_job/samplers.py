@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from typing import Any
 
-    Described = tuple[dict[str, Any], dict[str, bytes]]
+    from fanstore.in_job.told import SamplerTold, Shard
+
+    Described = tuple[SamplerTold, dict[str, bytes]]
 
 
 def described(torch: Any, index_sampler: Any) -> Described | None:
@@ -30,8 +32,9 @@ def described(torch: Any, index_sampler: Any) -> Described | None:
     parameters, arrays = found
     if shard is not None:
         batch, drop_last = int(shard.pop("batch", batch)), bool(shard.pop("drop_last"))
-        parameters = dict(parameters, shard=shard)
-    return dict(parameters, batch=batch, drop_last=drop_last), arrays
+        parameters["shard"] = shard
+    parameters["batch"], parameters["drop_last"] = batch, drop_last
+    return parameters, arrays
 
 
 def _iterates_as(sampler: Any, kind: Any) -> bool:
@@ -43,9 +46,9 @@ def _accelerate(name: str) -> Any:
     return getattr(sys.modules.get("accelerate.data_loader"), name, None)
 
 
-def _shard(sampler: Any) -> dict[str, Any]:
+def _shard(sampler: Any) -> Shard:
     """Describes which of all batches are those of this process (BatchSamplerShard)."""
-    whole = {
+    whole: Shard = {
         "rank": int(sampler.process_index),
         "world_size": int(sampler.num_processes),
         "even": bool(sampler.even_batches),
@@ -65,34 +68,29 @@ def _of_sampler(torch: Any, sampler: Any) -> Described | None:
     seedable = _iterates_as(sampler, _accelerate("SeedableRandomSampler"))
     if seedable:
         seed = int(sampler.epoch + sampler.initial_seed)
-        drawn: dict[str, Any] | None = {"own_generator": True, "seeded": seed}
+        drawn: SamplerTold | None = {"own_generator": True, "seeded": seed}
     else:
         drawn = _generator(torch, getattr(sampler, "generator", None))
     if drawn is None:
         return None
     if seedable or _iterates_as(sampler, data.RandomSampler):
-        parameters = {
-            "kind": "RandomSampler",
-            "samples": len(sampler.data_source),
-            "drawn": int(sampler.num_samples),
-            "replacement": bool(sampler.replacement),
-        }
-        return dict(parameters, **drawn), {}
+        drawn["kind"], drawn["samples"] = "RandomSampler", len(sampler.data_source)
+        drawn["drawn"] = int(sampler.num_samples)
+        drawn["replacement"] = bool(sampler.replacement)
+        return drawn, {}
     if _iterates_as(sampler, data.SubsetRandomSampler):
         chosen = array.array("q", map(int, sampler.indices))
-        return dict(drawn, kind="SubsetRandomSampler"), {"indices": chosen.tobytes()}
+        drawn["kind"] = "SubsetRandomSampler"
+        return drawn, {"indices": chosen.tobytes()}
     if _iterates_as(sampler, data.WeightedRandomSampler):
         weights = array.array("d", sampler.weights.tolist())
-        parameters = {
-            "kind": "WeightedRandomSampler",
-            "drawn": int(sampler.num_samples),
-            "replacement": bool(sampler.replacement),
-        }
-        return dict(parameters, **drawn), {"weights": weights.tobytes()}
+        drawn["kind"], drawn["drawn"] = "WeightedRandomSampler", int(sampler.num_samples)
+        drawn["replacement"] = bool(sampler.replacement)
+        return drawn, {"weights": weights.tobytes()}
     return None
 
 
-def _distributed(sampler: Any) -> dict[str, Any]:
+def _distributed(sampler: Any) -> SamplerTold:
     return {
         "kind": "DistributedSampler",
         "samples": len(sampler.dataset),
@@ -105,7 +103,7 @@ def _distributed(sampler: Any) -> dict[str, Any]:
     }
 
 
-def _generator(torch: Any, own: Any) -> dict[str, Any] | None:
+def _generator(torch: Any, own: Any) -> SamplerTold | None:
     """Returns the state of a sampler's own generator, or of torch's where it has none; None of one
     that is not on the CPU."""
     generator = torch.default_generator if own is None else own

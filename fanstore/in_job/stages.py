@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fanstore.in_job.told import Asked, LoaderMeasured
+
 _LOOK_EVERY_S = 0.05
 _PATIENCE_S = 60.0  # for `stop`, once the analyzer may be dead
 _SYNCHRONISED = 20  # times in a phase
@@ -38,7 +40,7 @@ _SYNCHRONISED = 20  # times in a phase
 class Stages:
     """Watches the loaders of one process and of those that it forks."""
 
-    def __init__(self, asked: dict[str, Any], torch: Any) -> None:
+    def __init__(self, asked: Asked, torch: Any) -> None:
         self._phase = asked["phase"]
         self._steps = int(asked["steps"])
         self._directory = asked["directory"]
@@ -218,7 +220,7 @@ class _Seen:
         the loader prepares ahead; of short epochs, four times as many in all."""
         return self._counted >= steps or len(self.steps) >= 4 * steps + self._ahead
 
-    def told(self) -> dict[str, Any]:
+    def told(self) -> LoaderMeasured:
         """Returns the loader's part of a record. processor: seconds of processors, and the samples
         that they were for."""
         began_s, before = self._since or (0.0, 0)

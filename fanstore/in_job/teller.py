@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
+    from fanstore.in_job.told import EpochTold
+
 _SOCKET = "order"
 _TAIL_MAX = 1 << 16  # bytes
 # The module fcntl names them since 3.9: nobody can shrink, enlarge or write the file any more.
@@ -32,7 +34,7 @@ class Teller:
         """Says that loaders may come, for the daemon to be ready then. Raises OSError."""
         self._send(b"{}", [])
 
-    def tell(self, message: dict[str, Any], parts: dict[str, Iterable[bytes]]) -> None:
+    def tell(self, message: EpochTold, parts: dict[str, Iterable[bytes]]) -> None:
         """Sends a message, with each of `parts` as a memory file of that name; short indices go
         with the message, behind a NUL. Raises OSError."""
         fds: list[int] = []
@@ -45,8 +47,8 @@ class Teller:
         try:
             for pieces in parts.values():
                 fds.append(_memory_file(pieces))
-            message = dict(message, parts=list(parts))
-            self._send(json.dumps(message).encode() + tail, fds)
+            told: EpochTold = {**message, "parts": list(parts)}
+            self._send(json.dumps(told).encode() + tail, fds)
         finally:
             for fd in fds:
                 os.close(fd)

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
+    from fanstore.in_job.told import EpochTold
+
     # A dataset whose elements are paths: the list of them, which component they are, what is done
     # to them.
     _Source = tuple[Any, Any, list[list[Any]]]
@@ -68,7 +70,7 @@ class Pipelines:
         source, column, steps = found
         count = int(column.shape[0])
         number, known = self._number(source)
-        message = {
+        message: EpochTold = {
             "loader": number, "dataset": number, "workers": 0, "prefetch_factor": 1,
             "in_order": True, "files_per_sample": 1,
             "sampler": {

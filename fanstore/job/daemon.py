@@ -4,8 +4,8 @@ It runs in a process of its own, forked by the wrapper or by `fanstore start`, w
 its parent. On that channel it sends "ready" or "error", later "stall" (what to say of a rank that
 reads wait for), and at the end "flushing" (outputs are on their way), "waiting" (other ranks still
 read from this one) and "summary"; the wrapper sends "command" (the command's pid), "end" and
-"give_up" (outputs are not waited for). The channel's end means that the wrapper died. `fanstore
-stop` hears the last three, too.
+"give_up" (outputs are not waited for); fanstore.messages.job has their types. The channel's end
+means that the wrapper died. `fanstore stop` hears the last three, too.
 """
 
 from __future__ import annotations
@@ -19,19 +19,52 @@ import socket
 import sys
 import time
 import traceback
+from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import Any
+from typing import TypeVar
 
 from fanstore.errors import FanstoreError
-from fanstore.job import near
 from fanstore.job.job import Job
+from fanstore.job.near import answer_near
 from fanstore.job.outputs import FLUSH_TELL_S, Flush
 from fanstore.job.plan import JobPlan
-from fanstore.messages import Channel, has_looked, peer_uid
+from fanstore.messages.channel import Channel, peer_uid
+from fanstore.messages.figures import OutputAccount
+from fanstore.messages.job import (
+    TOLD_BY_WRAPPER,
+    AskedReport,
+    Command,
+    End,
+    Failure,
+    FinalStatus,
+    GiveUp,
+    JobSummary,
+    Ready,
+    Stall,
+    Waiting,
+    has_looked,
+)
+from fanstore.messages.message import (
+    Message,
+    MessageError,
+    decode_one_of,
+    from_line,
+    replace,
+    values_of,
+)
+from fanstore.messages.requests import (
+    REQUESTS,
+    AskStatus,
+    BeginSession,
+    DaemonRequest,
+    Refusal,
+    StopJob,
+    Stopping,
+)
 from fanstore.node.process import Process, log_to
 from fanstore.node.sessions import Sessions
 from fanstore.node.stalls import LOOK_EVERY_S
-from fanstore.node.trace_join import begun, join_traces, place_alone
+from fanstore.node.trace_parts import TracePart, begun, join_traces, place_alone
 from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.service import OutputService
 from fanstore.staging.crew import Stop, Stopped
@@ -43,19 +76,19 @@ _TELL_AFTER_S = 2.0
 _DESCRIPTORS = 1 << 16
 _OWN_DESCRIPTORS = 64
 
+R = TypeVar("R")
 
-def describe(error: BaseException) -> dict[str, Any]:
+
+def describe(error: BaseException) -> Failure:
     """An error as a message; one that nobody foresaw carries its traceback."""
     if isinstance(error, FanstoreError):
         told = isinstance(error, RankLost) and error.told
-        return {
-            "type": "error", "message": str(error), "exit_code": error.exit_code, "told": told
-        }  # fmt: skip
+        return Failure(message=str(error), exit_code=error.exit_code, told=told)
     text = "".join(traceback.format_exception(error)).rstrip()
     if isinstance(error, OSError):
         name = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
         text = f"{name}{error.strerror or error}"
-    return {"type": "error", "message": text, "exit_code": FanstoreError.exit_code}
+    return Failure(message=text, exit_code=FanstoreError.exit_code)
 
 
 def _raise_descriptor_limit() -> None:
@@ -120,10 +153,10 @@ class Daemon:
             self._flush()
             self._outwait_ranks()
         outputs = self._account()
-        summary = {"type": "summary", **self._summary(outputs)}
-        summary["left"] = self._close()
-        summary["warnings"] = self.job.warnings[len(ready["warnings"]) :]
-        self._tell(summary)
+        summary = self._summary(outputs)
+        left = self._close()
+        warnings = self.job.warnings[len(ready.warnings) :]
+        self._tell(replace(summary, left=left, warnings=warnings))
         self.world.finish(self._with_all)
         return 0
 
@@ -140,13 +173,14 @@ class Daemon:
         failure = describe(error)
         whole = self.job.stop_serving()
         if whole:
-            self.world.fail(failure["message"])
+            self.world.fail(failure.message)
         self._close()
         if isinstance(error, Stopped):
-            failure["message"] = f"told to end before the command started; {self.job.kept()}"
+            said = f"told to end before the command started; {self.job.kept()}"
+            failure = replace(failure, message=said)
         self._parent.try_send(failure)
         self.world.finish(whole)
-        return int(failure["exit_code"])
+        return failure.exit_code
 
     def _flush(self) -> None:
         """Waits until outputs are in the output directory, or cannot be placed; answers all the
@@ -156,16 +190,19 @@ class Daemon:
             return
         self._outwait(outputs, outputs.submit(outputs.flush()))
 
-    def _account(self) -> dict[str, Any]:
+    def _account(self) -> OutputAccount | None:
         """Returns what became of the outputs, which are all either placed or kept by then."""
         outputs = self.job.outputs
         if outputs is None:
-            return {}
+            return None
         work = outputs.submit(outputs.account(unstaged_of(self.job.directory.path)))
         problem = self._outwait(outputs, work)
-        return {**outputs.figures(), "failed": problem} if problem else work.result()
+        if problem:
+            return OutputAccount(**values_of(outputs.figures()), failed=problem)
+        account: OutputAccount = work.result()
+        return account
 
-    def _outwait(self, outputs: OutputService, work: Future[Any]) -> str:
+    def _outwait(self, outputs: OutputService, work: Future[R]) -> str:
         """Waits for work of the outputs until that is given up. Returns why it failed, or ""."""
         told_to_end = self.stop.is_set()
         self.stop.clear()
@@ -180,7 +217,7 @@ class Daemon:
             self.stop.set()
         return flush.problem()
 
-    def _tell(self, message: dict[str, Any]) -> None:
+    def _tell(self, message: Message) -> None:
         """Sends a message to the parent, and to whoever stopped the daemon."""
         for channel in (self._parent, *self._stoppers):
             channel.try_send(message)
@@ -190,42 +227,47 @@ class Daemon:
         with contextlib.suppress(BlockingIOError):
             self._waker.send(b"\0")
 
-    def _summary(self, outputs: dict[str, Any]) -> dict[str, Any]:
+    def _summary(self, outputs: OutputAccount | None) -> JobSummary:
         """Returns this rank's status; where all ranks are still there, on rank 0 that of each, and
         on the others whether the command of any looked at a mount."""
         whole = self.job.stop_serving()
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
         self._with_all = self._with_all and whole
-        status = {**self.job.status(), "outputs": outputs}
+        status = FinalStatus(**{**values_of(self.job.status()), "outputs": outputs})
+        any_looked, ranks = None, None
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()
             try:
-                ranks = self.world.gather(dict(status))
-                looked = any(has_looked(rank) for rank in ranks or [])
-                status["any_looked"] = self.world.broadcast(looked)
-                if ranks is not None:
-                    status["ranks"] = ranks
+                gathered = self.world.gather(status)
+                looked = any(has_looked(rank) for rank in gathered or [])
+                any_looked, ranks = self.world.broadcast(looked), gathered
             except FanstoreError:
                 self._with_all = False
-        status["trace_lines"], is_placed = self._place_trace(status)
-        asked = {"page": self._plan.report_page, "trace": self._plan.trace_file}
-        status["report"] = asked if self._plan.report_page and is_placed else {}
-        if self._plan.report_page and not is_placed and self.world.rank == 0:
-            status["trace_lines"].append("report: not made, for there is no trace")
-        return status
+        trace_lines, is_placed = self._place_trace([status] if ranks is None else ranks)
+        page, report = self._plan.report_page, None
+        if page and is_placed:
+            report = AskedReport(page=page, trace=self._plan.trace_file)
+        elif page and self.world.rank == 0:
+            trace_lines.append("report: not made, for there is no trace")
+        return JobSummary(
+            **values_of(status), any_looked=any_looked, ranks=ranks, trace_lines=trace_lines,
+            report=report, left=(), warnings=(),
+        )  # fmt: skip
 
-    def _place_trace(self, status: dict[str, Any]) -> tuple[list[str], bool]:
-        """Puts the trace that was kept where it belongs; returns what is to be said of it, and
-        whether there is any."""
+    def _place_trace(self, ranks: Sequence[FinalStatus]) -> tuple[list[str], bool]:
+        """Puts the trace that was kept where it belongs. ranks: those that are known of, this one
+        first. Returns what is to be said of it, and whether there is any."""
         file = self._plan.trace_file
-        if not file or not status["trace"]:
+        if not file or self.job.lanes is None:
             return [], False
         if self._with_all and self.world.rank > 0:
             return [], True  # rank 0 sees to it
-        ranks = status.get("ranks", [status])
-        parts = [{**rank["trace"], "rank": rank["rank"], "host": rank["host"]} for rank in ranks]
-        said = [f"trace: {part['problem']}" for part in parts if part["problem"]]
+        parts = [
+            TracePart(rank.trace.path, rank.trace.problem, rank.rank, rank.host)
+            for rank in ranks if rank.trace is not None
+        ]  # fmt: skip
+        said = [f"trace: {part.problem}" for part in parts if part.problem]
         if len(ranks) < self.world.world_size or self.world.world_size == 1:
             if not begun(parts[:1]):
                 return said, False
@@ -243,14 +285,13 @@ class Daemon:
         for number in (signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(number, signal.SIG_IGN)
 
-    def _ready(self) -> dict[str, Any]:
-        return {
-            "type": "ready",
-            **self.job.about(),
-            "trace": {} if self.job.lanes is None else self.job.lanes.figures(),
-            "locks": self.job.lock_paths(),
-            "warnings": list(self.job.warnings),
-        }
+    def _ready(self) -> Ready:
+        return Ready(
+            **values_of(self.job.about()),
+            trace=None if self.job.lanes is None else self.job.lanes.figures(),
+            locks=self.job.lock_paths(),
+            warnings=list(self.job.warnings),
+        )
 
     def _detach_stderr(self) -> None:
         """Sends what this daemon says to its log from now on: the parent's stderr is the
@@ -279,7 +320,7 @@ class Daemon:
         self._looked_s = now_s
         for line in server.stall_lines():
             print(line, file=sys.stderr, flush=True)
-            self._tell({"type": "stall", "line": line})
+            self._tell(Stall(line=line))
 
     def _handle_events(self, timeout_s: float | None) -> bool:
         """Waits for events and answers them; returns False when the daemon is to end."""
@@ -291,7 +332,7 @@ class Daemon:
         told = False
         while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
             if not told and time.monotonic() - since_s > _TELL_AFTER_S:
-                self._tell({"type": "waiting", "ranks": left})
+                self._tell(Waiting(ranks=left))
                 told = True
             self._handle_events(_FINISH_POLL_S)
         self._with_all = left == 0
@@ -303,14 +344,14 @@ class Daemon:
         return self._wrapped or not self.stop.is_set()
 
     def _hear_parent(self) -> bool:
-        messages = self._parent.read()
+        messages = self._parent.hear(TOLD_BY_WRAPPER)
         for message in messages or []:
-            if message.get("type") == "command":
-                self._command = Process(int(message["pid"]))
-            elif message.get("type") == "end":
+            if isinstance(message, Command):
+                self._command = Process(message.pid)
+            elif isinstance(message, End):
                 self._ended = True
                 self.stop.clear()  # Slurm signals daemons, too, long before their commands end
-            elif message.get("type") == "give_up":
+            elif isinstance(message, GiveUp):
                 self._no_flush = True
         if messages is None:
             self._selector.unregister(self._parent)
@@ -338,31 +379,43 @@ class Daemon:
             with contextlib.suppress(OSError):
                 if peer_uid(stream) != os.getuid():
                     return True
-                request = channel.receive() or {}
-                return self._reply(channel, request)
+                line = channel.receive_line()
+                return line is None or self._reply(channel, line)
         finally:
             if not self._sessions.owns(channel) and channel not in self._stoppers:
                 channel.close()
         return True
 
-    def _reply(self, channel: Channel, request: dict[str, Any]) -> bool:
-        operation = request.get("op")
-        if operation == "session":
-            self._sessions.begin(channel)
-        elif operation == "status":
-            channel.send(self.job.status())
-        elif isinstance(operation, str) and operation in near.OPERATIONS:
-            channel.send(near.answer(self.job, request))
-        elif operation == "stop" and self._wrapped:
-            channel.send({"error": "this job ends with its command"})
-        elif operation == "stop":
-            channel.send({"stopping": True})
-            self._stoppers.append(channel)
-            self._no_flush = self._no_flush or request.get("flush") is False
-            return False
-        else:
-            channel.send({"error": "unknown request"})
+    def _reply(self, channel: Channel, line: bytes) -> bool:
+        try:
+            request = decode_one_of(REQUESTS, from_line(line))
+            if isinstance(request, StopJob) and not self._wrapped:
+                return self._stop(channel, request)
+            if isinstance(request, BeginSession):
+                self._sessions.begin(channel)
+            else:
+                channel.send(self._answer_to(request))
+        except (MessageError, ValueError) as error:
+            channel.send(Refusal(error=f"a request that cannot be answered: {error}"))
         return True
+
+    def _stop(self, channel: Channel, request: StopJob) -> bool:
+        channel.send(Stopping(stopping=True))
+        self._stoppers.append(channel)
+        self._no_flush = self._no_flush or not request.flush
+        return False
+
+    def _answer_to(self, request: DaemonRequest | None) -> Message:
+        """Raises ValueError for what cannot be answered."""
+        if isinstance(request, AskStatus):
+            return self.job.status()
+        if isinstance(request, StopJob):
+            return Refusal(error="this job ends with its command")
+        try:
+            answer = None if request is None else answer_near(self.job, request)
+        except OSError as error:
+            raise ValueError(str(error)) from None
+        return answer or Refusal(error="unknown request")
 
     def _close(self) -> list[str]:
         try:

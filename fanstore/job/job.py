@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanstore import _native
+from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
-from fanstore.coordinate.wire import COORDINATE_SOCKET
 from fanstore.dataset import device_number, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
-from fanstore.job.orders import Orders, begin_orders, foreseen
+from fanstore.job.orders import JobOrders, begin_orders, foreseen
 from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset, about_dataset, traced_dataset
-from fanstore.messages import bind, listen
+from fanstore.messages.channel import bind, listen
+from fanstore.messages.figures import MemoryFigures
+from fanstore.messages.job import SERVING, JobDescription, JobFigures, Status
+from fanstore.messages.message import values_of
+from fanstore.messages.traced import TracedJob
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.node.lanes import LaneKeeper
@@ -32,8 +37,8 @@ from fanstore.node.segment import (
     write_segment,
 )
 from fanstore.node.server import NodeServer
-from fanstore.node.trace_join import part_path
-from fanstore.outputs.service import Mount, OutputService
+from fanstore.node.trace_parts import part_path
+from fanstore.outputs.service import MountedDataset, OutputService
 from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.progress import Meter, progress_of
 from fanstore.staging.base import StagingFolder
@@ -66,7 +71,7 @@ class Job:
         self._outputs: JobOutputs | None = None
         self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
-        self.orders: Orders | None = None
+        self.orders: JobOrders | None = None
         self.watching: Watching | None = None
         self.coordinations: CoordinateService | None = None
         self._stop = stop
@@ -239,10 +244,10 @@ class Job:
             from fanstore.node.trace_file import KeptTrace  # with NumPy, which others do not need
 
             datasets = [traced_dataset(item) for item in self.served]
-            about = {
-                "job_id": self.directory.job_id, "host": os.uname().nodename,
-                "world_size": self.world.world_size, "datasets": datasets,
-            }  # fmt: skip
+            about = TracedJob(
+                job_id=self.directory.job_id, host=os.uname().nodename,
+                world_size=self.world.world_size, datasets=datasets,
+            )  # fmt: skip
             part = part_path(file, self.directory.job_id)
             kept = KeptTrace(
                 segment, part, self.world.rank, about, self._sampled,
@@ -253,19 +258,18 @@ class Job:
 
     def _sampled(self) -> dict[str, int]:
         """Returns figures of this moment for the trace. Called by the thread that keeps it."""
-        node = {} if self.server is None else self.server.figures()["node"]
-        outputs = {} if self.outputs is None else self.outputs.figures()
-        placed = outputs.get("staged", 0) + outputs.get("gone", 0)
+        node = None if self.server is None else self.server.figures()
+        outputs = None if self.outputs is None else self.outputs.figures()
         return {
-            "cache_bytes": node.get("cache_bytes", 0),
-            "cache_used_bytes": node.get("resident_bytes", 0),
-            "published": outputs.get("published", 0),
-            "placed": placed,
-            "waiting_bytes": outputs.get("waiting_bytes", 0),
+            "cache_bytes": 0 if node is None else node.cache_bytes,
+            "cache_used_bytes": 0 if node is None else node.resident_bytes,
+            "published": 0 if outputs is None else outputs.published,
+            "placed": 0 if outputs is None else outputs.staged + outputs.gone,
+            "waiting_bytes": 0 if outputs is None else outputs.waiting_bytes,
         }
 
-    def _mounts(self) -> list[Mount]:
-        return [Mount(item.dataset, item.prefix.spellings()) for item in self.served]
+    def _mounts(self) -> list[MountedDataset]:
+        return [MountedDataset(item.dataset, item.prefix.spellings()) for item in self.served]
 
     @property
     def outputs(self) -> OutputService | None:
@@ -312,15 +316,15 @@ class Job:
         if self.lanes is not None:
             self.lanes.stop()
         whole = self.server is None or self.server.stop()
-        found = {} if self.server is None else self.server.figures()["node"]
-        if found.get("full_disks"):
+        found = None if self.server is None else self.server.figures()
+        if found is not None and found.full_disks:
             self.warnings.append(
                 f"{self.plan.local.path}: the disk is full: not all that was to be kept here is; "
                 "the rest was read from the shared file system"
             )
-        if found.get("mended_records"):
+        if found is not None and found.mended_records:
             self.warnings.append(
-                f"{self.plan.local.path}: {counted(found['mended_records'], 'file')} that an "
+                f"{self.plan.local.path}: {counted(found.mended_records, 'file')} that an "
                 "earlier job had left there had changed, and came anew from the shared file system"
             )
         return whole
@@ -330,43 +334,47 @@ class Job:
         ended."""
         return 0 if self.server is None else self.server.finish()
 
-    def status(self) -> dict[str, Any]:
+    def status(self) -> Status:
         """Returns the job and its counters. May be called from any thread."""
-        figures = self.figures()  # first: with them comes what was found damaged
+        figures = values_of(self.figures())  # first: with them comes what was found damaged
         removed = self.directory.removed()
-        return {**self.about(), "state": "serving", "removed": removed, **figures}
+        return Status(**values_of(self.about()), state=SERVING, removed=removed, **figures)
 
     @property
     def _segment(self) -> str:
         """A path of the segment that leads there also when its name is gone."""
         return f"/proc/self/fd/{self._segment_fd}"
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> JobFigures:
         """What clients and the block cache have counted so far."""
-        node = {"lost_ranks": [], "node": {}} if self.server is None else self.server.figures()
-        outputs = {} if self.outputs is None else self.outputs.figures()
+        node = None if self.server is None else self.server.figures()
         segment = self._segment
         counters, processes = read_counters(segment), read_processes(segment)
-        if node["node"].get("damaged_records"):
+        if node is not None and node.damaged_records:
             self._note_damage(segment)
-        return {
-            "counters": counters, "processes": processes, **node, "outputs": outputs,
-            "trace": {} if self.lanes is None else self.lanes.figures(),
-            "order": {} if self.orders is None else self.orders.figures(),
-            "raw_calls": self.directory.raw_calls(), "memory": self._memory(node["node"]),
-        }  # fmt: skip
+        return JobFigures(
+            counters=counters,
+            processes=processes,
+            lost_ranks=[] if self.server is None else self.server.lost_ranks(),
+            node=node,
+            outputs=None if self.outputs is None else self.outputs.figures(),
+            trace=None if self.lanes is None else self.lanes.figures(),
+            order=None if self.orders is None else self.orders.figures(),
+            raw_calls=self.directory.raw_calls(),
+            memory=self._memory(0 if node is None else node.cache_bytes),
+        )
 
-    def _memory(self, node: dict[str, Any]) -> dict[str, int]:
-        """What of this rank's memory is taken, and by what; `limit_bytes`: the most that may be.
-        Indexes and packs count where the local directory is in memory."""
+    def _memory(self, cache_bytes: int) -> MemoryFigures:
+        """What of this rank's memory is taken. Indexes and packs count where the local directory is
+        in memory."""
         in_memory = self.plan.local.in_memory
         staged = [each.path for each in self._staged.values()] if in_memory else []
-        return {
-            "limit_bytes": self.plan.budget.limit_bytes,
-            "cache_bytes": int(node.get("cache_bytes", 0)),
-            "staged_bytes": sum(whole_files(path)[1] for path in staged),
-            "tables_bytes": os.stat(self._segment).st_size,
-        }
+        return MemoryFigures(
+            limit_bytes=self.plan.budget.limit_bytes,
+            cache_bytes=cache_bytes,
+            staged_bytes=sum(whole_files(path)[1] for path in staged),
+            tables_bytes=os.stat(self._segment).st_size,
+        )
 
     def _note_damage(self, segment: str) -> None:
         """Takes over what the core found to be damaged on its way here."""
@@ -377,7 +385,7 @@ class Job:
             report = item.staging.report
             report.damaged = {**report.damaged, **found}
 
-    def listener(self) -> Any:
+    def listener(self) -> socket.socket:
         """The socket for clients of the daemon."""
         return listen(self.directory.path)
 
@@ -401,22 +409,22 @@ class Job:
         paths += [staged.lock_path for staged in self._staged.values()]
         return paths + [item.hold.lock_path for item in self.served if item.hold.made]
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> JobDescription:
         """Describes the job for `status` and job.json, without its counters."""
-        return {
-            "job_id": self.directory.job_id,
-            "job_directory": self.directory.path,
-            "kind": self.plan.kind,
-            "rank": self.world.rank,
-            "host": os.uname().nodename,
-            "first_id": "" if self.watching is None else self.watching.first_id,
-            "metrics": "" if self.watching is None else self.watching.metrics_url,
-            "world_size": self.world.world_size,
-            "daemon_pid": os.getpid(),
-            "preload": self._preload,
-            "started_s": self.started_s,
-            "datasets": [about_dataset(item, self.world.rank) for item in self.served],
-        }
+        return JobDescription(
+            job_id=self.directory.job_id,
+            job_directory=self.directory.path,
+            kind=self.plan.kind,
+            rank=self.world.rank,
+            host=os.uname().nodename,
+            first_id="" if self.watching is None else self.watching.first_id,
+            metrics="" if self.watching is None else self.watching.metrics_url,
+            world_size=self.world.world_size,
+            daemon_pid=os.getpid(),
+            preload=self._preload,
+            started_s=self.started_s,
+            datasets=[about_dataset(item, self.world.rank) for item in self.served],
+        )
 
     def kept(self) -> str:
         """Returns, after `close`, what is still staged of this job's datasets, for people."""

@@ -3,14 +3,35 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
 from fanstore.errors import FanstoreError
-from fanstore.messages import LIVE_SOCKET, Channel, connect, open_stream
+from fanstore.messages.channel import LIVE_SOCKET, Channel, connect, open_stream
+from fanstore.messages.job import (
+    DEAD,
+    SERVING,
+    SILENT,
+    TOLD_BY_DAEMON,
+    AbsentRank,
+    Flushing,
+    JobSummary,
+    LeftJob,
+    Status,
+    WaitingOutputs,
+)
+from fanstore.messages.message import (
+    Message,
+    MessageError,
+    NamedMessage,
+    decode,
+    from_line,
+    replace,
+)
+from fanstore.messages.requests import AskStatus, DaemonRequest, StopJob, Stopping
+from fanstore.messages.watched import WatchedRank
 from fanstore.node.process import Process
 from fanstore.outputs.tree.dead_job import left_behind
 from fanstore.staging import locks
@@ -20,7 +41,8 @@ _STOP_WAIT_S = 60.0
 _ANSWER_WAIT_S = 10.0
 _RANKS_PATIENCE_S = 2.0
 _HTTP_OK = 200
-_LEFT = ("waiting", "waiting_bytes", "output_dir")
+
+A = TypeVar("A", bound=Message)
 
 
 @dataclass(frozen=True)
@@ -93,21 +115,26 @@ def pick_job(
 
 def _are_ranks_of_one(jobs: list[FoundJob]) -> bool:
     """Tells whether ranks of one job are all that is there. Each has a job directory."""
-    first_ids = {_left_behind(job).get("first_id") for job in jobs}
+    first_ids = {_left_behind(job).first_id for job in jobs}
     return len(first_ids) == 1 and not first_ids & {None, ""}
 
 
 def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
     """Tells whether another Slurm job than `slurm_job` started it: one user's jobs may share a
     node."""
-    started_by = _left_behind(job).get("slurm_job")
+    started_by = _left_behind(job).slurm_job
     return bool(slurm_job and started_by and started_by != slurm_job)
 
 
-def ask(job: FoundJob, operation: str, **arguments: Any) -> dict[str, Any]:
+def ask(job: FoundJob, request: DaemonRequest, answer: type[A]) -> A:
     """Returns the daemon's answer. Raises FanstoreError when it does not answer, or refuses."""
     with contextlib.closing(_connect(job)) as channel:
-        return _request(job, channel, {"op": operation, **arguments})
+        return _request(job, channel, request, answer)
+
+
+def ask_status(job: FoundJob) -> Status:
+    """Returns the status of a job that serves. Raises as `ask`."""
+    return ask(job, AskStatus(), Status)
 
 
 def _connect(job: FoundJob) -> Channel:
@@ -121,24 +148,45 @@ def _no_answer(job: FoundJob, error: Exception) -> FanstoreError:
     return FanstoreError(f"job {job.job_id}: the node daemon does not answer: {error}")
 
 
-def _request(job: FoundJob, channel: Channel, request: dict[str, Any]) -> dict[str, Any]:
+def _request(job: FoundJob, channel: Channel, request: DaemonRequest, answer: type[A]) -> A:
     try:
         channel.send(request)
-        answer = channel.receive()
+        line = channel.receive_line()
     except OSError as error:
         raise _no_answer(job, error) from None
-    if answer is None or "error" in answer:
-        reason = "no answer" if answer is None else answer["error"]
-        raise FanstoreError(f"job {job.job_id}: {reason}")
-    return answer
+    with _naming(job):
+        plain = {"error": "no answer"} if line is None else from_line(line)
+        if "error" in plain:
+            raise FanstoreError(str(plain["error"]))
+        return decode(answer, plain)
 
 
-def ask_ranks(
-    job: FoundJob, what: str, patience_s: float, own: bool = False
-) -> list[dict[str, Any]]:
-    """Returns what all ranks of a job answer to "figures" or "status", a row for each
-    (fanstore.watch.gather); with `own`, this node's rank alone. Silent ranks are waited for during
-    `patience_s`. Raises FanstoreError when this node's daemon does not answer."""
+@contextlib.contextmanager
+def _naming(job: FoundJob) -> Iterator[None]:
+    """Names the job in an error."""
+    try:
+        yield
+    except FanstoreError as error:
+        raise FanstoreError(f"job {job.job_id}: {error}") from None
+
+
+def watch_ranks(
+    job: FoundJob, patience_s: float, own: bool = False
+) -> list[WatchedRank | AbsentRank]:
+    """Returns the figures of all ranks of a job; with `own`, of this node's rank alone. Silent
+    ranks are waited for during `patience_s`. Raises FanstoreError when this node's daemon does not
+    answer."""
+    return _ask_ranks(job, "figures", WatchedRank, patience_s, own)
+
+
+def describe_ranks(job: FoundJob) -> list[Status | AbsentRank]:
+    """Returns the status of all ranks. Raises as `watch_ranks`."""
+    return _ask_ranks(job, "status", Status, _RANKS_PATIENCE_S, own=False)
+
+
+def _ask_ranks(
+    job: FoundJob, what: str, kind: type[A], patience_s: float, own: bool
+) -> list[A | AbsentRank]:
     from http.client import HTTPConnection, HTTPException
 
     connection = HTTPConnection("job", timeout=patience_s + _ANSWER_WAIT_S)
@@ -153,61 +201,67 @@ def ask_ranks(
             raise _no_answer(job, error) from None
     if answer.status != _HTTP_OK:
         raise FanstoreError(f"job {job.job_id}: {body.decode(errors='replace').strip()}")
-    rows: list[dict[str, Any]] = json.loads(body)["ranks"]
-    return rows
+    with _naming(job):
+        rows = from_line(body).get("ranks")
+        if not isinstance(rows, list):
+            raise MessageError("an answer without a list of ranks")
+        return [_row(kind, row) for row in rows]
 
 
-def describe_ranks(job: FoundJob) -> list[dict[str, Any]]:
-    """Returns what `status` shows of every rank; those that do not answer are named by `state`."""
-    return ask_ranks(job, "status", _RANKS_PATIENCE_S)
+def _row(kind: type[A], row: object) -> A | AbsentRank:
+    serves = isinstance(row, dict) and row.get("state", SERVING) == SERVING
+    return decode(kind, row) if serves else decode(AbsentRank, row)
 
 
-def describe_job(job: FoundJob) -> dict[str, Any]:
+def describe_job(job: FoundJob) -> Status | LeftJob:
     """Returns what `status` shows: from the daemon, or from what a dead one left."""
     if job.alive:
         try:
-            return ask(job, "status")
+            return ask_status(job)
         except FanstoreError as error:
-            return {**_left_behind(job), "state": "not answering", "reason": str(error)}
-    left = left_behind(job.directory)
-    waiting = {} if left is None else dict(zip(_LEFT, left, strict=True))
-    return {**_left_behind(job), "state": "dead", "outputs": waiting}
+            return replace(_left_behind(job), state=SILENT, reason=str(error))
+    left, outputs = left_behind(job.directory), WaitingOutputs()
+    if left is not None:
+        waiting, waiting_bytes, output_dir = left
+        outputs = WaitingOutputs(
+            waiting=waiting, waiting_bytes=waiting_bytes, output_dir=output_dir
+        )
+    return replace(_left_behind(job), state=DEAD, outputs=outputs)
 
 
-def _left_behind(job: FoundJob) -> dict[str, Any]:
-    about: dict[str, Any] = {"job_id": job.job_id, "job_directory": job.directory, "datasets": []}
+def _left_behind(job: FoundJob) -> LeftJob:
+    about: dict[str, object] = {"job_id": job.job_id, "job_directory": job.directory}
     try:
-        with open(os.path.join(job.directory, "job.json"), encoding="utf-8") as stream:
-            about.update(json.load(stream))
-    except (OSError, ValueError):
-        pass
-    return about
+        with open(os.path.join(job.directory, "job.json"), "rb") as stream:
+            return decode(LeftJob, about | from_line(stream.read()))
+    except (OSError, MessageError):
+        return decode(LeftJob, about)
 
 
-def stop_job(
-    job: FoundJob, flush: bool, hear: Callable[[dict[str, Any]], None]
-) -> dict[str, Any] | None:
+def stop_job(job: FoundJob, flush: bool, hear: Callable[[Flushing], None]) -> JobSummary | None:
     """Stops a daemon that stands by itself and waits until it is gone, as long as it says that
-    outputs are on their way. `hear` is called with what it says. Returns its summary; None when it
-    was killed."""
-    daemon = Process(int(ask(job, "status")["daemon_pid"]))
+    outputs are on their way. `hear` is called with what it says of these. Returns its summary; None
+    when it was killed."""
+    daemon = Process(ask_status(job).daemon_pid)
     summary = None
     with contextlib.closing(_connect(job)) as channel:
-        _request(job, channel, {"op": "stop", "flush": flush})
+        _request(job, channel, StopJob(flush=flush), Stopping)
         channel.socket.settimeout(_STOP_WAIT_S)
         for message in _messages(job, channel):
-            hear(message)
-            if message.get("type") == "summary":
+            if isinstance(message, JobSummary):
                 summary = message
                 break
+            if isinstance(message, Flushing):
+                hear(message)
     if not daemon.wait(_STOP_WAIT_S):
         raise FanstoreError(f"job {job.job_id}: has not ended within a minute")
     return summary
 
 
-def _messages(job: FoundJob, channel: Channel) -> Iterator[dict[str, Any]]:
+def _messages(job: FoundJob, channel: Channel) -> Iterator[NamedMessage]:
     try:
-        while (messages := channel.read()) is not None:
-            yield from messages
+        with _naming(job):
+            while (messages := channel.hear(TOLD_BY_DAEMON)) is not None:
+                yield from messages
     except TimeoutError:
         raise FanstoreError(f"job {job.job_id}: has not ended within a minute") from None

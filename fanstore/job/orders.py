@@ -7,13 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from fanstore import in_job as peek
 from fanstore.foresight.announced import Announced
 from fanstore.foresight.sink import NodeSink, Sink
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset
+from fanstore.messages.figures import OrderFigures
+from fanstore.messages.message import encode, replace
+from fanstore.messages.traced import TraceEnd
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory
 from fanstore.node.server import NodeServer
@@ -24,7 +27,7 @@ if TYPE_CHECKING:
     from fanstore.foresight.node_plan import NodePlan
 
 
-class Source(Protocol):
+class OrderSource(Protocol):
     """Where orders come from: a thread."""
 
     def start(self) -> None:
@@ -33,14 +36,14 @@ class Source(Protocol):
     def stop(self) -> None:
         """Ends it, when all that was opened is counted."""
 
-    def figures(self) -> dict[str, Any]:
-        """Returns what was foreseen (docs/orders.md). May be called in any thread."""
+    def figures(self) -> OrderFigures:
+        """Returns what was foreseen. May be called in any thread."""
 
 
-class Orders:
+class JobOrders:
     """A source of orders at work, and the node that it tells."""
 
-    def __init__(self, source: Source, sink: Sink, directory: JobDirectory) -> None:
+    def __init__(self, source: OrderSource, sink: Sink, directory: JobDirectory) -> None:
         self._source = source
         self._sink = sink
         self._directory = directory
@@ -51,18 +54,18 @@ class Orders:
         self._source.stop()
         self._sink.close()
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> OrderFigures:
         """Returns what was foreseen, and why programs did not tell more."""
-        return {**self._source.figures(), "notes": self._directory.order_notes()}
+        return replace(self._source.figures(), notes=self._directory.order_notes())
 
 
-def foreseen(orders: Orders | None, server: NodeServer | None) -> dict[str, Any]:
+def foreseen(orders: JobOrders | None, server: NodeServer | None) -> TraceEnd:
     """Returns what orders were known of, and what the node did with them, for the trace's end."""
-    node = {} if server is None else server.figures()["node"]
-    return {
-        "order": {} if orders is None else orders.figures(),
-        "node": {name: node[name] for name in node if name.startswith("ahead")},
-    }
+    node = {} if server is None else encode(server.figures())
+    return TraceEnd(
+        order=None if orders is None else orders.figures(),
+        node={name: node[name] for name in node if name.startswith("ahead")},
+    )
 
 
 def begin_orders(
@@ -73,7 +76,7 @@ def begin_orders(
     world: World,
     node_plan: NodePlan | None,
     warn: Callable[[str], None],
-) -> Orders | None:
+) -> JobOrders | None:
     """Begins to hear what will be read, as `--order` says, or the plan where that says nothing;
     None where that is not wanted. node: None where all is on the local disk. warn: is told, in any
     thread, what is to be said of orders that are kept. Raises UsageError for an order file with
@@ -86,18 +89,18 @@ def begin_orders(
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
     by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
     if node_plan is not None and by_plan and plan.settings.trace != "off":
-        return Orders(_planned(directory, served, node_plan, sink), sink, directory)
+        return JobOrders(_planned(directory, served, node_plan, sink), sink, directory)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list
         announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
         _link_peek(directory)
-        return Orders(announced, sink, directory)
+        return JobOrders(announced, sink, directory)
     from fanstore.foresight.order_file import read_order  # with NumPy, which others do not need
     from fanstore.foresight.planned import Planned
 
     epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
-    return Orders(Planned(directory.file("segment"), epochs, sink), sink, directory)
+    return JobOrders(Planned(directory.file("segment"), epochs, sink), sink, directory)
 
 
 def _link_peek(directory: JobDirectory) -> None:
@@ -128,7 +131,7 @@ def _kept_orders(
 
 def _planned(
     directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
-) -> Source:
+) -> OrderSource:
     """Follows the order of a plan in the first mount of its dataset."""
     from fanstore.foresight.planned import Planned
 

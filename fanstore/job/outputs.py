@@ -14,13 +14,15 @@ from typing import Any
 from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.job.plan import JobPlan
-from fanstore.messages import bind
+from fanstore.messages.channel import bind
+from fanstore.messages.job import Flushing
+from fanstore.messages.message import values_of
 from fanstore.node.job_directory import JobDirectory
 from fanstore.outputs.files.location import folders_of, refusal_of
 from fanstore.outputs.model.entries import keeper_of
 from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
 from fanstore.outputs.ranks.ranks import SOCKET, Ranks
-from fanstore.outputs.service import LOCK, Mount, OutputService
+from fanstore.outputs.service import LOCK, MountedDataset, OutputService
 from fanstore.outputs.tree.dead_job import TREES, roots_of
 from fanstore.outputs.tree.placed import Header
 from fanstore.outputs.tree.shared import set_up
@@ -61,7 +63,9 @@ def make_tree(directory: JobDirectory, number: int) -> str:
 class JobOutputs:
     """The outputs of a job: their service, and what it needs of the job."""
 
-    def __init__(self, plan: JobPlan, directory: JobDirectory, mounts: Sequence[Mount]) -> None:
+    def __init__(
+        self, plan: JobPlan, directory: JobDirectory, mounts: Sequence[MountedDataset]
+    ) -> None:
         """Takes what the outputs need on the local disk, before packs take all of that."""
         self._plan = plan
         self._directory = directory
@@ -158,7 +162,7 @@ class Flush:
         self,
         outputs: OutputService,
         work: Future[Any],
-        tell: Callable[[dict[str, Any]], None],
+        tell: Callable[[Flushing], None],
         wake: Callable[[], None],
     ) -> None:
         self._outputs = outputs
@@ -178,7 +182,7 @@ class Flush:
             return False
         if now_s >= self._told_s + FLUSH_TELL_S:
             self._told_s = now_s
-            self._tell({"type": "flushing", **self._outputs.figures()})
+            self._tell(Flushing(**values_of(self._outputs.figures())))
         return True
 
     def give_up(self) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
 from fanstore import _native
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX
+from fanstore.messages.figures import DatasetFigures
+from fanstore.messages.traced import TracedDataset
 from fanstore.node.prefix import Prefix, PrefixHold
 from fanstore.staging.index import DatasetInfo
 from fanstore.staging.run import StagedDataset
@@ -43,39 +44,39 @@ class ServedDataset:
         return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
 
 
-def about_dataset(item: ServedDataset, rank: int) -> dict[str, Any]:
+def about_dataset(item: ServedDataset, rank: int) -> DatasetFigures:
     """Describes a dataset for `status`. rank: this one."""
     report, shares, lib = item.staging.report, item.staging.shares, _native.lib
     remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
-    return {
-        "name": item.info.name,
-        "directory": item.info.directory,
-        "dataset_id": item.info.dataset_id,
-        "mount_prefix": item.prefix.path,
-        "packs": item.dataset.pack_count,
-        "in_place": item.staged is None,
-        "replicas": item.staging.replicas,
-        "remote_packs": sum(1 for place in remote if place.replicas),
-        "copied_packs": report.copied_packs,
-        "copied_bytes": report.copied_bytes,
-        "received_packs": report.received_packs,
-        "received_bytes": report.received_bytes,
-        "reused_packs": report.reused_packs,
-        "shared_bytes": report.shared_bytes,
-        "share_bytes": 0 if shares is None else shares.kept_bytes[rank],
-        "damaged_count": sum(len(ids) for ids in report.damaged.values()),
-        "damaged_files": item.damaged_names(),
-    }
+    return DatasetFigures(
+        name=item.info.name,
+        directory=item.info.directory,
+        dataset_id=item.info.dataset_id,
+        mount_prefix=item.prefix.path,
+        packs=item.dataset.pack_count,
+        in_place=item.staged is None,
+        replicas=item.staging.replicas,
+        remote_packs=sum(1 for place in remote if place.replicas),
+        copied_packs=report.copied_packs,
+        copied_bytes=report.copied_bytes,
+        received_packs=report.received_packs,
+        received_bytes=report.received_bytes,
+        reused_packs=report.reused_packs,
+        shared_bytes=report.shared_bytes,
+        share_bytes=0 if shares is None else shares.kept_bytes[rank],
+        damaged_count=sum(len(ids) for ids in report.damaged.values()),
+        damaged_files=item.damaged_names(),
+    )
 
 
-def traced_dataset(item: ServedDataset) -> dict[str, Any]:
+def traced_dataset(item: ServedDataset) -> TracedDataset:
     """What a kept trace says of a dataset: who has what of it, too."""
     shares = item.staging.shares
-    return {
-        "name": item.info.name,
-        "directory": item.info.directory,
-        "dataset_id": item.info.dataset_id,
-        "mount_prefix": item.prefix.path,
-        "pack_ranks": item.staging.staged_ranks,
-        "bounds": () if shares is None else shares.bounds,
-    }
+    return TracedDataset(
+        name=item.info.name,
+        directory=item.info.directory,
+        dataset_id=item.info.dataset_id,
+        mount_prefix=item.prefix.path,
+        pack_ranks=item.staging.staged_ranks,
+        bounds=() if shares is None else shares.bounds,
+    )

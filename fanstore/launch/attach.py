@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
@@ -19,6 +18,17 @@ from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.probe import prove
 from fanstore.launch.trap import trapped
+from fanstore.messages.job import (
+    TOLD_BY_DAEMON,
+    Failure,
+    Flushing,
+    JobDescription,
+    JobSummary,
+    Ready,
+    Stall,
+    Waiting,
+)
+from fanstore.messages.message import decode_one_of, from_line
 from fanstore.node.job_directory import clean_up_directory, rescue_job
 from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.programs.check import entry_hint
@@ -26,9 +36,10 @@ from fanstore.programs.check import entry_hint
 
 @dataclass(frozen=True)
 class Started:
-    """A daemon that serves. job: its "ready" message, and `environment`."""
+    """A daemon that serves. environment: the variables that bring a process under its job."""
 
-    job: dict[str, Any]
+    job: Ready
+    environment: Mapping[str, str]
     daemon: DaemonProcess
 
     def outlive(self) -> int:
@@ -38,20 +49,21 @@ class Started:
         """
         summary = None
         flush = FlushReport(quiet=False)
-        while (messages := self.daemon.channel.read()) is not None:
+        while (messages := self.daemon.channel.hear(TOLD_BY_DAEMON)) is not None:
             for message in messages:
-                flush.hear(message)
-                if message.get("type") == "summary":
+                if isinstance(message, Flushing):
+                    flush.hear(message)
+                elif isinstance(message, JobSummary):
                     summary = message
-                elif message.get("type") == "stall":
-                    report.say(message["line"])
-                elif message.get("type") == "waiting":
-                    report.say(f"stopped; other ranks ({message['ranks']}) still read here")
+                elif isinstance(message, Stall):
+                    report.say(message.line)
+                elif isinstance(message, Waiting):
+                    report.say(f"stopped; other ranks ({message.ranks}) still read here")
         flush.close()
         os.waitpid(self.daemon.pid, 0)
         if summary is None:
             report.say("the node daemon died")
-            for rescued in rescue_job(self.job["job_directory"]):
+            for rescued in rescue_job(self.job.job_directory):
                 for line in rescue_lines(rescued):
                     report.say(line)
             return FanstoreError.exit_code
@@ -76,38 +88,39 @@ def start(plan: JobPlan) -> Started:
         signal.signal(number, pass_on)
     for number in (signal.SIGUSR1, signal.SIGUSR2):  # Hydra's and Slurm's, for commands
         signal.signal(number, signal.SIG_IGN)
-    answer = daemon.channel.receive()
-    if answer is None:
+    line = daemon.channel.receive_line()
+    if line is None:
         clean_up_directory(plan.local.path)
         if told:  # before it had begun to listen, or while MPI started
             report.say("told to end before it served")
             raise SystemExit(SIGNALLED + told[0])
         _, status = os.waitpid(daemon.pid, 0)
         raise FanstoreError(daemon.unspoken_end(status, plan.local.in_memory))
-    if answer.get("type") != "ready":
-        if answer.get("told"):
-            raise SystemExit(answer["exit_code"])
-        raise DaemonFailed(answer["message"], answer["exit_code"])
-    for line in [*answer["warnings"], *report.damage_lines(answer)]:
-        report.say(line)
-    environment = job_environment(answer, os.environ.get("LD_PRELOAD", ""))
-    return Started({**answer, "environment": environment}, daemon)
+    answer = decode_one_of((Failure, Ready), from_line(line))
+    if isinstance(answer, Failure):
+        if answer.told:
+            raise SystemExit(answer.exit_code)
+        raise DaemonFailed(answer.message, answer.exit_code)
+    assert isinstance(answer, Ready)
+    for warning in [*answer.warnings, *report.damage_lines(answer)]:
+        report.say(warning)
+    return Started(answer, job_environment(answer, os.environ.get("LD_PRELOAD", "")), daemon)
 
 
-def job_environment(job: dict[str, Any], preload: str = "") -> dict[str, str]:
+def job_environment(job: JobDescription, preload: str = "") -> dict[str, str]:
     """Returns the variables that bring a process under a job."""
     return command_environment({"LD_PRELOAD": preload}, job)
 
 
 def exec_under(
-    job: dict[str, Any],
+    job: JobDescription,
     command: Sequence[str],
     trap: bool = False,
     container: Container | None = None,
 ) -> int:
     """Replaces this process by `command` under a job, in a container where one is given; returns
     the exit code where that fails."""
-    prefixes = [dataset["mount_prefix"] for dataset in job["datasets"]]
+    prefixes = [dataset.mount_prefix for dataset in job.datasets]
     environ = command_environment(os.environ, job)
     if container is not None:
         environ = container.environ(os.environ, needed_paths(job))

@@ -10,10 +10,10 @@ import os
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from fanstore.errors import UsageError
 from fanstore.launch.environment import command_environment
+from fanstore.messages.job import JobDescription
 
 # As their manuals have it: apptainer-exec(1), "--bind"; bwrap(1); podman-run(1), "--volume".
 _BY_VARIABLE = {"apptainer": "APPTAINER_BIND", "singularity": "SINGULARITY_BIND"}
@@ -38,7 +38,7 @@ class Container:
             kept[variable] = ",".join(filter(None, [environ.get(variable, ""), *paths]))
         return kept
 
-    def command(self, command: Sequence[str], job: Mapping[str, Any]) -> list[str]:
+    def command(self, command: Sequence[str], job: JobDescription) -> list[str]:
         """`command` in the container, under the job."""
         inside = command_environment({}, job)
         settings = [f"{name}={value}" for name, value in sorted(inside.items())]
@@ -70,15 +70,15 @@ def library_folders(preload: str) -> set[str]:
     return {os.path.dirname(preload), os.path.dirname(os.path.realpath(preload))}
 
 
-def needed_paths(job: Mapping[str, Any]) -> list[str]:
+def needed_paths(job: JobDescription) -> list[str]:
     """What a program of the job must see at the same place as outside: the job's directory and the
     staged packs, the library, the mount prefixes that are there, and datasets that are read in
     place."""
-    local = os.path.dirname(os.path.dirname(job["job_directory"]))
-    paths = {local, *library_folders(job["preload"])}
-    for dataset in job["datasets"]:
-        if os.path.isdir(dataset["mount_prefix"]):
-            paths.add(dataset["mount_prefix"])
-        if dataset["in_place"]:
-            paths.add(dataset["directory"])
+    local = os.path.dirname(os.path.dirname(job.job_directory))
+    paths = {local, *library_folders(job.preload)}
+    for dataset in job.datasets:
+        if os.path.isdir(dataset.mount_prefix):
+            paths.add(dataset.mount_prefix)
+        if dataset.in_place:
+            paths.add(dataset.directory)
     return sorted(paths)

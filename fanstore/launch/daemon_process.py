@@ -14,7 +14,8 @@ from dataclasses import dataclass
 from fanstore.errors import FanstoreError
 from fanstore.job.plan import JobPlan
 from fanstore.launcher import process_manager_fd
-from fanstore.messages import Channel
+from fanstore.messages.channel import Channel
+from fanstore.messages.job import Failure
 from fanstore.node.process import die_with_parent, set_name
 from fanstore.staging.memory import KillWatch, hint_for
 
@@ -88,7 +89,7 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         code = daemon.run()
     except BaseException as error:
         message = f"node daemon: {type(error).__name__}: {error}"
-        Channel(channel).try_send({"type": "error", "message": message, "exit_code": code})
+        Channel(channel).try_send(Failure(message=message, exit_code=code))
     finally:
         with contextlib.suppress(OSError):
             channel.shutdown(socket.SHUT_RDWR)  # a thread that hangs keeps it open after the end

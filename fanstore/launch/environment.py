@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from fanstore.messages.job import JobDescription
 
 
-def command_environment(environ: Mapping[str, str], job: Mapping[str, Any]) -> dict[str, str]:
+def command_environment(environ: Mapping[str, str], job: JobDescription) -> dict[str, str]:
     """`environ` with the preload (ours first), the job, its ranks and the mount prefixes.
-
-    `job`: what a daemon says of itself ("preload", "job_directory", "rank", "world_size",
-    "datasets").
 
     FANSTORE_MOUNT_PREFIX is the first prefix; further ones are FANSTORE_MOUNT_PREFIX_2 ...
     """
-    preload = job["preload"]
+    preload = job.preload
     inherited = [
         name
         for name in environ.get("LD_PRELOAD", "").replace(":", " ").split()
@@ -27,12 +25,12 @@ def command_environment(environ: Mapping[str, str], job: Mapping[str, Any]) -> d
         if not _is_prefix(name) and name not in dropped
     }
     changed["LD_PRELOAD"] = ":".join([preload, *inherited])
-    changed["FANSTORE_JOB_DIR"] = job["job_directory"]
-    changed["FANSTORE_RANK"] = str(job["rank"])
-    changed["FANSTORE_WORLD_SIZE"] = str(job["world_size"])
-    for number, dataset in enumerate(job["datasets"], 1):
+    changed["FANSTORE_JOB_DIR"] = job.job_directory
+    changed["FANSTORE_RANK"] = str(job.rank)
+    changed["FANSTORE_WORLD_SIZE"] = str(job.world_size)
+    for number, dataset in enumerate(job.datasets, 1):
         suffix = "" if number == 1 else f"_{number}"
-        changed[f"FANSTORE_MOUNT_PREFIX{suffix}"] = dataset["mount_prefix"]
+        changed[f"FANSTORE_MOUNT_PREFIX{suffix}"] = dataset.mount_prefix
     return changed
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import Any
 
 from fanstore.launch import report
+from fanstore.messages.job import Flushing
 from fanstore.progress import Meter, progress_of
 from fanstore.wording import show_bytes
 
@@ -19,44 +19,44 @@ class FlushReport:
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
         self._since_s: float | None = None
-        self._last: dict[str, Any] = {}
+        self._last: Flushing | None = None
         self._copied_before = 0
         self._blocked = ""
         self._meter: Meter | None = None
         self._stack = contextlib.ExitStack()
 
-    def hear(self, message: dict[str, Any]) -> None:
-        """Takes a message of the daemon's; only "flushing" is shown."""
-        if message.get("type") != "flushing":
-            return
+    def hear(self, message: Flushing) -> None:
+        """Takes a message of the daemon's."""
         self._last = message
         if self._since_s is None:
             self._since_s = time.monotonic()
-            self._copied_before = message["copied_bytes"]
-        if message["waiting"] and time.monotonic() - self._since_s > _TELL_AFTER_S:
+            self._copied_before = message.copied_bytes
+        if message.waiting and time.monotonic() - self._since_s > _TELL_AFTER_S:
             self._show(message)
 
     def waited_for(self) -> str:
         """Returns what is waited for, for people."""
-        count = self._last.get("waiting", 0)
+        if self._last is None:
+            return "the node daemon"
+        count = self._last.waiting
         if count == 0:
-            return "the output directory" if self._last else "the node daemon"
+            return "the output directory"
         what = "output" if count == 1 else "outputs"
-        return f"{count:,} {what} ({show_bytes(self._last['waiting_bytes'])})"
+        return f"{count:,} {what} ({show_bytes(self._last.waiting_bytes)})"
 
     def close(self) -> None:
         """Ends the progress that is shown."""
         self._stack.close()
         self._since_s = None
 
-    def _show(self, message: dict[str, Any]) -> None:
+    def _show(self, message: Flushing) -> None:
         if self._meter is None:
             if not self._quiet:
-                report.say(f"waiting for {self.waited_for()} to reach {message['output_dir']}")
+                report.say(f"waiting for {self.waited_for()} to reach {message.output_dir}")
             progress = progress_of("staging out", quiet=self._quiet)
             self._meter = Meter(self._stack.enter_context(progress))
-        done = message["copied_bytes"] - self._copied_before
-        self._meter.show(done, done + message["waiting_bytes"])
-        if message["blocked"] and message["blocked"] != self._blocked:
-            report.say(f"{message['output_dir']}: {message['blocked']}; trying again")
-        self._blocked = message["blocked"]
+        done = message.copied_bytes - self._copied_before
+        self._meter.show(done, done + message.waiting_bytes)
+        if message.blocked and message.blocked != self._blocked:
+            report.say(f"{message.output_dir}: {message.blocked}; trying again")
+        self._blocked = message.blocked

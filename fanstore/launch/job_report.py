@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import Any
 
 from fanstore.launch import report
+from fanstore.messages.job import AskedReport, JobSummary
 from fanstore.report.places import NO_PLOTS, can_draw
 
 
@@ -17,19 +17,21 @@ def tell_missing_plots(page: str) -> None:
         report.say(f"report: {NO_PLOTS}; there will be JSON alone")
 
 
-def start_report(summary: dict[str, Any]) -> subprocess.Popen[bytes] | None:
+def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
     """Begins to make the report that was asked for, on rank 0; None: there is nothing to be
     made."""
-    asked = summary["report"]
-    if not asked or summary["rank"] > 0:
+    asked = summary.report
+    if asked is None or summary.rank > 0:
         return None
-    command = [sys.executable, "-m", "fanstore", "report", asked["trace"], "--out", asked["page"]]
+    command = [sys.executable, "-m", "fanstore", "report", asked.trace, "--out", asked.page]
     return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
 
 
-def tell_report(summary: dict[str, Any], code: int, quiet: bool) -> None:
+def tell_report(asked: AskedReport | None, code: int, quiet: bool) -> None:
     """Says what became of a report, by the exit code of what made it."""
-    page, trace = summary["report"]["page"], summary["report"]["trace"]
+    if asked is None:
+        return
+    page, trace = asked.page, asked.trace
     if code == 0:
         if not quiet:
             report.say(f"report: {page}")

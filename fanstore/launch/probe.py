@@ -7,10 +7,10 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from fanstore.errors import FanstoreError
 from fanstore.launch.containers import Container, needed_paths
+from fanstore.messages.job import JobDescription
 from fanstore.node.segment import read_processes
 from fanstore.programs import elf
 
@@ -21,7 +21,7 @@ _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
 
 
 def prove(
-    environ: Mapping[str, str], job: Mapping[str, Any], container: Container | None = None
+    environ: Mapping[str, str], job: JobDescription, container: Container | None = None
 ) -> int:
     """Returns into how many programs of the job the library has come, that of the proof among them.
 
@@ -30,7 +30,7 @@ def prove(
     path that nobody there sees, another libc, another LD_PRELOAD) keeps it from that. Raises
     FanstoreError then: the command would find empty directories, or the originals.
     """
-    segment = os.path.join(job["job_directory"], "segment")
+    segment = os.path.join(job.job_directory, "segment")
     before = read_processes(segment)
     program = None if container is None else container.command([_SHELL, "-c", ":"], job)
     said = _said_by_nothing(environ, program)
@@ -64,8 +64,8 @@ def _is_glibcs(program: str) -> bool:
         return False
 
 
-def _refusal(job: Mapping[str, Any], said: str, container: Container | None) -> str:
-    library = job["preload"]
+def _refusal(job: JobDescription, said: str, container: Container | None) -> str:
+    library = job.preload
     told = _LOADERS_REASON.search(said)
     lines = said.strip().splitlines()
     reason = told[1] if told else lines[-1] if lines else "the loader here does not look at it"

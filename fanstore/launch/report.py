@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
 
 from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
-from fanstore.messages import has_looked
+from fanstore.messages.figures import NodeFigures, OutputAccount
+from fanstore.messages.job import FinalStatus, JobDescription, JobSummary, has_looked
 from fanstore.wording import counted, lines_naming, show_bytes
 
 DAMAGED_SHOWN = 20
@@ -36,79 +36,77 @@ def say(text: str) -> None:
     sys.stderr.flush()
 
 
-def damage_lines(job: dict[str, Any]) -> list[str]:
+def damage_lines(job: JobDescription) -> list[str]:
     """Names the damaged files of a job's datasets; beyond DAMAGED_SHOWN it counts them."""
     lines = []
-    for dataset in job["datasets"]:
-        names = dataset["damaged_files"]
-        where = dataset["mount_prefix"]
-        lines += [f"damaged: {where}/{name}" for name in names[:DAMAGED_SHOWN]]
-        rest = dataset["damaged_count"] - len(names[:DAMAGED_SHOWN])
+    for dataset in job.datasets:
+        names = dataset.damaged_files[:DAMAGED_SHOWN]
+        where = dataset.mount_prefix
+        lines += [f"damaged: {where}/{name}" for name in names]
+        rest = dataset.damaged_count - len(names)
         if rest > 0:
             lines.append(f"damaged: {rest} more under {where}; see fanstore verify")
     return lines
 
 
-def rank_lines(summary: dict[str, Any]) -> list[str]:
+def rank_lines(summary: JobSummary) -> list[str]:
     """Names the ranks that were lost; packs of theirs were read elsewhere, or not at all."""
-    lost = summary["lost_ranks"]
-    return [f"lost: rank {rank} did not answer any more" for rank in lost]
+    return [f"lost: rank {rank} did not answer any more" for rank in summary.lost_ranks]
 
 
-def raw_call_lines(summary: dict[str, Any]) -> list[str]:
+def raw_call_lines(summary: JobSummary) -> list[str]:
     """Names programs and libraries whose own system calls went past FanStore on this node."""
     return [
         f"{path} makes system calls by itself, which could not be redirected here: if it opened "
         "or saved files under the mount, these went past FanStore, and it needs --trap"
-        for path in summary["raw_calls"]
+        for path in summary.raw_calls
     ]
 
 
-def removed_lines(summary: dict[str, Any]) -> list[str]:
+def removed_lines(summary: JobSummary) -> list[str]:
     """Names what somebody else removed of the job's directory while the job ran."""
-    names = ", ".join(summary.get("removed", []))
+    names = ", ".join(summary.removed)
     return [
-        f"removed from {summary['job_directory']} while the job ran, by somebody else: {names}; "
+        f"removed from {summary.job_directory} while the job ran, by somebody else: {names}; "
         "programs that needed it failed. A cleaner of the local disk? Use another --local-dir"
     ] if names else []  # fmt: skip
 
 
-def warning_lines(summary: dict[str, Any]) -> list[str]:
+def warning_lines(summary: JobSummary) -> list[str]:
     """Returns what is said of a job's end even with --quiet."""
     return [
         *rank_lines(summary), *raw_call_lines(summary), *problem_lines(summary),
-        *summary["warnings"], *summary.get("trace_lines", []),
+        *summary.warnings, *summary.trace_lines,
     ]  # fmt: skip
 
 
-def summary_lines(summary: dict[str, Any]) -> list[str]:
+def summary_lines(summary: JobSummary) -> list[str]:
     """Says what a job has served: on rank 0 all ranks, where all are there; else this one."""
-    ranks = summary.get("ranks", [summary])
-    if "any_looked" in summary and summary["rank"] > 0:
+    if summary.any_looked is not None and summary.rank > 0:
         return []
+    ranks = summary.all_ranks()
     lines = [_read_line(ranks)]
     lines += _output_line(ranks)
-    if summary["world_size"] > 1 and _total(ranks, "node", "fetches"):
+    if summary.world_size > 1 and any(node.fetches for node in _nodes(ranks)):
         lines.append(_remote_line(ranks))
-    if summary["world_size"] > 1 or _shared_bytes(ranks):
+    if summary.world_size > 1 or _shared_bytes(ranks):
         lines.append(_staged_line(ranks))
     return lines + order_lines(ranks)
 
 
-def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
+def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
     """Returns a hint where the command of this rank, or of all, looked at nothing in any mount.
     entered: into how many programs the library had come before it started."""
-    ranks = summary.get("ranks", [summary])
-    if summary.get("any_looked") or any(has_looked(rank) for rank in ranks):
+    if summary.any_looked or any(has_looked(rank) for rank in summary.all_ranks()):
         return []
-    where = " or ".join(dataset["mount_prefix"] for dataset in summary["datasets"])
-    if summary["processes"] == entered:
+    where = " or ".join(dataset.mount_prefix for dataset in summary.datasets)
+    if summary.processes == entered:
         return [
             f"hint: the library came into no program of the command, which saw nothing of {where}; "
             "static programs and those for another libc need --trap, and a container has to show "
             "FanStore's own files (docs/limitations.md)"
         ]
-    if "any_looked" in summary and summary["rank"] > 0:
+    if summary.any_looked is not None and summary.rank > 0:
         return []
     return [
         f"hint: the command opened nothing in {where}; if it should have: was it given that path, "
@@ -116,96 +114,103 @@ def unseen_lines(summary: dict[str, Any], entered: int) -> list[str]:
     ]
 
 
-def went_wrong(summary: dict[str, Any]) -> bool:
+def went_wrong(summary: JobSummary) -> bool:
     """Tells whether an output of this rank, or of one that was lost, is not in the output
     directory, or programs missed what somebody removed."""
-    outputs = summary["outputs"]
-    missed = ("unplaced_count", "lost_count", "failed", "unfinished")
-    return any(outputs.get(name) for name in missed) or bool(summary.get("removed"))
+    outputs = summary.outputs
+    if summary.removed or outputs is None:
+        return bool(summary.removed)
+    missed = outputs.unplaced_count or outputs.lost_count or outputs.failed or outputs.unfinished
+    return bool(missed)
 
 
-def problem_lines(summary: dict[str, Any]) -> list[str]:
+def problem_lines(summary: JobSummary) -> list[str]:
     """Names the outputs that are not where they ought to be, and what the job missed."""
-    outputs = summary["outputs"]
-    where = outputs.get("output_dir", "")
-    lines = removed_lines(summary)
-    lines += [f"outputs: {outputs['failed']}"] if outputs.get("failed") else []
-    unplaced = [f"{name}: {reason}" for name, reason in outputs.get("unplaced", [])]
-    lines += lines_naming(f"not in {where}", unplaced, outputs.get("unplaced_count", 0))
-    unfinished = outputs.get("unfinished", [])
+    return removed_lines(summary) + (
+        [] if summary.outputs is None else _output_problem_lines(summary.outputs)
+    )
+
+
+def _output_problem_lines(outputs: OutputAccount) -> list[str]:
+    where = outputs.output_dir
+    lines = [f"outputs: {outputs.failed}"] if outputs.failed else []
+    unplaced = [f"{name}: {reason}" for name, reason in outputs.unplaced]
+    lines += lines_naming(f"not in {where}", unplaced, outputs.unplaced_count)
+    unfinished = outputs.unfinished
     lines += lines_naming("still being written, not published", unfinished, len(unfinished))
-    if outputs.get("kept"):
-        lines.append(f"kept on this node instead: {outputs['kept']}")
+    if outputs.kept:
+        lines.append(f"kept on this node instead: {outputs.kept}")
     lines += lines_naming(
         f"in {where}, but not finished when its writer was killed",
-        outputs.get("partials", []), outputs.get("partial_count", 0),
+        outputs.partials, outputs.partial_count,
     )  # fmt: skip
-    lost = outputs.get("lost", [])
-    lines += lines_naming("lost with its rank, output", lost, outputs.get("lost_count", 0))
-    backups = outputs.get("backups", [])
+    lines += lines_naming("lost with its rank, output", outputs.lost, outputs.lost_count)
     return lines + lines_naming(
-        f"was in {where} already, kept as", backups, outputs.get("backup_count", 0)
+        f"was in {where} already, kept as", outputs.backups, outputs.backup_count
     )
 
 
-def _output_line(ranks: list[dict[str, Any]]) -> list[str]:
+def _output_line(ranks: Sequence[FinalStatus]) -> list[str]:
     """Sums up the outputs of all ranks so that the numbers add up; says nothing where nothing was
     written."""
-    if not any(rank["outputs"].get("published") for rank in ranks):
+    of_ranks = [rank.outputs for rank in ranks if rank.outputs is not None]
+    published = sum(each.published for each in of_ranks)
+    if not published:
         return []
-    published, staged, staged_bytes, gone = (
-        _total(ranks, "outputs", name) for name in ("published", "staged", "staged_bytes", "gone")
-    )
+    staged, gone = sum(each.staged for each in of_ranks), sum(each.gone for each in of_ranks)
+    staged_bytes = sum(each.staged_bytes for each in of_ranks)
     missing = published - staged - gone
     line = f"outputs: {published:,} published, {staged:,} staged out to "
-    line += f"{ranks[0]['outputs']['output_dir']} ({show_bytes(staged_bytes)})"
+    line += f"{of_ranks[0].output_dir} ({show_bytes(staged_bytes)})"
     line += f", {missing:,} not placed" if missing else ""
     return [line + (f", {gone:,} replaced or removed by the job" if gone else "")]
 
 
-def _total(ranks: Iterable[dict[str, Any]], section: str, name: str) -> int:
-    return sum(rank[section][name] for rank in ranks)
+def _nodes(ranks: Iterable[FinalStatus]) -> list[NodeFigures]:
+    return [rank.node for rank in ranks if rank.node is not None]
 
 
-def _read_line(ranks: list[dict[str, Any]]) -> str:
-    damaged = sum(d["damaged_count"] for d in ranks[0]["datasets"])
+def _read_line(ranks: Sequence[FinalStatus]) -> str:
+    damaged = sum(dataset.damaged_count for dataset in ranks[0].datasets)
     where = f"{len(ranks)} ranks: " if len(ranks) > 1 else ""
-    mapped_bytes = _total(ranks, "counters", "mapped_bytes")
+    mapped_bytes = sum(rank.counters.mapped_bytes for rank in ranks)
     mapped = f"{show_bytes(mapped_bytes)} mapped, " if mapped_bytes else ""
     return (
-        f"{where}{counted(_total(ranks, 'counters', 'opens'), 'file')} opened, "
-        f"{show_bytes(_total(ranks, 'counters', 'read_bytes'))} read, {mapped}"
-        f"{counted(_total(ranks, 'counters', 'errors'), 'error')}, "
+        f"{where}{counted(sum(rank.counters.opens for rank in ranks), 'file')} opened, "
+        f"{show_bytes(sum(rank.counters.read_bytes for rank in ranks))} read, {mapped}"
+        f"{counted(sum(rank.counters.errors for rank in ranks), 'error')}, "
         f"{counted(damaged, 'damaged file')}"
     )
 
 
-def _remote_line(ranks: list[dict[str, Any]]) -> str:
-    hits, misses = (_total(ranks, "counters", f"cache_{kind}") for kind in ("hits", "misses"))
-    bins = [sum(column) for column in zip(*(r["node"]["latency_bins"] for r in ranks), strict=True)]
+def _remote_line(ranks: Sequence[FinalStatus]) -> str:
+    hits = sum(rank.counters.cache_hits for rank in ranks)
+    misses = sum(rank.counters.cache_misses for rank in ranks)
+    nodes = _nodes(ranks)
+    bins = [sum(column) for column in zip(*(node.latency_bins for node in nodes), strict=True)]
     waits = f"{latency(bins, 0.5)} median, {latency(bins, 0.99)} at 99 %" if any(bins) else ""
+    fetched = show_bytes(sum(node.fetched_bytes for node in nodes))
     return (
-        f"remote: {show_bytes(_total(ranks, 'node', 'fetched_bytes'))} fetched from other ranks in "
-        f"{_total(ranks, 'node', 'fetches'):,} requests ({waits or 'nobody waited'}), "
+        f"remote: {fetched} fetched from other ranks in "
+        f"{sum(node.fetches for node in nodes):,} requests ({waits or 'nobody waited'}), "
         f"{hits:,} blocks found in the cache, {misses:,} not"
     )
 
 
-def _shared_bytes(ranks: list[dict[str, Any]]) -> int:
+def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
     """Returns the bytes that commands wanted of the shared file system, whoever read them."""
-    by_daemons = sum(int(rank["node"].get("shared_bytes", 0)) for rank in ranks)
-    return by_daemons + _total(ranks, "counters", "shared_bytes")
+    by_daemons = sum(node.shared_bytes for node in _nodes(ranks))
+    return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 
 
-def _staged_line(ranks: list[dict[str, Any]]) -> str:
-    def total(name: str) -> int:
-        return sum(dataset[name] for rank in ranks for dataset in rank["datasets"])
-
-    line = f"shared file system: {show_bytes(total('shared_bytes'))} read to stage, "
-    line += f"{show_bytes(_shared_bytes(ranks))} read for commands"
-    if ranks[0]["world_size"] == 1:
+def _staged_line(ranks: Sequence[FinalStatus]) -> str:
+    datasets = [dataset for rank in ranks for dataset in rank.datasets]
+    line = f"shared file system: {show_bytes(sum(each.shared_bytes for each in datasets))} read to "
+    line += f"stage, {show_bytes(_shared_bytes(ranks))} read for commands"
+    if ranks[0].world_size == 1:
         return line
-    return line + f"; {show_bytes(total('received_bytes'))} of replicas came from other ranks"
+    received_bytes = sum(each.received_bytes for each in datasets)
+    return line + f"; {show_bytes(received_bytes)} of replicas came from other ranks"
 
 
 def latency(bins: list[int], share: float) -> str:

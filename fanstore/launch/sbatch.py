@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,7 +40,7 @@ class Site:
 
 
 @dataclass(frozen=True)
-class Job:
+class SbatchJob:
     """What one job runs and where. `options` are the words for `fanstore run` or `start`."""
 
     nodes: int
@@ -71,14 +71,14 @@ def load_site(path: Path) -> Site:
 def make_site(table: Mapping[str, Any]) -> Site:
     """Returns the site that the keys and values of its file describe."""
     known = asdict(Site())
-    values: dict[str, Any] = {}
+    values: dict[str, str | tuple[str, ...]] = {}
     for key, value in table.items():
         if key not in known:
             raise UsageError(f"unknown key {key!r}; there are {', '.join(known)}")
         values[key] = _as_words(key, value) if known[key] == () else _as_text(key, value)
     if "mpi" in values and "mpiexec" in values:
         raise UsageError("'mpi' is srun's and 'mpiexec' takes its place: give one of them")
-    return Site(**values)
+    return replace(Site(), **values)  # type: ignore[arg-type]
 
 
 def _as_text(key: str, value: Any) -> str:
@@ -156,12 +156,12 @@ def shell_template(name: str) -> jinja2.Template:
     return template("fanstore.launch", f"{name}.sh.j2", autoescape=False, filters=filters)
 
 
-def render(job: Job, site: Site) -> str:
+def render(job: SbatchJob, site: Site) -> str:
     """Returns the job script. Raises UsageError for options of sbatch that cannot be."""
     return shell_template(job.mode).render(_values(job, site))
 
 
-def _limits(job: Job) -> list[str]:
+def _limits(job: SbatchJob) -> list[str]:
     """Returns the header's options that have a flag of their own on our command line."""
     named = dict(job.limits)
     if job.time is not None:
@@ -171,7 +171,7 @@ def _limits(job: Job) -> list[str]:
     return [check_option(f"--{name}={value}") for name, value in named.items()]
 
 
-def _launcher(job: Job, site: Site, local_dir: str | None) -> str:
+def _launcher(job: SbatchJob, site: Site, local_dir: str | None) -> str:
     """Returns the words by which `fanstore analyze` starts a run on all nodes."""
     count = str(job.nodes)
     if site.mpiexec:
@@ -192,7 +192,7 @@ def local_dir_of(given: str | None, site: Site) -> str | None:
     return local_dir
 
 
-def _values(job: Job, site: Site) -> dict[str, Any]:
+def _values(job: SbatchJob, site: Site) -> Mapping[str, object]:
     """Returns every name that the templates use, with its value."""
     local_dir = local_dir_of(job.local_dir, site)
     return {

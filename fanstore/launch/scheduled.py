@@ -26,7 +26,7 @@ _MIB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Request:
+class ScheduledJob:
     """What one job runs, and what it asks its scheduler for; numbers and memory are a node's.
 
     options: the words for `fanstore run`. hosts: the nodes of plain ssh, else (). directives:
@@ -64,7 +64,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
     return hosts
 
 
-def render(request: Request, site: Site) -> str:
+def render(request: ScheduledJob, site: Site) -> str:
     """Returns the job script. Raises UsageError for what its scheduler cannot be told."""
     for key, value in (("mpi", site.mpi != Site.mpi), ("sbatch", site.sbatch)):
         if value:
@@ -87,7 +87,7 @@ def render(request: Request, site: Site) -> str:
     return shell_template(request.scheduler).render(values)
 
 
-def _header(request: Request) -> list[str]:
+def _header(request: ScheduledJob) -> list[str]:
     """Returns the lines by which a job asks for its nodes."""
     if request.scheduler == "pbs":
         return [f"#PBS {line}" for line in _pbs(request)]
@@ -96,7 +96,7 @@ def _header(request: Request) -> list[str]:
     return []
 
 
-def _pbs(request: Request) -> Iterator[str]:
+def _pbs(request: ScheduledJob) -> Iterator[str]:
     """The options of PBS Professional and OpenPBS, by qsub(1B) and pbs_resources(7B)."""
     chunk = [f"select={request.nodes}"]
     chunk += [f"ncpus={request.cpus}"] if request.cpus is not None else []
@@ -111,7 +111,7 @@ def _pbs(request: Request) -> Iterator[str]:
     yield from _named(request, {"job_name": "-N", "queue": "-q", "account": "-A", "output": "-o"})
 
 
-def _lsf(request: Request) -> Iterator[str]:
+def _lsf(request: ScheduledJob) -> Iterator[str]:
     """The options of IBM Spectrum LSF 10.1, by bsub(1)."""
     yield f"-n {request.nodes}"
     yield '-R "span[ptile=1]"'
@@ -130,7 +130,7 @@ def _lsf(request: Request) -> Iterator[str]:
     yield from _named(request, {"job_name": "-J", "queue": "-q", "account": "-P", "output": "-o"})
 
 
-def _named(request: Request, flags: dict[str, str]) -> Iterator[str]:
+def _named(request: ScheduledJob, flags: dict[str, str]) -> Iterator[str]:
     for field, flag in flags.items():
         value = getattr(request, field)
         if value is None:
@@ -144,7 +144,7 @@ def _named(request: Request, flags: dict[str, str]) -> Iterator[str]:
         yield f"{flag} {value}"
 
 
-def _line(request: Request, directive: str) -> str:
+def _line(request: ScheduledJob, directive: str) -> str:
     mark = {"pbs": "#PBS", "lsf": "#BSUB"}[request.scheduler]
     if not re.fullmatch(r"-[^\n\r\0]+", directive):
         raise UsageError(f"--directive {directive!r}: write one option of a {mark} line, as '-x'")

@@ -31,7 +31,7 @@ _SI_KERNEL = 0x80
 
 
 @dataclass(frozen=True)
-class Received:
+class ReceivedSignal:
     """A signal that came in. sender: the name of the process that sent it, "" for the kernel."""
 
     number: signal.Signals
@@ -75,7 +75,7 @@ class SignalQueue:
         """Returns the descriptor that is readable while signals wait, for selectors."""
         return int(self._fd)
 
-    def read(self) -> list[Received]:
+    def read(self) -> list[ReceivedSignal]:
         """Returns the signals that have come in; none when there are none."""
         try:
             data = os.read(self._fd, _INFO_BYTES * 16)
@@ -85,5 +85,5 @@ class SignalQueue:
         for at in range(0, len(data), _INFO_BYTES):
             number, _, code, sender = struct.unpack_from("<IiiI", data, at)
             name = "" if code == _SI_KERNEL else _process_name(sender)
-            found.append(Received(signal.Signals(number), name))
+            found.append(ReceivedSignal(signal.Signals(number), name))
         return found

@@ -19,7 +19,7 @@ import signal
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TypeVar
 
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
@@ -33,9 +33,22 @@ from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.job_report import start_report, tell_missing_plots, tell_report
 from fanstore.launch.mpi_hint import mpi_hint
 from fanstore.launch.probe import prove
-from fanstore.launch.signals import ENDING, FORWARDED, Received, SignalQueue
+from fanstore.launch.signals import ENDING, FORWARDED, ReceivedSignal, SignalQueue
 from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
+from fanstore.messages.job import (
+    TOLD_BY_DAEMON,
+    Command,
+    End,
+    Failure,
+    Flushing,
+    GiveUp,
+    JobSummary,
+    Ready,
+    Stall,
+    Waiting,
+)
+from fanstore.messages.message import NamedMessage, replace
 from fanstore.node.job_directory import clean_up_directory, rescue_job
 from fanstore.outputs.tree.dead_job import left_behind, rescue_lines
 from fanstore.programs.check import entry_hint
@@ -46,6 +59,8 @@ _DAEMON_END_WAIT_S = 60.0
 _GIVE_UP_WAIT_S = 8.0  # for all that a daemon does that was told to give up
 _KILLED_WAIT_S = 3.0
 _REAP_POLL_S = 0.005
+
+T = TypeVar("T", bound=NamedMessage)
 
 
 class Wrapper:
@@ -62,7 +77,7 @@ class Wrapper:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._signals, selectors.EVENT_READ)
         self._selector.register(self._daemon.channel, selectors.EVENT_READ)
-        self._messages: list[dict[str, Any]] = []
+        self._messages: list[NamedMessage] = []
         self._channel_open = True
         self._holds: list[int] = []
         self._pid = 0
@@ -80,24 +95,24 @@ class Wrapper:
         ready = self._await_ready()
         if isinstance(ready, int):
             return ready
-        for warning in [*ready["warnings"], *report.damage_lines(ready)]:
+        for warning in [*ready.warnings, *report.damage_lines(ready)]:
             report.say(warning)
         if self._launcher.rank == 0:
             tell_missing_plots(self._plan.report_page)
         try:
-            self._job_directory = ready["job_directory"]
-            self._hold(ready["locks"])
+            self._job_directory = ready.job_directory
+            self._hold(ready.locks)
             code = self._run_command(command, ready)
         finally:
             summary = self._end()
         if summary is None:
             died = f"the node daemon died{self._daemon.memory.reason()}"
             report.say(f"{died}; what it left has been removed")
-            if ready["trace"]:
-                report.say(f"trace: up to then it is {ready['trace']['path']}")
+            if ready.trace is not None:
+                report.say(f"trace: up to then it is {ready.trace.path}")
             return code or FanstoreError.exit_code
         if self._plan.settings.trap:
-            summary["raw_calls"] = []  # which were caught
+            summary = replace(summary, raw_calls=())  # they were caught
         for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:
@@ -106,7 +121,7 @@ class Wrapper:
             if self._ran:
                 for line in report.unseen_lines(summary, self._entered):
                     report.say(line)
-        for name in summary["left"]:
+        for name in summary.left:
             report.say(f"left in the mount prefix, not FanStore's: {name}")
         if self._ran:
             self._make_report(summary)
@@ -114,7 +129,7 @@ class Wrapper:
             return code or FanstoreError.exit_code
         return code
 
-    def _make_report(self, summary: dict[str, Any]) -> None:
+    def _make_report(self, summary: JobSummary) -> None:
         """Makes the report that was asked for; a signal that ends gives it up."""
         process = start_report(summary)
         if process is None:
@@ -122,11 +137,11 @@ class Wrapper:
         while process.poll() is None:
             if any(received.number in ENDING for received in self._events(timeout_s=1.0)):
                 process.terminate()
-        tell_report(summary, process.returncode, self._plan.settings.quiet)
+        tell_report(summary.report, process.returncode, self._plan.settings.quiet)
 
-    def _events(self, timeout_s: float | None = None) -> list[Received]:
+    def _events(self, timeout_s: float | None = None) -> list[ReceivedSignal]:
         """Waits for signals or messages; messages are queued, the daemon's end is noted."""
-        received: list[Received] = []
+        received: list[ReceivedSignal] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._signals:
                 received += self._signals.read()
@@ -135,21 +150,21 @@ class Wrapper:
         return received
 
     def _hear(self) -> None:
-        messages = self._daemon.channel.read()
+        messages = self._daemon.channel.hear(TOLD_BY_DAEMON)
         if messages is None:
             self._selector.unregister(self._daemon.channel)
             self._channel_open = False
         else:
             self._messages += messages
 
-    def _take(self, kind: str) -> dict[str, Any] | None:
-        for message in self._messages:
-            if message.get("type") == kind:
-                self._messages.remove(message)
+    def _take(self, kind: type[T]) -> T | None:
+        for number, message in enumerate(self._messages):
+            if isinstance(message, kind):
+                del self._messages[number]
                 return message
         return None
 
-    def _await_ready(self) -> dict[str, Any] | int:
+    def _await_ready(self) -> Ready | int:
         """Returns the daemon's "ready", or the exit code of a run that was told to end before."""
         ended_by = 0
         while self._channel_open:
@@ -157,23 +172,23 @@ class Wrapper:
                 if received.number in ENDING:
                     os.kill(self._daemon.pid, signal.SIGKILL if ended_by else signal.SIGTERM)
                     ended_by = ended_by or int(received.number)
-            ready = self._take("ready")
+            ready = self._take(Ready)
             if ready is not None and not ended_by:
                 return ready
             if ready is not None:
-                self._daemon.channel.try_send({"type": "end"})
-        error = self._take("error")
+                self._daemon.channel.try_send(End())
+        error = self._take(Failure)
         _, status = os.waitpid(self._daemon.pid, 0)
-        if error is None and not self._take("summary"):
+        if error is None and not self._take(JobSummary):
             self._clean_up()
         if ended_by:
-            report.say(error["message"] if error else "told to end before the command started")
+            report.say(error.message if error else "told to end before the command started")
             return SIGNALLED + ended_by
         if error is None:
             raise FanstoreError(self._daemon.unspoken_end(status, self._plan.local.in_memory))
-        if error.get("told"):
-            return int(error["exit_code"])
-        raise DaemonFailed(error["message"], error["exit_code"])
+        if error.told:
+            return error.exit_code
+        raise DaemonFailed(error.message, error.exit_code)
 
     def _hold(self, paths: Sequence[str]) -> None:
         """Takes the locks that the daemon holds, so that its death takes nothing from the
@@ -184,8 +199,8 @@ class Wrapper:
                 raise FanstoreError(f"{path}: removed by another job; start this one again")
             self._holds.append(fd)
 
-    def _run_command(self, command: Sequence[str], ready: dict[str, Any]) -> int:
-        prefixes = [dataset["mount_prefix"] for dataset in ready["datasets"]]
+    def _run_command(self, command: Sequence[str], ready: Ready) -> int:
+        prefixes = [dataset.mount_prefix for dataset in ready.datasets]
         environ = command_environment(self._environ(), ready)
         if self._container is not None:
             environ = self._container.environ(self._environ(), needed_paths(ready))
@@ -217,15 +232,15 @@ class Wrapper:
 
     def _tell_stalls(self) -> None:
         """Says which ranks reads wait for, and takes these messages out of the queue."""
-        while (stall := self._take("stall")) is not None:
-            report.say(stall["line"])
+        while (stall := self._take(Stall)) is not None:
+            report.say(stall.line)
 
     def _announce_command(self, pid: int) -> None:
         """Tells the daemon the command's pid; called by the command's process before it becomes the
         command."""
         if self._launcher.is_hydra:
             os.setpgid(0, 0)
-        self._daemon.channel.try_send({"type": "command", "pid": pid})  # it may be dead by now
+        self._daemon.channel.try_send(Command(pid=pid))  # it may be dead by now
 
     def _environ(self) -> Mapping[str, str]:
         """Returns this process's environment; without what MPI put there, as the command is no rank
@@ -249,7 +264,7 @@ class Wrapper:
             return None
         return status if pid else None
 
-    def _pass_on(self, received: Received) -> None:
+    def _pass_on(self, received: ReceivedSignal) -> None:
         """Sends a signal on to the command, unless it has come there by itself."""
         if received.number == signal.SIGCHLD or received.is_launchers_own:
             return
@@ -268,12 +283,12 @@ class Wrapper:
             os.kill(os.getpid(), signal.SIGTSTP)
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
-    def _end(self) -> dict[str, Any] | None:
+    def _end(self) -> JobSummary | None:
         """Ends the daemon; returns its summary, or None where it died and the wrapper cleaned
         up."""
         for fd in self._holds:
             os.close(fd)
-        self._daemon.channel.try_send({"type": "end"})
+        self._daemon.channel.try_send(End())
         deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
         waiting = None
         while self._channel_open and (waiting or time.monotonic() < deadline_s):
@@ -290,7 +305,7 @@ class Wrapper:
                 deadline_s = time.monotonic() + _DAEMON_END_WAIT_S
         self._flush.close()
         hangs = not self._reap_daemon()
-        summary = self._take("summary")
+        summary = self._take(JobSummary)
         if hangs:
             report.say(
                 f"process {self._daemon.pid}, the node daemon, hangs in the file system of "
@@ -303,9 +318,9 @@ class Wrapper:
 
     def _tell_error(self) -> None:
         """Says what the daemon could not cope with, where it had time to tell."""
-        error = self._take("error")
+        error = self._take(Failure)
         if error is not None:
-            report.say(error["message"])
+            report.say(error.message)
 
     def _reap_daemon(self) -> bool:
         """Kills a daemon that has not ended; returns whether it has gone. One that waits for a file
@@ -325,7 +340,7 @@ class Wrapper:
         """Shows how far the outputs are, as the daemon says every second. The first signal is
         answered with that, the next one gives them up. Returns whether anybody has been heard."""
         heard = False
-        while (message := self._take("flushing")) is not None:
+        while (message := self._take(Flushing)) is not None:
             self._flush.hear(message)
             heard = True
         if self._messages:
@@ -338,7 +353,7 @@ class Wrapper:
             elif self._end_signals == 2:
                 report.say("giving up; what is not there is kept on this node")
                 self._gave_up = True
-                self._daemon.channel.try_send({"type": "give_up"})
+                self._daemon.channel.try_send(GiveUp())
         return heard or told_to_end > 0
 
     def _clean_up(self, hangs: bool = False) -> None:
@@ -364,14 +379,12 @@ class Wrapper:
                 report.say(line)
         clean_up_directory(self._plan.local.path)
 
-    def _outwait_ranks(
-        self, waiting: dict[str, Any] | None, told_to_end: bool
-    ) -> dict[str, Any] | None:
+    def _outwait_ranks(self, waiting: Waiting | None, told_to_end: bool) -> Waiting | None:
         """Waits on while other ranks' commands still read from this node, until a signal says to
         leave them."""
-        heard = self._take("waiting")
+        heard = self._take(Waiting)
         if heard is not None and not self._plan.settings.quiet:
-            report.say(f"the command has ended; other ranks ({heard['ranks']}) still read here")
+            report.say(f"the command has ended; other ranks ({heard.ranks}) still read here")
         waiting = heard or waiting
         if waiting is None or not told_to_end:
             return waiting

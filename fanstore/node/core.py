@@ -10,6 +10,8 @@ from typing import Any
 from fanstore._native import check, ffi, lib
 from fanstore.config import CACHE_LEAST_BYTES
 from fanstore.errors import FanstoreError, UsageError
+from fanstore.messages.figures import NodeFigures
+from fanstore.messages.message import fields_of
 
 _IDLE_SLEEP_US = 4000  # a request of another rank waits so long at most, after a long silence
 _MESSAGE_ROOM_BYTES = 1 << 16
@@ -183,15 +185,12 @@ class Node:
         under way."""
         return float(lib.fan_node_shared_waited_ns(self._node)) / 1e9
 
-    def stats(self) -> dict[str, Any]:
-        """Returns counts since the start; latency_bins: by powers of two of microseconds."""
+    def stats(self) -> NodeFigures:
+        """Returns counts since the start."""
         stats = ffi.new("struct fan_node_stats *")
         lib.fan_node_stats(self._node, stats)
-        return {
-            name: list(value) if name == "latency_bins" else int(value)
-            for name, _ in ffi.typeof("struct fan_node_stats").fields
-            for value in (getattr(stats, name),)
-        }
+        counts = {name: getattr(stats, name) for name in fields_of(NodeFigures)}
+        return NodeFigures(**{**counts, "latency_bins": list(stats.latency_bins)})
 
     def stop(self) -> bool:
         """Ends the thread. Returns whether nothing is outstanding, so that MPI can be finalised."""

@@ -5,7 +5,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               segment      what clients map (csrc/format/shm_format.h)
               placeholder  the dangling link behind every virtual descriptor
               sock         the daemon's socket
-              live         the socket for whoever watches (HTTP, see serve/live.py)
+              live         the socket for whoever watches (HTTP, fanstore/watch/answers.py)
               coordinate   the socket of jobs that share batches (fanstore/coordinate)
               outputs      the socket for what is written (csrc/format/output_format.h)
               order        the socket for what loaders read (fanstore/foresight/announcement.py)
@@ -26,8 +26,9 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
+from fanstore.messages.job import JobDescription
+from fanstore.messages.message import encode
 from fanstore.node.prefix import sweep_prefixes
 from fanstore.node.segment import mark_ended
 from fanstore.outputs.tree.dead_job import TREES, Rescued, needs_rescue, rescue
@@ -58,7 +59,7 @@ class JobDirectory:
         self._kept = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY)
         locks.try_lock(self._kept, exclusive=False)
         os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
-        self.describe({})
+        self.describe(None)
 
     def file(self, *names: str) -> str:
         """Returns a path inside the directory."""
@@ -86,13 +87,15 @@ class JobDirectory:
             return []
         return sorted(set(text.splitlines()))
 
-    def describe(self, about: dict[str, Any]) -> None:
-        """Writes job.json."""
-        own: dict[str, Any] = {"job_id": self.job_id, "daemon_pid": os.getpid()}
+    def describe(self, about: JobDescription | None) -> None:
+        """Writes job.json. about: None while nothing is known."""
+        own: dict[str, object] = {"job_id": self.job_id, "daemon_pid": os.getpid()}
         own["slurm_job"] = os.environ.get("SLURM_JOB_ID", "")
+        if about is not None:
+            own |= encode(about)
         temporary = self.file("job.json.part")
         with open(temporary, "w", encoding="utf-8") as stream:
-            json.dump({**own, **about}, stream)
+            json.dump(own, stream)
         os.rename(temporary, self.file("job.json"))
 
     def release(self) -> None:

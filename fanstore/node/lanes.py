@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fanstore._native import check, ffi, lib
+from fanstore.messages.figures import TraceFigures
+from fanstore.process_stat import stat_of
 
 if TYPE_CHECKING:
     from fanstore.node.trace_file import KeptTrace
@@ -84,14 +86,13 @@ def _lives(thread: str, claimed_ns: int) -> bool:
     """Tells whether a thread (PID/task/TID) runs, and is none that got its number after
     claimed_ns."""
     try:
-        with open(f"/proc/{thread}/stat", "rb") as stream:
-            fields = stream.read().rpartition(b") ")[2].split()
-    except (FileNotFoundError, ProcessLookupError):
-        return False
+        found = stat_of(thread)
     except OSError:
         return True
-    started_ns = int(fields[19]) * _TICK_NS - _asleep_ns()
-    return fields[0] not in (b"Z", b"X") and started_ns <= claimed_ns + _TICK_NS
+    if found is None:
+        return False
+    started_ns = found.start_ticks * _TICK_NS - _asleep_ns()
+    return found.runs and started_ns <= claimed_ns + _TICK_NS
 
 
 def _asleep_ns() -> int:
@@ -195,14 +196,13 @@ class LaneKeeper:
         self._stopping.set()
         self._thread.join(_END_WAIT_S)
 
-    def figures(self) -> dict[str, Any]:
-        """What is kept of the trace: `path`, and why no more is, `problem`; empty where nothing
-        is."""
+    def figures(self) -> TraceFigures | None:
+        """Returns where the trace is kept; None where it is not."""
         if self._kept is None:
-            return {}
+            return None
         hangs = self._stopping.is_set() and self._thread.is_alive()
         problem = f"{self._kept.path}: its file system hangs" if hangs else self._kept.problem
-        return {"path": self._kept.path, "problem": problem}
+        return TraceFigures(path=self._kept.path, problem=problem)
 
     def _run(self) -> None:
         since_look_s = 0.0

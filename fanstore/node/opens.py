@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
 from fanstore.arrays import np
+from fanstore.process_stat import stat_of
 from fanstore.trace.lanes import LaneFile
 
 if TYPE_CHECKING:
@@ -143,13 +144,13 @@ def with_parents(pid: int) -> tuple[frozenset[int], int]:
     found, own_group = {pid}, 0
     for _ in range(_DEPTH_MAX):
         try:
-            with open(f"/proc/{pid}/stat", "rb") as stream:
-                _, parent, group = stream.read().rpartition(b") ")[2].split()[:3]
-            if int(group) < 0:  # it goes at this moment, and its parent is not shown any more
-                raise ProcessLookupError
-            pid, own_group = int(parent), own_group or int(group)
-        except (OSError, ValueError):
+            said = stat_of(pid)
+        except OSError:
+            said = None
+        # With a negative group it goes at this moment, and its parent is not shown any more.
+        if said is None or said.group < 0:
             return frozenset() if len(found) == 1 else frozenset(found), own_group
+        pid, own_group = said.parent, own_group or said.group
         if pid <= 1:
             break
         found.add(pid)

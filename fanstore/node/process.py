@@ -11,6 +11,8 @@ import sys
 import time
 from typing import Any
 
+from fanstore.process_stat import ProcessStat, stat_of
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NAME = 15
 
@@ -33,7 +35,7 @@ class Process:
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        self._start = self._stat()[1]
+        self._start = self._start_now()
         self._leads_group = self.runs() and self._group() == pid
 
     def _group(self) -> int:
@@ -42,19 +44,21 @@ class Process:
         except ProcessLookupError:  # it has ended since
             return 0
 
-    def _stat(self) -> tuple[str, str]:
-        """(state, start time); empty when there is no such process."""
+    def _stat(self) -> ProcessStat | None:
         try:
-            with open(f"/proc/{self.pid}/stat", "rb") as stream:
-                fields = stream.read().rpartition(b") ")[2].split()
+            return stat_of(self.pid)
         except OSError:
-            return "", ""
-        return fields[0].decode(), fields[19].decode()
+            return None
+
+    def _start_now(self) -> int | None:
+        """Returns when the process that has the id now began; None when there is none."""
+        found = self._stat()
+        return None if found is None else found.start_ticks
 
     def runs(self) -> bool:
         """Tells whether it still runs; a zombie does not."""
-        state, start = self._stat()
-        return state not in ("", "Z", "X") and start == self._start
+        found = self._stat()
+        return found is not None and found.runs and found.start_ticks == self._start
 
     def wait(self, timeout_s: float) -> bool:
         """Waits for its end for at most `timeout_s`; tells whether it came."""
@@ -67,7 +71,7 @@ class Process:
 
     def kill(self) -> None:
         """Kills it, if it still runs; and all its group, where it led one from the beginning."""
-        if self._stat()[1] not in ("", self._start):
+        if self._start_now() not in (None, self._start):
             return  # another process has its number by now, so its group is gone
         with contextlib.suppress(ProcessLookupError):
             if self._leads_group:

@@ -15,6 +15,8 @@ from typing import Any
 
 from fanstore._native import ffi, lib
 from fanstore.errors import FanstoreError
+from fanstore.messages.figures import Counters
+from fanstore.messages.message import fields_of
 from fanstore.staging.room import size
 
 MAGIC = b"FANJOBS\n"
@@ -124,7 +126,7 @@ def _reserve(fd: int, path: str, size_bytes: int) -> None:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LaneTable:
     """How many lanes the access trace has, and whether with notes or with counters alone."""
 
     count: int
@@ -157,11 +159,11 @@ class Lanes:
         image[header.lanes_offset : header.lanes_offset + _LANE_BYTES] = ffi.buffer(lane)
 
 
-def default_lanes(notes: bool = True) -> Lanes:
+def default_lanes(notes: bool = True) -> LaneTable:
     """Returns the lanes for a job on this node: four for each CPU, within bounds."""
     wanted = 4 * (os.cpu_count() or 1)
     count = max(int(lib.FAN_LANES_LEAST), min(int(lib.FAN_LANES_MOST), wanted))
-    return Lanes(count, notes)
+    return LaneTable(count, notes)
 
 
 def write_segment(
@@ -170,7 +172,7 @@ def write_segment(
     daemon_pid: int,
     rank: int = 0,
     world_size: int = 1,
-    lanes: Lanes | None = None,
+    lanes: LaneTable | None = None,
 ) -> None:
     """Writes the whole segment for serving `entries` and puts it at `path`, complete."""
     lanes = default_lanes() if lanes is None else lanes
@@ -191,7 +193,7 @@ def write_segment(
     os.rename(temporary, path)
 
 
-def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: Lanes) -> Any:
+def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) -> Any:
     """Fills all but the header, which it returns."""
     layout = _Layout()
     layout.take(ffi.sizeof("struct fan_job_header"))
@@ -218,13 +220,12 @@ def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: Lanes) -> Any
     return header
 
 
-def read_counters(path: str) -> dict[str, int]:
+def read_counters(path: str) -> Counters:
     """Returns the counters of a segment, summed over its lanes and what ended programs counted."""
     total = ffi.new("struct fan_counters *")
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         lib.fan_trace_sum(ffi.from_buffer(mapping), len(mapping), total)
-    fields = ffi.typeof("struct fan_counters").fields
-    return {name: int(getattr(total, name)) for name, _ in fields if name != "stalls"}
+    return Counters(**{name: int(getattr(total, name)) for name in fields_of(Counters)})
 
 
 def read_processes(path: str) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
+from collections.abc import Sequence
 
 from fanstore._native import ffi
 from fanstore.config import Settings
+from fanstore.messages.figures import NodeFigures
 from fanstore.node.core import Node
 from fanstore.node.stalls import Stalls
 from fanstore.rank_calls.connected import ConnectedPeers
@@ -29,7 +30,7 @@ class NodeServer:
         self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
         self._lock = threading.Lock()  # of the node's life: figures are asked for in any thread
         self._whole: bool | None = None
-        self._last: dict[str, Any] = {}
+        self._last: tuple[Sequence[int], NodeFigures] | None = None
         self.node = Node(
             job_segment,
             world.rank,
@@ -72,19 +73,21 @@ class NodeServer:
         shared_s = self.node.shared_waited_s()
         return self._stalls.lines(time.monotonic(), waits_for, late, lost, shared_s)
 
-    def figures(self) -> dict[str, Any]:
-        """Returns the ranks that were lost, and the counts of the C core. May be called from any
-        thread."""
+    def lost_ranks(self) -> Sequence[int]:
+        """Returns the ranks that were lost. May be called from any thread."""
         with self._lock:
-            return self._figures()
+            return self._figures()[0]
 
-    def _figures(self) -> dict[str, Any]:
-        if self._whole is not None:
+    def figures(self) -> NodeFigures:
+        """Returns the counts of the C core. May be called from any thread."""
+        with self._lock:
+            return self._figures()[1]
+
+    def _figures(self) -> tuple[Sequence[int], NodeFigures]:
+        """Those of the end, once the core has ended."""
+        if self._last is not None:
             return self._last
-        return {
-            "lost_ranks": self.node.lost_ranks(self._world.world_size),
-            "node": self.node.stats(),
-        }
+        return self.node.lost_ranks(self._world.world_size), self.node.stats()
 
     def stop(self) -> bool:
         """Ends the core's thread. Returns whether MPI may be used again: no rank was lost on the
@@ -93,6 +96,6 @@ class NodeServer:
             if self._whole is None:
                 quiet = self.node.stop()
                 self._last = self._figures()
-                self._whole = quiet and not self._last["lost_ranks"]
+                self._whole = quiet and not self._last[0]
                 self.node.close()
             return self._whole

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import resource
 import selectors
-import socket
 from collections.abc import Callable
 
-from fanstore.messages import Channel, peer_pid
+from fanstore.messages.channel import Channel, peer_pid
+from fanstore.messages.requests import Refusal, SessionBegun
 from fanstore.node.core import Node
 
 # Descriptors left for MPI's connections, `fanstore status` and files: without any the daemon ends.
@@ -32,7 +31,7 @@ class Sessions:
     def begin(self, channel: Channel) -> None:
         """Answers with the session's number and the cache's memory file, or with an error."""
         if self._node is None:
-            channel.send({"error": "nothing is remote"})
+            channel.send(Refusal(error="nothing is remote"))
             return
         if not _has_room(channel):
             self._refuse(channel, "no descriptor is left for them: raise ulimit -Hn")
@@ -43,8 +42,7 @@ class Sessions:
             return
         self._live[channel] = number
         try:
-            answer = json.dumps({"session": number}).encode() + b"\n"
-            socket.send_fds(channel.socket, [answer], [self._node.cache_fd])
+            channel.send(SessionBegun(session=number), self._node.cache_fd)
         except OSError:
             self._end(channel)
             return
@@ -57,7 +55,7 @@ class Sessions:
                 f"{len(self._live)} programs read remote files at once; more of them read from the "
                 f"shared file system, as {why}"
             )
-        channel.send({"error": "every session is taken"})
+        channel.send(Refusal(error="every session is taken"))
 
     def owns(self, channel: Channel) -> bool:
         """Whether `channel` is a client's connection, open until the client goes."""

@@ -4,7 +4,6 @@ are overwritten, and written beside FILE until the job ends."""
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import sys
 import time
@@ -13,6 +12,8 @@ from typing import Any, BinaryIO
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
+from fanstore.messages.message import replace, to_json
+from fanstore.messages.traced import TracedJob, TraceEnd
 from fanstore.trace.lanes import LaneFile
 from fanstore.trace.sections import TraceSection, encode, file_header
 from fanstore.trace.tables import summed, time_note
@@ -39,9 +40,9 @@ class KeptTrace:
         segment: str,
         path: str,
         rank: int,
-        about: dict[str, Any],
-        look: Callable[[], dict[str, int]] = dict,
-        foreseen: Callable[[], dict[str, Any]] = dict,
+        about: TracedJob,
+        look: Callable[[], dict[str, int]],
+        foreseen: Callable[[], TraceEnd],
     ) -> None:
         """Raises OSError where the file cannot be made."""
         self._file = LaneFile(segment)
@@ -60,9 +61,9 @@ class KeptTrace:
         self._sample_due_s = 0.0
         self._flushed_s = self._begun_s = time.monotonic()
         self._stream: BinaryIO = open(path, "xb", buffering=0)  # noqa: SIM115 - for the job's time
-        about = {**about, "base_realtime_ns": int(self._file.trace["base_realtime_ns"])}
+        about = replace(about, base_realtime_ns=int(self._file.trace["base_realtime_ns"]))
         self._write(file_header())
-        self._put(int(lib.FAN_TRACE_JOB), json.dumps(about).encode())
+        self._put(int(lib.FAN_TRACE_JOB), to_json(about))
 
     def take(self) -> float:
         """Takes all new notes; returns how long to wait before the next time, in seconds."""
@@ -93,7 +94,7 @@ class KeptTrace:
         self._sample_due_s = 0.0
         self.take()
         self._flush()
-        self._put(int(lib.FAN_TRACE_END), json.dumps(self._foreseen()).encode())
+        self._put(int(lib.FAN_TRACE_END), to_json(self._foreseen()))
         self._guarded(lambda: os.fsync(self._stream.fileno()))
         with contextlib.suppress(OSError):
             self._stream.close()

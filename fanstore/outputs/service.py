@@ -17,6 +17,8 @@ from typing import Any
 from fanstore._native import ffi
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX, FanstoreError
+from fanstore.messages.figures import OutputAccount, OutputFigures
+from fanstore.messages.message import values_of
 from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.ranks.ranks import Ranks
@@ -42,7 +44,7 @@ _ANSWER_S = 10.0
 
 
 @dataclass(frozen=True)
-class Mount:
+class MountedDataset:
     """A dataset and where it is seen. prefixes: the mount prefix first, then other spellings."""
 
     dataset: Dataset
@@ -212,7 +214,7 @@ class OutputService:
                 continue
             return
 
-    async def account(self, unstaged: str) -> dict[str, Any]:
+    async def account(self, unstaged: str) -> OutputAccount:
         """Tells, at the end, what became of all outputs; those not placed are moved to `unstaged`.
         For `submit`."""
         if self._ranks is not None and not self._blocked:  # others went on when flush was over
@@ -229,18 +231,18 @@ class OutputService:
         ]
         unplaced = sorted(kept.files) + sorted(undone)
         backups = self._target.backups
-        return {
-            **self.figures(),
-            "unplaced": unplaced[:SHOWN_MAX],
-            "unplaced_count": len(unplaced),
-            "kept": unstaged if kept.files else "",
-            "partials": partials[:SHOWN_MAX],
-            "partial_count": len(partials),
-            "lost": lost[:SHOWN_MAX],
-            "lost_count": len(lost),
-            "backups": backups[:SHOWN_MAX],
-            "backup_count": len(backups),
-        }
+        return OutputAccount(
+            **values_of(self.figures()),
+            unplaced=unplaced[:SHOWN_MAX],
+            unplaced_count=len(unplaced),
+            kept=unstaged if kept.files else "",
+            partials=partials[:SHOWN_MAX],
+            partial_count=len(partials),
+            lost=lost[:SHOWN_MAX],
+            lost_count=len(lost),
+            backups=backups[:SHOWN_MAX],
+            backup_count=len(backups),
+        )
 
     def _lost(self) -> list[str]:
         """Returns the names kept here of what ranks had that are lost, and did not place: whoever
@@ -259,24 +261,23 @@ class OutputService:
             return "somebody is writing it still"
         return self._blocked or NOT_WAITED_FOR
 
-    def figures(self) -> dict[str, Any]:
-        """Returns counts for people. May be called from any thread. published: staged, waiting and
-        gone together; gone: replaced or removed since."""
+    def figures(self) -> OutputFigures:
+        """Returns counts for people. May be called from any thread."""
         result, stage_out = self._stage_out.result, self._stage_out
         waiting = dict(result.waiting)
-        return {
-            "output_dir": os.fsdecode(self._target.root),
-            "published": result.finished + len(waiting) + stage_out.gone,
-            "staged": result.finished,
-            "staged_bytes": result.finished_bytes,
-            "gone": stage_out.gone,
-            "waiting": len(waiting),
-            "waiting_bytes": sum(waiting.values()),
-            "copied_bytes": stage_out.copied_bytes,
-            "drafts": len(result.busy),
-            "unfinished": self._unfinished(),
-            "blocked": self._blocked,
-        }
+        return OutputFigures(
+            output_dir=os.fsdecode(self._target.root),
+            published=result.finished + len(waiting) + stage_out.gone,
+            staged=result.finished,
+            staged_bytes=result.finished_bytes,
+            gone=stage_out.gone,
+            waiting=len(waiting),
+            waiting_bytes=sum(waiting.values()),
+            copied_bytes=stage_out.copied_bytes,
+            drafts=len(result.busy),
+            unfinished=self._unfinished(),
+            blocked=self._blocked,
+        )
 
     def _unfinished(self) -> list[str]:
         """Returns the paths in the mounts of what somebody is writing when all ought to be over."""

@@ -9,6 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
 from fanstore.job.jobs import FoundJob, ask
+from fanstore.messages.requests import (
+    AskKeeping,
+    BringNear,
+    Keeping,
+    KeepingState,
+    KeepRecords,
+    ListMounts,
+    MountList,
+    Reached,
+)
 from fanstore.warm.mounts import Mount
 from fanstore.warm.tally import Count
 
@@ -61,7 +71,7 @@ class Bringing:
         self._sizes = mount.dataset.records["stored_size"]
         self._to_keep: dict[int, None] = {}
         self._on_disk: dict[int, None] = {}
-        self._dropped = self._dropped_before = ask(job, "mounts")["dropped"]
+        self._dropped = self._dropped_before = ask(job, ListMounts(), MountList).dropped
 
     def bring(self, records: NDArray[Any]) -> list[int]:
         """Brings records to the disk or the cache; returns those that were on the disk before, of
@@ -95,17 +105,15 @@ class Bringing:
             pause.wait(len(left) < len(waiting))
             waiting = left
 
-    def _reach(self, blocks: Sequence[_Block]) -> list[int]:
-        answer = ask(
-            self._job,
-            "reach",
+    def _reach(self, blocks: Sequence[_Block]) -> Sequence[int]:
+        wanted = BringNear(
             mount=self._mount.number,
             records=[block.record for block in blocks],
             blocks=[block.number for block in blocks],
         )
-        self._dropped = answer["dropped"]
-        reached: list[int] = answer["reached"]
-        return reached
+        answer = ask(self._job, wanted, Reached)
+        self._dropped = answer.dropped
+        return answer.reached
 
     def _is_left(self, block: _Block, where: int) -> bool:
         """Counts a block, unless it is on its way."""
@@ -144,9 +152,9 @@ class Bringing:
     def _to_disk(self, records: list[int]) -> None:
         """Brings records of this node's share; what its disk does not take comes to the cache."""
         mount = self._mount.number
-        number = ask(self._job, "keep", mount=mount, records=records)["number"]
+        keeping = ask(self._job, KeepRecords(mount=mount, records=records), Keeping)
         pause = _Pause()
-        while ask(self._job, "keeping", number=number)["goes_on"]:
+        while ask(self._job, AskKeeping(number=keeping.number), KeepingState).goes_on:
             pause.wait(False)
         first = [_Block(record, 0, int(self._sizes[record])) for record in records]
         again: list[int] = []

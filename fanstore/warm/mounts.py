@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.dataset import Dataset, open_index
 from fanstore.errors import UsageError, show_path
+from fanstore.messages.requests import MountDescription
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,16 +32,16 @@ class Mount:
     places: Sequence[int]
 
 
-def mounts_of(described: Iterable[dict[str, Any]]) -> list[Mount]:
-    """Opens the datasets of a job as its daemon describes them (fanstore.job.near). Raises
+def mounts_of(described: Iterable[MountDescription]) -> list[Mount]:
+    """Opens the datasets of a job as its daemon describes them. Raises
     DatasetDamaged, FanstoreError."""
     return [
         Mount(
             number,
-            tuple(os.fsencode(each[name]) for name in ("prefix", "alias") if each[name]),
-            open_index(Path(each["index"]), Path(each["directory"])),
-            each["staged"],
-            each["places"],
+            tuple(os.fsencode(path) for path in (each.prefix, each.alias) if path),
+            open_index(Path(each.index), Path(each.directory)),
+            each.staged,
+            each.places,
         )
         for number, each in enumerate(described)
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore._native import lib
 from fanstore.atomic import Ended, Interrupted, ending_on_signals
 from fanstore.job.jobs import FoundJob, ask
+from fanstore.messages.requests import ListMounts, MountList
 from fanstore.progress import progress_of
 from fanstore.warm.elsewhere import Bringing
 from fanstore.warm.mounts import Mount, mounts_of, named_files
@@ -27,8 +28,7 @@ def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, 
     Raises UsageError for paths that are not there, FanstoreError where the daemon does not answer,
     Interrupted at a signal that ends the process.
     """
-    described = ask(job, "mounts")
-    mounts = mounts_of(described["mounts"])
+    mounts = mounts_of(ask(job, ListMounts(), MountList).mounts)
     files = named_files(mounts, paths)
     with progress_of("warmup", quiet=quiet) as progress:
         count = Count(progress)

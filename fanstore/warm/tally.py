@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from fanstore.progress import Progress
 from fanstore.wording import counted, show_bytes
@@ -41,7 +40,7 @@ class Count:
         self._progress.advance(amount_bytes)
 
 
-def as_dict(tally: Tally, files: int) -> dict[str, Any]:
+def as_dict(tally: Tally, files: int) -> dict[str, int]:
     """Returns a tally as data for programs."""
     rows = {f"{each.name}_bytes": getattr(tally, each.name) for each in fields(tally)}
     return {"files": files, **rows}

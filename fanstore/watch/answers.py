@@ -14,15 +14,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from fanstore.errors import UsageError
-from fanstore.messages import LIVE_SOCKET, bind
+from fanstore.messages.channel import LIVE_SOCKET, bind
+from fanstore.messages.message import Message, encode
+from fanstore.messages.watched import MeasuredRank
 from fanstore.rank_calls.interface import Peers
-from fanstore.watch.gather import SERVING, Gatherer
+from fanstore.watch.gather import Gatherer
 from fanstore.watch.http_server import HttpServer, Route
 
 _PATIENCE_MOST_S = 3.0  # within the time that the server has for a connection
 _JSON = "application/json"
 
-Answer = Callable[[], dict[str, Any]]
+Answer = Callable[[], Message]
 # Runs a coroutine in the event loop in which the peers live.
 Submit = Callable[[Any], Future[Any]]
 
@@ -31,8 +33,9 @@ class Live:
     """Begins when the peers do, and is closed before anything is that the answers are made of."""
 
     def __init__(
-        self, directory: str, answers: Mapping[str, Answer], measured: Answer, peers: Peers,
-        hosts: Sequence[str], deadline_s: float, port: socket.socket | None,
+        self, directory: str, answers: Mapping[str, Answer],
+        measured: Callable[[], MeasuredRank], peers: Peers, hosts: Sequence[str], deadline_s: float,
+        port: socket.socket | None,
     ) -> None:  # fmt: skip
         """answers: what this rank answers to "figures" and "status"; measured: what its metrics are
         made of; all may be called in any thread. peers: not started yet. port: a bound socket."""
@@ -40,7 +43,7 @@ class Live:
         self._measured = measured
         # Not in the loop of the peers: a disk that hangs would hold up all else there.
         self._executor = ThreadPoolExecutor(1, "fanstore-figures")
-        self._gatherers = {}
+        self._gatherers: dict[str, Gatherer[Message]] = {}
         for name in answers:
             peers.serve(f"live.{name}", self._own(name))
             self._gatherers[name] = Gatherer(peers, hosts, f"live.{name}", deadline_s)
@@ -67,7 +70,7 @@ class Live:
         return {"/metrics": self._metrics, **of_ranks}
 
     def _own(self, name: str) -> Callable[[int], Any]:
-        async def answer(_: int) -> dict[str, Any]:
+        async def answer(_: int) -> Message:
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._executor, self._answers[name])
 
@@ -77,7 +80,7 @@ class Live:
         def answer(parameters: Mapping[str, str], _: str) -> tuple[str, bytes]:
             patience_s = _patience_s(parameters.get("patience_s", "1"))
             if parameters.get("ranks") == "own":
-                return _rows([{**self._answers[name](), "state": SERVING}])
+                return _rows([self._answers[name]()])
             assert self._submit is not None
             rows = self._submit(self._gatherers[name].ask(patience_s)).result(2 * _PATIENCE_MOST_S)
             return _rows(rows)
@@ -105,5 +108,5 @@ def _load() -> None:
     pass
 
 
-def _rows(rows: list[dict[str, Any]]) -> tuple[str, bytes]:
-    return _JSON, json.dumps({"ranks": rows}).encode() + b"\n"
+def _rows(rows: Sequence[Message]) -> tuple[str, bytes]:
+    return _JSON, json.dumps({"ranks": [encode(row) for row in rows]}).encode() + b"\n"

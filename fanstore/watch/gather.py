@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Generic, TypeVar
 
+from fanstore.messages.job import LOST, SILENT, AbsentRank
+from fanstore.messages.message import Message
 from fanstore.rank_calls.interface import Peers
 
-SERVING, SILENT, LOST = "serving", "not answering", "lost"
+A = TypeVar("A", bound=Message)
 
 # A call is given up long before a rank that owes an answer counts as lost: looking on must not be
 # what has a slow rank dropped.
@@ -17,34 +19,33 @@ _GOOD_FOR_S = 3.0
 _LATE_PATIENCE_S = 0.05
 
 
-class _Asked:
+class _Asked(Generic[A]):
     """What is known of one rank. call: the question under way. answered_s: when `answer` came, by
     the loop's clock. since_s: since when an answer is owed. late: the last question had none."""
 
     def __init__(self) -> None:
         self.call: asyncio.Task[None] | None = None
-        self.answer: dict[str, Any] | None = None
+        self.answer: A | None = None
         self.answered_s = 0.0
         self.since_s = 0.0
         self.late = False
 
 
-class Gatherer:
+class Gatherer(Generic[A]):
     """Asks for one thing, for any number of watchers. Lives in one event loop, that of `peers`."""
 
     def __init__(self, peers: Peers, hosts: Sequence[str], name: str, deadline_s: float) -> None:
-        """name: the function that every rank serves. hosts: where each rank runs. deadline_s: how
-        long a rank may take for a request of any kind."""
+        """name: the function that every rank serves, which returns an A. hosts: where each rank
+        runs. deadline_s: how long a rank may take for a request of any kind."""
         self._peers = peers
         self._hosts = hosts
         self._name = name
         self._give_up_s = min(_GIVE_UP_S, deadline_s)
-        self._asked = [_Asked() for _ in hosts]
+        self._asked: list[_Asked[A]] = [_Asked() for _ in hosts]
 
-    async def ask(self, patience_s: float) -> list[dict[str, Any]]:
-        """Returns a row for each rank, by rank: `rank`, `host`, `state` and what the rank answered,
-        if that came within `patience_s` or a moment ago; `silent_s` of one that does not answer. A
-        rank that was silent before is waited for only a moment."""
+    async def ask(self, patience_s: float) -> list[A | AbsentRank]:
+        """Returns what each rank answered, by rank, if that came within `patience_s` or a moment
+        ago. A rank that was silent before is waited for only a moment."""
         for rank in range(len(self._asked)):
             self._begin(rank)
         await self._wait(patience_s, late=False)
@@ -65,7 +66,7 @@ class Gatherer:
             asked.since_s = asyncio.get_running_loop().time()
         asked.call = asyncio.get_running_loop().create_task(self._call(rank, asked))
 
-    async def _call(self, rank: int, asked: _Asked) -> None:
+    async def _call(self, rank: int, asked: _Asked[A]) -> None:
         try:
             call = self._peers.call(rank, self._name)
             asked.answer = await asyncio.wait_for(call, self._give_up_s)
@@ -76,11 +77,11 @@ class Gatherer:
         finally:
             asked.call = None
 
-    def _row(self, rank: int) -> dict[str, Any]:
-        asked, now_s = self._asked[rank], asyncio.get_running_loop().time()
-        row: dict[str, Any] = {"rank": rank, "host": self._hosts[rank]}
+    def _row(self, rank: int) -> A | AbsentRank:
+        asked, now_s, host = self._asked[rank], asyncio.get_running_loop().time(), self._hosts[rank]
         if self._peers.is_lost(rank):
-            return {**row, "state": LOST}
+            return AbsentRank(rank=rank, host=host, state=LOST)
         if asked.answer is None or now_s - max(asked.answered_s, asked.since_s) > _GOOD_FOR_S:
-            return {**row, "state": SILENT, "silent_s": round(now_s - asked.since_s, 1)}
-        return {**row, **asked.answer, "state": SERVING}
+            silent_s = round(now_s - asked.since_s, 1)
+            return AbsentRank(rank=rank, host=host, state=SILENT, silent_s=silent_s)
+        return asked.answer

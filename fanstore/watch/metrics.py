@@ -1,9 +1,9 @@
-"""Prometheus metrics of one rank: names, types, units, and where each lies in a daemon's figures.
+"""Prometheus metrics of one rank: names, types, units, and the figure that each is.
 Loads prometheus_client, so it is imported only when metrics are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,22 +16,27 @@ from prometheus_client.core import (
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector, CollectorRegistry
 
+from fanstore.messages.figures import NodeFigures, OutputFigures
+from fanstore.messages.watched import MeasuredRank, SourceWaits
+
 PREFIX = "fanstore_"
 LABELS = ("job_id", "node", "rank")
 
+# A number, or the bins of a histogram; None gives no sample.
+Value = float | Sequence[int] | None
+
 
 @dataclass(frozen=True)
-class Family:
-    """One metric. figure: its keys in the figures; a figure that is missing there gives no sample.
-    scale: what a figure is multiplied by to be in the metric's unit. by_source: the figure holds a
-    table for each source; the key in that."""
+class MetricFamily:
+    """One metric. figure: its value; scale: what that is multiplied by to be in the metric's unit.
+    of_source: in place of `figure`, the value of each source of waits."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     help: str
-    figure: tuple[str, ...]
+    figure: Callable[[MeasuredRank], Value] | None = None
     scale: float = 1.0
-    by_source: str = ""
+    of_source: Callable[[SourceWaits], Value] | None = None
 
     @property
     def full_name(self) -> str:
@@ -39,122 +44,152 @@ class Family:
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
-def _counter(name: str, help: str, *figure: str) -> Family:
-    return Family(name, "counter", help, figure)
+def _counter(name: str, help: str, figure: Callable[[MeasuredRank], Value]) -> MetricFamily:
+    return MetricFamily(name, "counter", help, figure)
 
 
-def _gauge(name: str, help: str, *figure: str) -> Family:
-    return Family(name, "gauge", help, figure)
+def _gauge(name: str, help: str, figure: Callable[[MeasuredRank], Value]) -> MetricFamily:
+    return MetricFamily(name, "gauge", help, figure)
+
+
+def _node(figure: Callable[[NodeFigures], Value]) -> Callable[[MeasuredRank], Value]:
+    return lambda of: None if of.node is None else figure(of.node)
+
+
+def _outputs(figure: Callable[[OutputFigures], Value]) -> Callable[[MeasuredRank], Value]:
+    return lambda of: None if of.outputs is None else figure(of.outputs)
 
 
 FAMILIES = (
-    _gauge("start_time_seconds", "When the node daemon began, in seconds since 1970.", "started_s"),
-    _gauge("ranks", "Ranks of the job.", "world_size"),
-    _gauge("lost_ranks", "Other ranks that do not answer this one any more.", "node", "lost_ranks"),
-    _counter("programs", "Programs into which the preload library came.", "processes"),
-    _counter("opens", "Files of datasets that programs opened.", "counters", "opens"),
-    _counter("reads", "Calls that read from such files.", "counters", "reads"),
-    _counter("read_bytes", "Bytes that programs read from them.", "counters", "read_bytes"),
-    _counter("stats", "Calls that asked for attributes, stat and its like.", "counters", "stats"),
-    _counter("decoded_bytes", "Bytes decompressed.", "counters", "decoded_bytes"),
-    _counter("mapped_bytes", "Bytes of packs that programs mapped.", "counters", "mapped_bytes"),
-    _counter("directory_opens", "Directories opened.", "counters", "directory_opens"),
-    _counter("errors", "Calls that failed for want of content.", "counters", "errors"),
-    _counter("missing", "Names asked for that are not there.", "counters", "missing"),
-    _counter("refused_writes", "Calls refused, as inputs do not change.", "counters",
-             "refused_writes"),
-    _counter("remote_opens", "Opens of files that lie on other ranks.", "counters", "remote_opens"),
-    _counter("cache_hits", "Blocks that programs found in the block cache.", "counters",
-             "cache_hits"),
-    _counter("cache_misses", "Blocks that programs asked the daemon for.", "counters",
-             "cache_misses"),
+    _gauge("start_time_seconds", "When the node daemon began, in seconds since 1970.",
+           lambda of: of.started_s),
+    _gauge("ranks", "Ranks of the job.", lambda of: of.world_size),
+    _gauge("lost_ranks", "Other ranks that do not answer this one any more.",
+           _node(lambda of: of.lost_ranks)),
+    _counter("programs", "Programs into which the preload library came.", lambda of: of.processes),
+    _counter("opens", "Files of datasets that programs opened.", lambda of: of.counters.opens),
+    _counter("reads", "Calls that read from such files.", lambda of: of.counters.reads),
+    _counter("read_bytes", "Bytes that programs read from them.",
+             lambda of: of.counters.read_bytes),
+    _counter("stats", "Calls that asked for attributes, stat and its like.",
+             lambda of: of.counters.stats),
+    _counter("decoded_bytes", "Bytes decompressed.", lambda of: of.counters.decoded_bytes),
+    _counter("mapped_bytes", "Bytes of packs that programs mapped.",
+             lambda of: of.counters.mapped_bytes),
+    _counter("directory_opens", "Directories opened.", lambda of: of.counters.directory_opens),
+    _counter("errors", "Calls that failed for want of content.", lambda of: of.counters.errors),
+    _counter("missing", "Names asked for that are not there.", lambda of: of.counters.missing),
+    _counter("refused_writes", "Calls refused, as inputs do not change.",
+             lambda of: of.counters.refused_writes),
+    _counter("remote_opens", "Opens of files that lie on other ranks.",
+             lambda of: of.counters.remote_opens),
+    _counter("cache_hits", "Blocks that programs found in the block cache.",
+             lambda of: of.counters.cache_hits),
+    _counter("cache_misses", "Blocks that programs asked the daemon for.",
+             lambda of: of.counters.cache_misses),
     _counter("cache_read_bytes", "Stored bytes that programs copied out of the block cache.",
-             "counters", "remote_bytes"),
-    _counter("shared_reads", "Reads of the shared file system by programs.", "counters",
-             "shared_reads"),
-    _counter("shared_read_bytes", "Bytes that programs read there.", "counters", "shared_bytes"),
-    Family("source_bytes", "counter", "Stored bytes that programs had from elsewhere than here.",
-           ("stalls",), by_source="bytes"),
-    Family("stall_seconds", "histogram", "Waits of programs, by what they waited for.",
-           ("stalls",), 1e-9, by_source="bins"),
-    _counter("fetches", "Blocks asked of other ranks, retries included.", "node", "fetches"),
-    _counter("fetched_bytes", "Bytes of blocks that other ranks sent.", "node", "fetched_bytes"),
-    _counter("fetch_retries", "Fetches tried again at a further replica.", "node", "retries"),
-    _counter("fetch_timeouts", "Fetches too late, or at a silent rank.", "node", "timeouts"),
-    _counter("fetch_failures", "Blocks that nobody could give.", "node", "failures"),
-    Family("fetch_seconds", "histogram", "Time from asking for a block to having it.",
-           ("node", "latency_bins"), 1e-6),
-    _counter("ahead", "Blocks brought to the block cache before programs wanted them.", "node",
-             "ahead"),
-    _counter("ahead_bytes", "Bytes of those.", "node", "ahead_bytes"),
-    _counter("ahead_late", "Of those blocks, the ones wanted before they had come.", "node",
-             "ahead_late"),
-    _counter("ahead_unread_bytes", "Bytes brought for an order, and passed without a read.", "node",
-             "ahead_unread_bytes"),
-    _counter("daemon_shared_reads", "Reads of the shared file system by the node daemon.", "node",
-             "shared_reads"),
-    _counter("daemon_shared_read_bytes", "Bytes that it read there.", "node", "shared_bytes"),
-    _counter("kept_bytes", "Bytes brought to the local disk while the job ran.", "node",
-             "kept_bytes"),
-    _counter("served_blocks", "Blocks sent to other ranks.", "node", "served"),
-    _counter("served_bytes", "Bytes of those.", "node", "served_bytes"),
-    _counter("cache_evictions", "Blocks that left the block cache.", "node", "evicted"),
-    _gauge("cache_bytes", "Bytes in the block cache.", "node", "resident_bytes"),
-    _gauge("cache_size_bytes", "Bytes that the block cache may hold.", "node", "cache_bytes"),
-    _gauge("fetches_under_way", "Fetches and reads of the shared file system under way.", "node",
-           "outstanding"),
-    _gauge("clients", "Programs connected to the block cache.", "node", "sessions"),
-    _gauge("disk_free_bytes", "Bytes free on the file system of the local directory.", "disk",
-           "free_bytes"),
-    _gauge("disk_size_bytes", "Size of that file system.", "disk", "size_bytes"),
-    _counter("outputs_published", "Outputs finished.", "outputs", "published"),
-    _counter("outputs_staged", "Outputs copied to the output directory.", "outputs", "staged"),
-    _counter("outputs_staged_bytes", "Bytes of those.", "outputs", "staged_bytes"),
-    _gauge("outputs_writing", "Outputs that are being written.", "outputs", "drafts"),
-    _gauge("outputs_waiting", "Outputs that wait to be copied.", "outputs", "waiting"),
-    _gauge("outputs_waiting_bytes", "Bytes of those.", "outputs", "waiting_bytes"),
+             lambda of: of.counters.remote_bytes),
+    _counter("shared_reads", "Reads of the shared file system by programs.",
+             lambda of: of.counters.shared_reads),
+    _counter("shared_read_bytes", "Bytes that programs read there.",
+             lambda of: of.counters.shared_bytes),
+    MetricFamily("source_bytes", "counter",
+                 "Stored bytes that programs had from elsewhere than here.",
+                 of_source=lambda of: of.bytes),
+    MetricFamily("stall_seconds", "histogram", "Waits of programs, by what they waited for.",
+                 scale=1e-9, of_source=lambda of: of.bins),
+    _counter("fetches", "Blocks asked of other ranks, retries included.",
+             _node(lambda of: of.fetches)),
+    _counter("fetched_bytes", "Bytes of blocks that other ranks sent.",
+             _node(lambda of: of.fetched_bytes)),
+    _counter("fetch_retries", "Fetches tried again at a further replica.",
+             _node(lambda of: of.retries)),
+    _counter("fetch_timeouts", "Fetches too late, or at a silent rank.",
+             _node(lambda of: of.timeouts)),
+    _counter("fetch_failures", "Blocks that nobody could give.", _node(lambda of: of.failures)),
+    MetricFamily("fetch_seconds", "histogram", "Time from asking for a block to having it.",
+                 _node(lambda of: of.latency_bins), 1e-6),
+    _counter("ahead", "Blocks brought to the block cache before programs wanted them.",
+             _node(lambda of: of.ahead)),
+    _counter("ahead_bytes", "Bytes of those.", _node(lambda of: of.ahead_bytes)),
+    _counter("ahead_late", "Of those blocks, the ones wanted before they had come.",
+             _node(lambda of: of.ahead_late)),
+    _counter("ahead_unread_bytes", "Bytes brought for an order, and passed without a read.",
+             _node(lambda of: of.ahead_unread_bytes)),
+    _counter("daemon_shared_reads", "Reads of the shared file system by the node daemon.",
+             _node(lambda of: of.shared_reads)),
+    _counter("daemon_shared_read_bytes", "Bytes that it read there.",
+             _node(lambda of: of.shared_bytes)),
+    _counter("kept_bytes", "Bytes brought to the local disk while the job ran.",
+             _node(lambda of: of.kept_bytes)),
+    _counter("served_blocks", "Blocks sent to other ranks.", _node(lambda of: of.served)),
+    _counter("served_bytes", "Bytes of those.", _node(lambda of: of.served_bytes)),
+    _counter("cache_evictions", "Blocks that left the block cache.", _node(lambda of: of.evicted)),
+    _gauge("cache_bytes", "Bytes in the block cache.", _node(lambda of: of.resident_bytes)),
+    _gauge("cache_size_bytes", "Bytes that the block cache may hold.",
+           _node(lambda of: of.cache_bytes)),
+    _gauge("fetches_under_way", "Fetches and reads of the shared file system under way.",
+           _node(lambda of: of.outstanding)),
+    _gauge("clients", "Programs connected to the block cache.", _node(lambda of: of.sessions)),
+    _gauge("disk_free_bytes", "Bytes free on the file system of the local directory.",
+           lambda of: of.disk.free_bytes),
+    _gauge("disk_size_bytes", "Size of that file system.", lambda of: of.disk.size_bytes),
+    _counter("outputs_published", "Outputs finished.", _outputs(lambda of: of.published)),
+    _counter("outputs_staged", "Outputs copied to the output directory.",
+             _outputs(lambda of: of.staged)),
+    _counter("outputs_staged_bytes", "Bytes of those.", _outputs(lambda of: of.staged_bytes)),
+    _gauge("outputs_writing", "Outputs that are being written.", _outputs(lambda of: of.drafts)),
+    _gauge("outputs_waiting", "Outputs that wait to be copied.", _outputs(lambda of: of.waiting)),
+    _gauge("outputs_waiting_bytes", "Bytes of those.", _outputs(lambda of: of.waiting_bytes)),
 )  # fmt: skip
 
 
 class _Figures(Collector):
-    def __init__(self, figures: Mapping[str, Any]) -> None:
+    def __init__(self, figures: MeasuredRank) -> None:
         self._figures = figures
-        self._labels = [str(figures[name]) for name in ("first_id", "host", "rank")]
+        self._labels = [figures.first_id, figures.host, str(figures.rank)]
 
     def collect(self) -> Iterator[Metric]:
         for family in FAMILIES:
-            value = _found(self._figures, family.figure)
-            if value is not None:
-                yield self._metric(family, value)
+            if family.of_source is not None:
+                yield self._by_source(family, family.of_source)
+            elif family.figure is not None:
+                value = family.figure(self._figures)
+                if value is not None:
+                    made = _made(family, LABELS)
+                    _add(made, self._labels, value, family.scale, None)
+                    yield made
 
-    def _metric(self, family: Family, value: Any) -> Metric:
-        labels = [*LABELS, "source"] if family.by_source else LABELS
-        made: Any = _KINDS[family.kind](PREFIX + family.name, family.help, labels=labels)
-        for source, each in value.items() if family.by_source else [("", value)]:
-            if family.by_source and family.by_source not in each:
-                continue
-            own = [*self._labels, source] if family.by_source else self._labels
-            figure = each[family.by_source] if family.by_source else each
-            if family.kind == "histogram":
-                sum_s = each["ns"] * family.scale if family.by_source else None
-                made.add_metric(own, _buckets(figure, family.scale), sum_s)
-            else:
-                made.add_metric(own, figure * family.scale)
-        metric: Metric = made
-        return metric
+    def _by_source(self, family: MetricFamily, figure: Callable[[SourceWaits], Value]) -> Metric:
+        made = _made(family, (*LABELS, "source"))
+        for source, waits in self._figures.stalls.items():
+            value = figure(waits)
+            if value is not None:
+                sum_s = waits.ns * family.scale
+                _add(made, [*self._labels, source], value, family.scale, sum_s)
+        return made
 
 
 _FINEST_S, _COARSEST_S = 1e-5, 30.0
-_KINDS: dict[str, Any] = {
+_KINDS: Mapping[str, type[Any]] = {
     "counter": CounterMetricFamily, "gauge": GaugeMetricFamily, "histogram": HistogramMetricFamily,
 }  # fmt: skip
 
 
-def _found(figures: Mapping[str, Any], keys: Sequence[str]) -> Any:
-    found: Any = figures
-    for key in keys:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+def _made(family: MetricFamily, labels: Sequence[str]) -> Metric:
+    metric: Metric = _KINDS[family.kind](PREFIX + family.name, family.help, labels=labels)
+    return metric
+
+
+def _add(
+    metric: Any, labels: Sequence[str], value: float | Sequence[int], scale: float,
+    sum_s: float | None,
+) -> None:  # fmt: skip
+    """Adds a sample. sum_s: of a histogram's waits, where it is known."""
+    if isinstance(value, Sequence):
+        metric.add_metric(labels, _buckets(value, scale), sum_s)
+    else:
+        metric.add_metric(labels, value * scale)
 
 
 def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
@@ -166,7 +201,7 @@ def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
     return [*buckets, ("+Inf", float(sum(bins)))]
 
 
-def exposition(figures: Mapping[str, Any], accept: str) -> tuple[str, bytes]:
+def exposition(figures: MeasuredRank, accept: str) -> tuple[str, bytes]:
     """Returns content type and text in the format that a request's Accept header asks for."""
     registry = CollectorRegistry()
     registry.register(_Figures(figures))

@@ -3,103 +3,122 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
-from fanstore.watch.gather import SERVING
+from fanstore.messages.job import SERVING, AbsentRank
+from fanstore.messages.message import fields_of, values_of
+from fanstore.messages.watched import (
+    ProgramCounters,
+    ProgramCounts,
+    ProgramRates,
+    RankRates,
+    Rates,
+    WatchedRank,
+    some_of,
+)
 
-Row = dict[str, Any]
-
-_PER_S = ("opens", "reads", "read_bytes")
+Row = RankRates | AbsentRank
 
 
-def rank_rates(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> Row:
+def rank_rates(before: WatchedRank | None, now: WatchedRank) -> RankRates:
     """Returns the rates of a rank between two of its answers, and what it holds now. before: None
-    where there is none yet: then no rate is known (None). Of a rank that does not answer, only the
-    state. The schema is in docs/monitoring.md."""
-    row: Row = {name: now[name] for name in ("rank", "host", "state", "silent_s") if name in now}
-    if now["state"] != SERVING:
-        return row
-    if before is not None and before.get("daemon_pid") != now["daemon_pid"]:
+    where there is none yet: then no rate is known (None)."""
+    if before is not None and before.daemon_pid != now.daemon_pid:
         before = None
     programs = _programs(before, now)
-    threads = sum(each["threads"] for each in programs if each["active"])
+    threads = sum(each.threads for each in programs if each.active)
     threads += _threads_of_ended(before, now)
-    row |= _rates(None if before is None else _flat(before), _flat(now), threads)
-    row |= _held(now)
-    row["programs"] = programs
-    return row
+    rates = _rates(None if before is None else _counted(before), _counted(now), threads)
+    node, disk, outputs = now.node, now.disk, now.outputs
+    return RankRates(
+        rank=now.rank,
+        host=now.host,
+        state=SERVING,
+        **values_of(rates),
+        opens=now.counters.opens,
+        read_bytes=now.counters.read_bytes,
+        errors=now.counters.errors,
+        cache_fill=None if node is None else _share(node.resident_bytes, node.cache_bytes),
+        disk_fill=_share(disk.size_bytes - disk.free_bytes, disk.size_bytes),
+        outputs_waiting=0 if outputs is None else outputs.waiting,
+        outputs_waiting_bytes=0 if outputs is None else outputs.waiting_bytes,
+        lost_ranks=now.lost_ranks,
+        up_s=now.up_s,
+        programs=programs,
+    )
 
 
-def _flat(answer: Mapping[str, Any]) -> Row:
+def _counted(rank: WatchedRank) -> ProgramCounts:
     """Returns the counts of a rank in the form in which those of a program are."""
-    return {
-        "clock_s": answer["clock_s"],
-        "counters": answer["counters"],
-        "stall_ns": {source: waits["ns"] for source, waits in answer["stalls"].items()},
-        "bytes": {s: waits["bytes"] for s, waits in answer["stalls"].items() if "bytes" in waits},
-    }
+    return ProgramCounts(
+        clock_s=rank.clock_s,
+        counters=some_of(rank.counters),
+        stall_ns={source: waits.ns for source, waits in rank.stalls.items()},
+        bytes={s: waits.bytes for s, waits in rank.stalls.items() if waits.bytes is not None},
+    )
 
 
-def _held(now: Mapping[str, Any]) -> Row:
-    node, disk, outputs = now["node"], now["disk"], now["outputs"]
-    return {
-        "opens": now["counters"]["opens"],
-        "read_bytes": now["counters"]["read_bytes"],
-        "errors": now["counters"]["errors"],
-        "cache_fill": _share(node.get("resident_bytes", 0), node.get("cache_bytes", 0)),
-        "disk_fill": _share(disk["size_bytes"] - disk["free_bytes"], disk["size_bytes"]),
-        "outputs_waiting": outputs.get("waiting", 0),
-        "outputs_waiting_bytes": outputs.get("waiting_bytes", 0),
-        "lost_ranks": now["lost_ranks"],
-        "up_s": now["up_s"],
-    }
-
-
-def _programs(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> list[Row]:
-    old = {} if before is None else {each["number"]: each for each in before["programs"]}
+def _programs(before: WatchedRank | None, now: WatchedRank) -> list[ProgramRates]:
+    old = {} if before is None else {each.number: each for each in before.programs}
     rows = []
-    for each in now["programs"]:
+    for each in now.programs:
+        known = old.get(each.number)
         # One that was not there before has counted from 0 since.
-        first = None if before is None else {**_zeros(each), "clock_s": before["clock_s"]}
-        rates = _rates(old.get(each["number"], first), each, each["threads"])
-        row = {name: each[name] for name in ("number", "pid", "name", "threads")}
+        first = None if before is None else _zeros(each, before.clock_s)
+        rates = _rates(known or first, each, each.threads)
+        threads = each.threads
         # One of whose threads some ended has counts that fell: it did something, too.
-        fell = each["number"] in old and rates["span_s"] > 0 and rates["opens_per_s"] is None
-        if fell:
-            row["threads"] = max(row["threads"], old[each["number"]]["threads"])
-        rows.append({**row, **rates, "active": fell or _is_active(rates)})
+        fell = known is not None and rates.span_s > 0 and rates.opens_per_s is None
+        if fell and known is not None:
+            threads = max(threads, known.threads)
+        rows.append(
+            ProgramRates(
+                number=each.number,
+                pid=each.pid,
+                name=each.name,
+                threads=threads,
+                **values_of(rates),
+                active=fell or _is_active(rates),
+            )
+        )
     return rows
 
 
-def _threads_of_ended(before: Mapping[str, Any] | None, now: Mapping[str, Any]) -> int:
+def _threads_of_ended(before: WatchedRank | None, now: WatchedRank) -> int:
     """Returns how many threads had the programs that ended: what they waited is in the rank's
     counts, and would else be laid to the others."""
-    there = {each["number"] for each in now["programs"]}
-    old = () if before is None else before["programs"]
-    return sum(each["threads"] for each in old if each["number"] not in there)
+    there = {each.number for each in now.programs}
+    old = () if before is None else before.programs
+    return sum(each.threads for each in old if each.number not in there)
 
 
-def _zeros(program: Mapping[str, Any]) -> Row:
-    return {
-        name: dict.fromkeys(program[name], 0) for name in ("counters", "stall_ns", "bytes")
-    }  # fmt: skip
+def _zeros(like: ProgramCounts, clock_s: float) -> ProgramCounts:
+    return ProgramCounts(
+        clock_s=clock_s,
+        counters=ProgramCounters(**dict.fromkeys(fields_of(ProgramCounters), 0)),
+        stall_ns=dict.fromkeys(like.stall_ns, 0),
+        bytes=dict.fromkeys(like.bytes, 0),
+    )
 
 
-def _is_active(rates: Row) -> bool:
-    return any(rates[f"{name}_per_s"] for name in _PER_S) or bool(rates["stall_share"])
+def _is_active(rates: Rates) -> bool:
+    known = (rates.opens_per_s, rates.reads_per_s, rates.read_bytes_per_s, rates.stall_share)
+    return any(known)
 
 
-def _rates(before: Mapping[str, Any] | None, now: Mapping[str, Any], threads: int) -> Row:
+def _minus(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
+    return {name: count - before[name] for name, count in now.items()}
+
+
+def _rates(before: ProgramCounts | None, now: ProgramCounts, threads: int) -> Rates:
     """Returns rates per second; stall_share: of the time of `threads`, how much they waited. None
     where they are not known: at first, and when a thread ended, whose counts leave its program;
     shares also where more was waited than `threads` can, as others came and went meanwhile."""
-    span_s = 0.0 if before is None else now["clock_s"] - before["clock_s"]
-    counted, waited, came = (
-        {name: count - (0 if before is None else before[table][name])
-         for name, count in now[table].items()}
-        for table in ("counters", "stall_ns", "bytes")
-    )  # fmt: skip
-    known = span_s > 0 and all(n >= 0 for n in (*counted.values(), *waited.values()))
+    since = before or _zeros(now, now.clock_s)
+    span_s = now.clock_s - since.clock_s
+    differences = _minus(values_of(now.counters), values_of(since.counters))
+    counted = ProgramCounters(**differences)
+    waited, came = _minus(now.stall_ns, since.stall_ns), _minus(now.bytes, since.bytes)
+    known = span_s > 0 and all(n >= 0 for n in (*differences.values(), *waited.values()))
     of_threads_ns = span_s * 1e9 * max(threads, 1)
     waited_ns = sum(waited.values())
 
@@ -110,42 +129,59 @@ def _rates(before: Mapping[str, Any] | None, now: Mapping[str, Any], threads: in
         return count / of if known else None
 
     # What was decoded has another size than what was stored: then nobody knows.
-    local = counted["read_bytes"] - sum(came.values())
-    known_local = local >= 0 and not counted["decoded_bytes"]
-    looked = counted["cache_hits"] + counted["cache_misses"]
-    return {
-        "span_s": span_s,
-        **{f"{name}_per_s": per(counted[name], span_s) for name in _PER_S},
-        "bytes_per_s": {
+    local = counted.read_bytes - sum(came.values())
+    known_local = local >= 0 and not counted.decoded_bytes
+    looked = counted.cache_hits + counted.cache_misses
+    return Rates(
+        span_s=span_s,
+        opens_per_s=per(counted.opens, span_s),
+        reads_per_s=per(counted.reads, span_s),
+        read_bytes_per_s=per(counted.read_bytes, span_s),
+        bytes_per_s={
             "local": per(local, span_s) if known_local else None,
             **{source: per(count, span_s) for source, count in came.items()},
         },
-        "stall_share": share(waited_ns),
-        "stall_shares": {source: share(ns) for source, ns in waited.items()},
-        "hit_rate": per(counted["cache_hits"], looked) if looked else None,
-    }
+        stall_share=share(waited_ns),
+        stall_shares={source: share(ns) for source, ns in waited.items()},
+        hit_rate=per(counted.cache_hits, looked) if looked else None,
+    )
 
 
 def _share(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
+def _of(rates: Callable[[RankRates], float | None]) -> Callable[[Row], float]:
+    """Returns a key that sorts by a rate, the highest first, and those without one last."""
+    return lambda row: 0.0 if isinstance(row, AbsentRank) else -(rates(row) or 0.0)
+
+
 # By what rows are sorted: the first is the default, slow ranks first.
-SORTS: Mapping[str, Callable[[Row], Any]] = {
-    "stall": lambda row: -(row.get("stall_share") or 0.0),
-    "opens": lambda row: -(row.get("opens_per_s") or 0.0),
-    "bytes": lambda row: -(row.get("read_bytes_per_s") or 0.0),
-    "rank": lambda row: row.get("rank", 0),
+SORTS: Mapping[str, Callable[[Row], float]] = {
+    "stall": _of(lambda row: row.stall_share),
+    "opens": _of(lambda row: row.opens_per_s),
+    "bytes": _of(lambda row: row.read_bytes_per_s),
+    "rank": lambda row: row.rank,
 }
 
 
 def in_order(rows: Iterable[Row], sort: str) -> list[Row]:
     """Returns rows of ranks by one of SORTS; those that do not answer come first but for "rank"."""
-    is_up = (lambda _: True) if sort == "rank" else (lambda row: row["state"] == SERVING)
-    return sorted(rows, key=lambda row: (is_up(row), SORTS[sort](row), row["rank"]))
+
+    def key(row: Row) -> tuple[bool, float, int]:
+        is_up = sort == "rank" or isinstance(row, RankRates)
+        return is_up, SORTS[sort](row), row.rank
+
+    return sorted(rows, key=key)
 
 
-def difference(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]]) -> list[Row]:
-    """Returns the rates of all ranks between two answers of them all, by rank."""
-    old = {each["rank"]: each for each in before if each["state"] == SERVING}
-    return [rank_rates(old.get(each["rank"]), each) for each in now]
+def difference(
+    before: Sequence[WatchedRank | AbsentRank], now: Sequence[WatchedRank | AbsentRank]
+) -> list[Row]:
+    """Returns the rates of all ranks between two answers of them all, by rank; of one that does not
+    answer, only its state."""
+    old = {each.rank: each for each in before if isinstance(each, WatchedRank)}
+    return [
+        each if isinstance(each, AbsentRank) else rank_rates(old.get(each.rank), each)
+        for each in now
+    ]

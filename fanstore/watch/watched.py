@@ -7,6 +7,8 @@ import time
 from typing import Any
 
 from fanstore._native import check, ffi, lib
+from fanstore.messages.message import fields_of
+from fanstore.messages.watched import ProgramCounters, ProgramFigures, SourceWaits
 
 # What is waited for, in the order of enum fan_stall_source.
 SOURCES = tuple(
@@ -16,16 +18,10 @@ SOURCES = tuple(
 )
 # Of these bytes are counted; what a local pack gives is copied without a count of its own.
 _ELSEWHERE = ("cache", "rank", "shared")
-_COUNTERS = (
-    "opens", "reads", "read_bytes", "decoded_bytes", "errors", "cache_hits", "cache_misses",
-    "remote_bytes", "shared_bytes",
-)  # fmt: skip
 
 
-def read_stalls(segment: str) -> dict[str, dict[str, Any]]:
-    """Returns, for each source, how often all programs waited for it (count), for how long (ns),
-    a histogram of waits (bins, by powers of two of ns), and where they are counted the stored bytes
-    that came from there."""
+def read_stalls(segment: str) -> dict[str, SourceWaits]:
+    """Returns for each source how all programs waited for it."""
     total = ffi.new("struct fan_counters *")
     with (
         open(segment, "rb") as stream,
@@ -33,20 +29,18 @@ def read_stalls(segment: str) -> dict[str, dict[str, Any]]:
     ):
         check(lib.fan_trace_sum(ffi.from_buffer(mapping), len(mapping), total))
     return {
-        source: {
-            "count": int(waits.count),
-            "ns": int(waits.ns),
-            "bins": list(waits.bins),
-            **({"bytes": int(waits.bytes)} if source in _ELSEWHERE else {}),
-        }
+        source: SourceWaits(
+            count=int(waits.count),
+            ns=int(waits.ns),
+            bins=list(waits.bins),
+            bytes=int(waits.bytes) if source in _ELSEWHERE else None,
+        )
         for source, waits in zip(SOURCES, total.stalls, strict=True)
     }
 
 
-def read_programs(segment: str) -> list[dict[str, Any]]:
-    """Returns a row for each program of this node that reads: its number in the job, pid and name,
-    its threads that opened something, its counters, stall_ns and bytes by source, and `clock_s`,
-    the time on this daemon's clock when they were read."""
+def read_programs(segment: str) -> list[ProgramFigures]:
+    """Returns the programs of this node that read."""
     from fanstore.arrays import np
     from fanstore.trace.lanes import LaneFile
 
@@ -54,21 +48,23 @@ def read_programs(segment: str) -> list[dict[str, Any]]:
     live = lanes[lanes["state"] == int(lib.FAN_LANE_LIVE)]
     clock_s = time.monotonic()
     return [
-        {**_program(live[live["process"] == number]), "clock_s": clock_s}
-        for number in np.unique(live["process"])
+        _program(live[live["process"] == number], clock_s) for number in np.unique(live["process"])
     ]
 
 
-def _program(lanes: Any) -> dict[str, Any]:
+def _program(lanes: Any, clock_s: float) -> ProgramFigures:
     counters = lanes["counters"]
     ns, came = (counters["stalls"][name].sum(axis=0).tolist() for name in ("ns", "bytes"))
     by_source = dict(zip(SOURCES, came, strict=True))
-    return {
-        "number": int(lanes["process"][0]),
-        "pid": int(lanes["pid"][0]),
-        "name": lanes["comm"][0].tobytes().split(b"\0")[0].decode(errors="replace"),
-        "threads": len(lanes),
-        "counters": {name: int(counters[name].sum()) for name in _COUNTERS},
-        "stall_ns": dict(zip(SOURCES, ns, strict=True)),
-        "bytes": {source: by_source[source] for source in _ELSEWHERE},
-    }
+    return ProgramFigures(
+        number=int(lanes["process"][0]),
+        pid=int(lanes["pid"][0]),
+        name=lanes["comm"][0].tobytes().split(b"\0")[0].decode(errors="replace"),
+        threads=len(lanes),
+        counters=ProgramCounters(
+            **{name: int(counters[name].sum()) for name in fields_of(ProgramCounters)}
+        ),
+        stall_ns=dict(zip(SOURCES, ns, strict=True)),
+        bytes={source: by_source[source] for source in _ELSEWHERE},
+        clock_s=clock_s,
+    )

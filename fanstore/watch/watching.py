@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import Any
 
 from fanstore.config import Settings
+from fanstore.messages.job import JobFigures, Status
+from fanstore.messages.message import values_of
+from fanstore.messages.watched import DiskFigures, MeasuredRank, WatchedRank
 from fanstore.node.job_directory import JobDirectory
 from fanstore.rank_calls.alone import Alone
 from fanstore.rank_calls.connected import ConnectedPeers
@@ -29,21 +31,15 @@ class Watching:
         self._directory = directory
         self._began_s = time.monotonic()
         self.first_id = met[0][1]  # the job's name on rank 0 is the same for all ranks
-        self._fixed = {
-            "first_id": self.first_id,
-            "rank": world.rank,
-            "world_size": world.world_size,
-            "host": self._hosts[world.rank],
-            "daemon_pid": os.getpid(),
-            "started_s": time.time(),
-        }
+        self._rank = world.rank
+        self._started_s = time.time()
         self._live: Live | None = None
         self.metrics_url = url_of(self._port)
 
     def open(
         self,
-        status: Callable[[], dict[str, Any]],
-        figures: Callable[[], dict[str, Any]],
+        status: Callable[[], Status],
+        figures: Callable[[], JobFigures],
         peers: ConnectedPeers | None,
     ) -> None:
         """Makes the sockets. status, figures: what this rank tells of itself, in any thread. peers:
@@ -67,25 +63,34 @@ class Watching:
         elif self._port is not None:
             self._port.close()
 
-    def _with_programs(self) -> dict[str, Any]:
+    def _with_programs(self) -> WatchedRank:
         programs = read_programs(self._directory.file("segment"))
-        return {**self._measured(), "programs": programs}
+        return WatchedRank(**values_of(self._measured()), programs=programs)
 
-    def _measured(self) -> dict[str, Any]:
+    def _measured(self) -> MeasuredRank:
         """Returns what changes, and `clock_s`, the time on this daemon's clock when the counters
         were read."""
-        figures = {**self._figures(), **self._fixed}
-        figures["stalls"] = read_stalls(self._directory.file("segment"))
-        figures["clock_s"] = time.monotonic()
-        figures["up_s"] = figures["clock_s"] - self._began_s
-        figures["disk"] = _disk_figures(self._directory.path)
-        return figures
+        figures = self._figures()
+        stalls = read_stalls(self._directory.file("segment"))
+        clock_s = time.monotonic()
+        return MeasuredRank(
+            **values_of(figures),
+            first_id=self.first_id,
+            rank=self._rank,
+            world_size=len(self._hosts),
+            host=self._hosts[self._rank],
+            daemon_pid=os.getpid(),
+            started_s=self._started_s,
+            stalls=stalls,
+            clock_s=clock_s,
+            up_s=clock_s - self._began_s,
+            disk=_disk_figures(self._directory.path),
+        )
 
 
-def _disk_figures(path: str) -> dict[str, int]:
+def _disk_figures(path: str) -> DiskFigures:
     """Returns size and free bytes of the file system of the local directory."""
     space = os.statvfs(path)
-    return {
-        "size_bytes": space.f_blocks * space.f_frsize,
-        "free_bytes": space.f_bavail * space.f_frsize,
-    }
+    return DiskFigures(
+        size_bytes=space.f_blocks * space.f_frsize, free_bytes=space.f_bavail * space.f_frsize
+    )

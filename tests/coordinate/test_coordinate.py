@@ -17,6 +17,9 @@ import pytest
 from serving import Stage, make_stage, runs, shared_memory, wait_for
 from soak import sampled
 
+from fanstore.job.jobs import find_jobs
+from fanstore.messages.channel import Channel, open_stream
+
 JOB = Path(__file__).with_name("coordinate_job.py")
 Job = subprocess.Popen[str]
 
@@ -74,6 +77,17 @@ def test_each_batch_is_prepared_once_and_used_once_by_each(tmp_path: Path) -> No
         for name in "abcd":
             assert lines(stage, "used", name) == all_batches()
             assert len(lines(stage, "prepared", name)) == 12
+
+
+def test_whatever_is_no_request_is_refused(tmp_path: Path) -> None:
+    lines = (b"{", b"[]", b'{"op": []}', b'{"op": "dance"}', b'{"op": "join", "name": 3}')
+    with started(tmp_path) as stage:
+        (job,) = find_jobs(str(stage.local))
+        with contextlib.closing(Channel(open_stream(job.directory, "coordinate", 10.0))) as channel:
+            for line in lines:
+                channel.socket.sendall(line + b"\n")
+                assert json.loads(channel.receive_line() or b"{}")["error"] == "refused", line
+        finish(begin(stage, *"ab"))
 
 
 def test_jobs_that_disagree_are_refused(tmp_path: Path) -> None:

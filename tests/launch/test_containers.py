@@ -15,6 +15,8 @@ from serving import LIMIT_S, Stage, make_stage
 from fanstore._native import preload_path
 from fanstore.errors import UsageError
 from fanstore.launch.containers import container_of, needed_paths
+from fanstore.messages.figures import DatasetFigures
+from fanstore.messages.job import JobDescription
 from fanstore.programs.check import glibc_needed
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
@@ -23,12 +25,16 @@ import debian_root
 
 PACKAGES = ("dash", "coreutils", "perl-base", "libc6")
 VERSIONS = {"bullseye": (2, 31), "trixie": (2, 41)}  # of glibc
-JOB = {
-    "job_directory": "/local/.fanstore-u/jobs/a1", "preload": "/opt/f/libfanstore_preload.so",
-    "rank": 0, "world_size": 1, "datasets": [
-        {"mount_prefix": "/nowhere", "in_place": True, "directory": "/shared/d"}
-    ],
-}  # fmt: skip
+DATASET = DatasetFigures(
+    name="d", directory="/shared/d", dataset_id="", mount_prefix="/nowhere", packs=1, in_place=True,
+    replicas=1, remote_packs=0, copied_packs=0, copied_bytes=0, received_packs=0, received_bytes=0,
+    reused_packs=0, shared_bytes=0, share_bytes=0, damaged_count=0, damaged_files=(),
+)  # fmt: skip
+JOB = JobDescription(
+    job_id="a1", job_directory="/local/.fanstore-u/jobs/a1", kind="run", rank=0, host="n",
+    first_id="a1", metrics="", world_size=1, daemon_pid=1, preload="/opt/f/libfanstore_preload.so",
+    started_s=0.0, datasets=[DATASET],
+)  # fmt: skip
 
 
 def test_paths_are_bound_by_what_the_runtime_has_for_that() -> None:
@@ -44,7 +50,7 @@ def test_paths_are_bound_by_what_the_runtime_has_for_that() -> None:
     command = apptainer.command(["python", "t.py"], JOB)
     assert command[:4] == ["/usr/bin/apptainer", "exec", "an image.sif", "env"]
     assert command[-2:] == ["python", "t.py"]
-    assert f"LD_PRELOAD={JOB['preload']}" in command
+    assert f"LD_PRELOAD={JOB.preload}" in command
     podman = container_of("podman run --rm image").command(["true"], JOB)
     assert podman[:4] == ["podman", "run", "--volume", "/local/.fanstore-u:/local/.fanstore-u"]
 

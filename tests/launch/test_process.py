@@ -37,7 +37,7 @@ def test_a_process_that_ends_while_it_is_looked_at(
 
 def test_a_later_process_of_the_same_number_is_left_alone(child: subprocess.Popen[bytes]) -> None:
     process = Process(child.pid)
-    process._start = "1"  # as if it had begun before this one
+    process._start = 1  # as if it had begun before this one
     process.kill()
     time.sleep(0.1)
     assert child.poll() is None and not process.runs()

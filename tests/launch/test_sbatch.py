@@ -22,7 +22,7 @@ from serving import wait_for
 
 from fanstore.errors import UsageError
 from fanstore.launch import sbatch
-from fanstore.launch.sbatch import Job, Site
+from fanstore.launch.sbatch import SbatchJob, Site
 
 TEMPLATES = Path(sbatch.__file__).parent / "templates"
 HOSTILE = (
@@ -87,9 +87,11 @@ class Desk:
     path: Path
 
     @property
-    def job(self) -> Job:
+    def job(self) -> SbatchJob:
         """A job on two nodes that runs nothing much."""
-        return Job(2, ("true",), (("--dataset", "data"),), fanstore=str(self.path / "fanstore"))
+        return SbatchJob(
+            2, ("true",), (("--dataset", "data"),), fanstore=str(self.path / "fanstore")
+        )
 
     @property
     def env(self) -> dict[str, str]:
@@ -99,7 +101,7 @@ class Desk:
         own = {"PATH": f"{self.path}:{os.environ['PATH']}", "FAKE_LOG": str(self.path / "log")}
         return {**os.environ, **own, **{f"SLURM_{name}": value for name, value in slurm.items()}}
 
-    def write(self, job: Job, site: Site | None = None) -> Path:
+    def write(self, job: SbatchJob, site: Site | None = None) -> Path:
         """The script in a file."""
         script = self.path / "job.sh"
         script.write_text(sbatch.render(job, site or Site()))
@@ -107,7 +109,7 @@ class Desk:
 
     @contextmanager
     def running(
-        self, job: Job, site: Site | None = None, **env: str
+        self, job: SbatchJob, site: Site | None = None, **env: str
     ) -> Iterator[subprocess.Popen[str]]:
         """The script while it runs, in a session that is ended afterwards whatever it does."""
         with subprocess.Popen(
@@ -125,7 +127,7 @@ class Desk:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def run(self, job: Job, site: Site | None = None, **env: str) -> tuple[int, str, str]:
+    def run(self, job: SbatchJob, site: Site | None = None, **env: str) -> tuple[int, str, str]:
         """Exit code, stdout and stderr of the script."""
         with self.running(job, site, **env) as process:
             stdout, stderr = process.communicate(timeout=60)
@@ -153,7 +155,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def hostile_job(desk: Desk, mode: str) -> tuple[Job, Site]:
+def hostile_job(desk: Desk, mode: str) -> tuple[SbatchJob, Site]:
     options = tuple(("--dataset", word) for word in HOSTILE)
     single_line = tuple(word for word in HOSTILE if "\n" not in word)
     job = replace(
@@ -519,7 +521,7 @@ def session_members(session: int) -> list[int]:
 
 @pytest.mark.parametrize(("mode", "under"), [("run", " run "), ("mpi", " exec ")])
 def test_trap_goes_to_what_starts_the_command(mode: str, under: str) -> None:
-    job = Job(nodes=2, command=("./x",), options=(("--dataset", "d"),), mode=mode, trap=True)
+    job = SbatchJob(nodes=2, command=("./x",), options=(("--dataset", "d"),), mode=mode, trap=True)
     text = sbatch.render(job, Site()).replace("\\\n", "")
     lines = [line for line in text.splitlines() if "--trap" in line]
     assert len(lines) == 1

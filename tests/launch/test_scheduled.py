@@ -22,7 +22,7 @@ from serving import Stage, make_stage, wait_for
 from fanstore.errors import UsageError
 from fanstore.launch import scheduled
 from fanstore.launch.sbatch import Site
-from fanstore.launch.scheduled import SCHEDULERS, Request
+from fanstore.launch.scheduled import SCHEDULERS, ScheduledJob
 
 # Runs a command line "on" a host, as those do: they differ in the options before its name.
 REACH = """\
@@ -63,16 +63,16 @@ class Desk:
         path = f"{self.path / 'bin'}:{os.environ['PATH']}"
         return {**kept, **given, "PATH": path, "REACHED": str(self.path / "reached")}
 
-    def request(self, scheduler: str, *command: str) -> Request:
+    def request(self, scheduler: str, *command: str) -> ScheduledJob:
         """A job on two nodes, without FanStore: `fanstore run` becomes the command."""
         hosts = ("node1", "node2") if scheduler == "ssh" else ()
         fanstore = str(self.path / "bin" / "fanstore")
         words = command or ("true",)
-        return Request(scheduler, 2, words, (("--dataset", "d"),), fanstore, hosts=hosts)
+        return ScheduledJob(scheduler, 2, words, (("--dataset", "d"),), fanstore, hosts=hosts)
 
     @contextmanager
     def running(
-        self, request: Request, site: Site | None = None
+        self, request: ScheduledJob, site: Site | None = None
     ) -> Iterator[subprocess.Popen[str]]:
         """The script while it runs, in a session that is ended afterwards whatever it does."""
         script = self.path / "job.sh"
@@ -87,7 +87,7 @@ class Desk:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def run(self, request: Request, site: Site | None = None) -> tuple[int, str, str]:
+    def run(self, request: ScheduledJob, site: Site | None = None) -> tuple[int, str, str]:
         """Exit code, stdout and stderr of the script."""
         with self.running(request, site) as process:
             stdout, stderr = process.communicate(timeout=60)

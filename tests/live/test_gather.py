@@ -5,9 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from fanstore.messages.job import AbsentRank
+from fanstore.messages.message import Message
 from fanstore.watch.gather import Gatherer
 
 HOSTS = ["a", "b", "c"]
+
+
+class Answer(Message):
+    """What a rank answers."""
+
+    rank: int
+    host: str
+    state: str
 
 
 class FakePeers:
@@ -28,7 +38,7 @@ class FakePeers:
         self.calls[rank] += 1
         if rank in self.hung:
             await self.hung[rank].wait()
-        return {"of": rank, "name": name}
+        return Answer(rank=rank, host=HOSTS[rank], state="serving")
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
         raise AssertionError(name)
@@ -42,11 +52,9 @@ class FakePeers:
 
 def test_every_rank_answers() -> None:
     async def ask() -> None:
-        rows = await Gatherer(FakePeers(), HOSTS, "what", 10.0).ask(5.0)
-        assert [(row["rank"], row["host"], row["of"]) for row in rows] == [
-            (0, "a", 0), (1, "b", 1), (2, "c", 2)
-        ]  # fmt: skip
-        assert {row["state"] for row in rows} == {"serving"}
+        rows = await Gatherer[Answer](FakePeers(), HOSTS, "what", 10.0).ask(5.0)
+        assert [(row.rank, row.host) for row in rows] == [(0, "a"), (1, "b"), (2, "c")]
+        assert all(isinstance(row, Answer) for row in rows)
 
     asyncio.run(ask())
 
@@ -55,15 +63,15 @@ def test_lost_and_hung_ranks_are_named_and_not_asked_again() -> None:
     async def ask() -> None:
         peers = FakePeers()
         peers.lost, peers.hung = {2}, {1: asyncio.Event()}
-        gatherer = Gatherer(peers, HOSTS, "what", 10.0)
+        gatherer = Gatherer[Answer](peers, HOSTS, "what", 10.0)
         for _ in range(3):
             rows = await gatherer.ask(0.01)
-            states = [row["state"] for row in rows]
+            states = [row.state for row in rows]
             assert states == ["serving", "not answering", "lost"]
-            assert "silent_s" in rows[1] and "of" not in rows[1]
+            assert isinstance(rows[1], AbsentRank) and rows[1].silent_s is not None
         assert peers.calls == [3, 1, 0]
         peers.hung.pop(1).set()
-        assert [row["state"] for row in await gatherer.ask(5.0)][1] == "serving"
+        assert [row.state for row in await gatherer.ask(5.0)][1] == "serving"
 
     asyncio.run(ask())
 
@@ -72,14 +80,14 @@ def test_two_watchers_share_one_question() -> None:
     async def ask() -> None:
         peers = FakePeers()
         peers.hung = {rank: asyncio.Event() for rank in range(3)}
-        gatherer = Gatherer(peers, HOSTS, "what", 10.0)
+        gatherer = Gatherer[Answer](peers, HOSTS, "what", 10.0)
         both = asyncio.gather(gatherer.ask(5.0), gatherer.ask(5.0))
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         for event in peers.hung.values():
             event.set()
         for rows in await both:
-            assert [row["state"] for row in rows] == ["serving"] * 3
+            assert [row.state for row in rows] == ["serving"] * 3
         assert peers.calls == [1, 1, 1]
 
     asyncio.run(ask())

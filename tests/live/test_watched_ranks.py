@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fault_tools import RankRun, Ranks, make_ranks, reader
@@ -21,7 +20,9 @@ from mpiexec import needs_ranks
 from prometheus_client.parser import text_string_to_metric_families
 from serving import LIMIT_S, wait_for
 
-from fanstore.job.jobs import FoundJob, ask_ranks
+from fanstore.job.jobs import FoundJob, watch_ranks
+from fanstore.messages.job import AbsentRank
+from fanstore.messages.watched import RankRates, WatchedRank
 from fanstore.watch.rates import difference
 
 pytestmark = needs_ranks
@@ -40,13 +41,13 @@ def job_of(ranks: Ranks, rank: int) -> FoundJob:
     return FoundJob(str(path), True)
 
 
-def watched(ranks: Ranks, rank: int) -> list[dict[str, Any]]:
+def watched(ranks: Ranks, rank: int) -> list[WatchedRank | AbsentRank]:
     """The figures of all ranks, which answer when the machine lets them."""
-    rows: list[dict[str, Any]] = []
+    rows: list[WatchedRank | AbsentRank] = []
 
     def have_answered() -> bool:
-        rows[:] = ask_ranks(job_of(ranks, rank), "figures", 30.0)
-        return all(row["state"] == "serving" for row in rows)
+        rows[:] = watch_ranks(job_of(ranks, rank), 30.0)
+        return all(isinstance(row, WatchedRank) for row in rows)
 
     wait_for(have_answered, "all ranks to answer")
     return rows
@@ -84,12 +85,12 @@ def test_differences_are_what_each_rank_read(ranks: Ranks) -> None:
         run.step("two", names=names)
         rows = difference(before, watched(ranks, 2))
         for rank, row in enumerate(rows):
-            assert row["rank"] == rank
+            assert isinstance(row, RankRates) and row.rank == rank
             opens, read = len(names[rank]), sum(len(FILES[n]) for n in names[rank])
-            for each in (row, *(p for p in row["programs"] if p["active"])):
-                assert round(each["opens_per_s"] * each["span_s"]) == opens
-                assert round(each["read_bytes_per_s"] * each["span_s"]) == read
-            assert sum(p["active"] for p in row["programs"]) == 1
+            for each in (row, *(p for p in row.programs if p.active)):
+                assert round((each.opens_per_s or 0) * each.span_s) == opens
+                assert round((each.read_bytes_per_s or 0) * each.span_s) == read
+            assert sum(p.active for p in row.programs) == 1
         run.tell("three", {})
         assert run.end() == [0] * SIZE, run.said()
 
@@ -129,7 +130,7 @@ def test_ranks_that_share_a_local_directory_are_one_job(ranks: Ranks, tmp_path: 
 
 
 def states(ranks: Ranks, rank: int) -> list[str]:
-    return [row["state"] for row in ask_ranks(job_of(ranks, rank), "figures", 0.2)]
+    return [row.state for row in watch_ranks(job_of(ranks, rank), 0.2)]
 
 
 def test_a_stopped_daemon_is_named_and_comes_back(ranks: Ranks, run: RankRun) -> None:

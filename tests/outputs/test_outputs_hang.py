@@ -19,8 +19,10 @@ from serving import LIMIT_S, Stage, command_of, daemon_of, make_stage, wait_for
 from test_outputs_end import arguments, next_text, only_unstaged, write
 
 from fanstore.launch.flush_report import FlushReport
-from fanstore.launch.signals import Received
+from fanstore.launch.signals import ReceivedSignal
 from fanstore.launch.wrapper import Wrapper
+from fanstore.messages.job import End, Flushing, GiveUp, JobSummary, Stall
+from fanstore.messages.message import Message, NamedMessage
 from fanstore.outputs.tree.dead_job import rescue
 from fanstore.outputs.tree.placed import FILE, Header, Placed
 
@@ -147,36 +149,39 @@ def test_stop_without_flush(stage: Stage, dataset: Path, hung: Event) -> None:
 class Ending(Wrapper):
     """A wrapper at its end: what the daemon says and who presses Ctrl-C is given turn by turn."""
 
-    def __init__(self, turns: list[tuple[list[dict[str, Any]], int]]) -> None:
+    def __init__(self, turns: list[tuple[list[NamedMessage], int]]) -> None:
         self._turns = turns
-        self.told: list[dict[str, Any]] = []
+        self.told: list[Message] = []
         channel = SimpleNamespace(try_send=self.told.append)
         settings = SimpleNamespace(quiet=True)
         self._plan = cast(Any, SimpleNamespace(settings=settings))
         self._daemon = cast(Any, SimpleNamespace(pid=0, channel=channel))
-        self._messages: list[dict[str, Any]] = []
+        self._messages: list[NamedMessage] = []
         self._holds, self._channel_open, self._gave_up = [], True, False
         self._end_signals, self._flush = 0, FlushReport(True)
 
-    def _events(self, timeout_s: float | None = None) -> list[Received]:
+    def _events(self, timeout_s: float | None = None) -> list[ReceivedSignal]:
         messages, interrupts = self._turns.pop(0)
         self._messages += messages
         self._channel_open = bool(self._turns)
-        return [Received(signal.SIGINT, "")] * interrupts
+        return [ReceivedSignal(signal.SIGINT, "")] * interrupts
 
     def _reap_daemon(self) -> bool:
         return True
 
-    def end(self) -> dict[str, Any] | None:
+    def end(self) -> JobSummary | None:
         return self._end()
 
 
 def test_what_is_said_of_a_slow_rank_hides_no_signal(capsys: pytest.CaptureFixture[str]) -> None:
     """It may come in the very moment in which the command ends."""
-    flushing = {"type": "flushing", "waiting": 1, "waiting_bytes": 5, "copied_bytes": 0}
-    stall = {"type": "stall", "line": "reads wait for rank 1"}
-    wrapper = Ending([([stall, flushing], 0), ([flushing], 1), ([], 1), ([{"type": "summary"}], 0)])
-    assert wrapper.end() == {"type": "summary"}
-    assert wrapper.told == [{"type": "end"}, {"type": "give_up"}]
+    flushing = Flushing(
+        output_dir="/out", published=1, staged=0, staged_bytes=0, gone=0, waiting=1,
+        waiting_bytes=5, copied_bytes=0, drafts=0, unfinished=(), blocked="",
+    )  # fmt: skip
+    stall, summary = Stall(line="reads wait for rank 1"), object.__new__(JobSummary)
+    wrapper = Ending([([stall, flushing], 0), ([flushing], 1), ([], 1), ([summary], 0)])
+    assert wrapper.end() is summary
+    assert wrapper.told == [End(), GiveUp()]
     said = capsys.readouterr().err
     assert "reads wait for rank 1" in said and "once more gives up" in said

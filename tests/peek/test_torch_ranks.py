@@ -20,10 +20,11 @@ TRAIN = """
 import json, os, sys, time
 import torch
 from torch.utils.data import DataLoader, Dataset
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 
 def status():
-    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
+    return encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))
 
 class Files(Dataset):
     def __init__(self, root):

@@ -13,7 +13,8 @@ BEGIN = """
 import os, random, signal, sys, time
 from fanstore import order
 from fanstore.order import Files
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 def announce(*args, **options):
     # Announces, and waits until that is heard: these programs end sooner than others begin.
     before = heard()
@@ -22,7 +23,7 @@ def announce(*args, **options):
     while heard() == before and time.monotonic() < end:
         time.sleep(0.005)
 def heard():
-    known = ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["order"]
+    known = encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))["order"]
     return known and (known["epochs"], known["refused"])
 root = os.environ["FANSTORE_MOUNT_PREFIX"]
 paths = [os.path.join(root, name) for name in sorted(os.listdir(root))]

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from serving import Stage, make_stage, wait_for
 
-from fanstore.job.jobs import ask, find_jobs
+from fanstore.job.jobs import ask_status, find_jobs
+from fanstore.messages.message import encode
 
 MIB = 1 << 20
 SMALL = 200_000
@@ -46,7 +47,8 @@ def stage(tmp_path: Path) -> Stage:
 
 def node(stage: Stage) -> dict[str, Any]:
     (job,) = find_jobs(str(stage.local))
-    return dict(ask(job, "status")["node"])
+    found: dict[str, Any] = encode(ask_status(job))["node"]
+    return found
 
 
 class Hinting:

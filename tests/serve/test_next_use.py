@@ -17,7 +17,8 @@ COUNT, SIZE, EPOCHS = 600, 60_000, 5
 # Reads the files of its rank in their order, and says what the node fetched for that.
 READ = """
 import json, os, sys, time
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 root, rank = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["FANSTORE_RANK"]
 bad = []
 with open(sys.argv[1] + rank) as order:
@@ -26,7 +27,7 @@ with open(sys.argv[1] + rank) as order:
             if file.read() != bytes([int(name[1:]) % 251]) * int(sys.argv[3]):
                 bad.append(name)
         time.sleep(0.0005)
-node = ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["node"]
+node = encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))["node"]
 with open(sys.argv[2] + rank, "w") as out:
     json.dump({"fetched": node["fetched_bytes"], "bad": bad}, out)
 """
@@ -65,7 +66,8 @@ def test_less_is_fetched_than_with_what_came_first(tmp_path: Path) -> None:
 # Reads all files several times; says what the node read of the shared file system.
 READ_ALL = """
 import json, os, sys
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 root, rank = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["FANSTORE_RANK"]
 bad = []
 for name in sorted(os.listdir(root), reverse=rank == "1") * 3:
@@ -73,7 +75,7 @@ for name in sorted(os.listdir(root), reverse=rank == "1") * 3:
         if file.read() != bytes([int(name[1:]) % 251]) * int(sys.argv[2]):
             bad.append(name)
 with open(sys.argv[1] + rank, "w") as out:
-    node = ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["node"]
+    node = encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))["node"]
     json.dump({"shared": node["shared_bytes"], "bad": bad}, out)
 """
 

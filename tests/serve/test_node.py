@@ -22,7 +22,8 @@ from serving import make_stage, wait_for
 from fanstore._native import check, ffi, lib
 from fanstore.dataset import Dataset, open_dataset
 from fanstore.job.daemon import descriptor_warning
-from fanstore.messages import Channel
+from fanstore.messages.channel import Channel
+from fanstore.messages.message import from_line
 from fanstore.node.core import Node
 from fanstore.node.segment import MountEntry, write_segment
 from fanstore.node.sessions import Sessions
@@ -283,7 +284,7 @@ def test_sessions_leave_descriptors_for_the_daemon_itself(
     with selectors.DefaultSelector() as selector, client, served:
         sessions, channel = Sessions(selector, node, said.append), Channel(served)
         sessions.begin(channel)
-        assert answer in (Channel(client).receive() or {})
+        assert answer in from_line(Channel(client).receive_line() or b"{}")
         assert sessions.owns(channel) == (answer == "session")
         assert any("ulimit -Hn" in line for line in said) == (answer == "error")
     node.close()
@@ -363,11 +364,12 @@ def test_too_few_descriptors_for_mpi_are_said_before_it_starts(
 
 AFTER_ITS_DEATH = """
 import signal, socket
-from fanstore.messages import Channel
+from fanstore.messages.channel import Channel
+from fanstore.messages.job import Command
 signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as in the process that becomes the command
 ours, daemons = socket.socketpair()
 daemons.close()
-Channel(ours).try_send({"type": "command"})
+Channel(ours).try_send(Command(pid=1))
 """
 
 

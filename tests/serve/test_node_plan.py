@@ -55,9 +55,10 @@ write = { threads = [1], rate = ["1 GB/s"] }
 READ = """
 import itertools, json, os, sys, time
 from fanstore.policy.orders.registry import reads_of_ranks
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 def status():
-    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
+    return encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))
 root, rank = os.environ["FANSTORE_MOUNT_PREFIX"] + "/train", int(os.environ["FANSTORE_RANK"])
 ranks = int(os.environ["FANSTORE_WORLD_SIZE"])
 end = time.monotonic() + 60

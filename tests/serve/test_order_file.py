@@ -23,7 +23,8 @@ from fanstore.foresight.followed import Course
 from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order_file import read_order
 from fanstore.foresight.sink import Sink
-from fanstore.job.jobs import ask, find_jobs
+from fanstore.job.jobs import ask_status, find_jobs
+from fanstore.messages.message import encode
 
 COUNT = 60
 
@@ -38,10 +39,11 @@ FILES = files_of(COUNT, 30_000)
 # has nothing under way; says what the node did until then and in the end.
 READ = """
 import json, os, sys, time
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 root = os.environ["FANSTORE_MOUNT_PREFIX"]
 def status():
-    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")
+    return encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))
 wanted = int(sys.argv[1])
 end = time.monotonic() + 60
 while time.monotonic() < end:
@@ -69,9 +71,10 @@ with open(sys.argv[2] + os.environ["FANSTORE_RANK"], "w") as out:
 # Reads nothing; says what the node has once it brings no more.
 WINDOW = """
 import json, os, sys, time
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 def node():
-    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["node"]
+    return encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))["node"]
 before, now = node(), None
 end = time.monotonic() + 60
 while time.monotonic() < end:
@@ -150,7 +153,7 @@ def test_what_is_to_be_kept_here_comes_to_the_disk(tmp_path: Path) -> None:
     stage.call("start", *where, "--order", str(order))
     try:
         (job,) = find_jobs(str(stage.local))
-        wait_for(lambda: ask(job, "status")["node"]["kept_records"] >= 20, "files to be kept")
+        wait_for(lambda: encode(ask_status(job))["node"]["kept_records"] >= 20, "files to be kept")
     finally:
         stage.call("stop")
 

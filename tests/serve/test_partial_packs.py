@@ -20,7 +20,9 @@ from serving import Stage, daemon_of, find_content, flip, make_stage, wait_for
 from small_disk import small_disk
 from soak import sampled
 
-from fanstore.messages import connect
+from fanstore.messages.channel import connect
+from fanstore.messages.message import from_line
+from fanstore.messages.requests import AskStatus
 
 MIB = 1 << 20
 LONG_BYTES = 9 * MIB  # longer than what is kept when a part of it is read
@@ -92,11 +94,11 @@ def job_of(stage: Stage, mount: str) -> Path:
 def status(stage: Stage, mount: str = "mount") -> dict[str, Any]:
     """What `fanstore status` gets."""
     channel = connect(str(job_of(stage, mount)))
-    channel.send({"op": "status"})
-    answer = channel.receive()
+    channel.send(AskStatus())
+    line = channel.receive_line()
     channel.close()
-    assert answer is not None
-    return answer
+    assert line is not None
+    return from_line(line)
 
 
 def read(stage: Stage, mount: Path, rounds: int = 1) -> list[dict[str, Any]]:

@@ -16,11 +16,12 @@ COUNT = 1200
 BEGIN = """
 import os, random, sys, time, subprocess
 from concurrent.futures import ThreadPoolExecutor
-from fanstore.job.jobs import FoundJob, ask
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
 root = os.environ["FANSTORE_MOUNT_PREFIX"]
 paths = [os.path.join(root, name) for name in sorted(os.listdir(root))]
 def figures():
-    return ask(FoundJob(os.environ["FANSTORE_JOB_DIR"], True), "status")["order"]
+    return encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))["order"]
 def until(what):
     end = time.monotonic() + 60
     while not what(figures()) and time.monotonic() < end:

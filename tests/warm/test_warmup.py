@@ -23,8 +23,9 @@ from soak import sampled
 from fanstore.atomic import Ended, Interrupted
 from fanstore.dataset import open_dataset
 from fanstore.errors import UsageError
-from fanstore.job.jobs import FoundJob, ask, find_jobs
-from fanstore.messages import connect
+from fanstore.job.jobs import FoundJob, ask, ask_status, find_jobs
+from fanstore.messages.channel import connect
+from fanstore.messages.requests import BringNear, Keeping, KeepRecords, Reached
 from fanstore.progress import progress_of
 from fanstore.warm import run
 from fanstore.warm.mounts import Mount, named_files
@@ -159,7 +160,8 @@ def test_mistakes_bring_nothing(stage: Stage) -> None:
             done = stage.call("warmup", *words.format(**where).split(), code=2)
             assert said.format(**where) in done.stderr and "Traceback" not in done.stderr
         (job,) = find_jobs(str(stage.local))
-        assert ask(job, "status")["node"]["kept_records"] == 0
+        node = ask_status(job).node
+        assert node is not None and node.kept_records == 0
 
 
 def test_without_a_job(stage: Stage) -> None:
@@ -171,7 +173,7 @@ def test_ctrl_c(stage: Stage) -> None:
     """While a daemon does not answer; the daemon goes on as if nothing had been."""
     with serving(stage, "--stage", "lazy"):
         (job,) = find_jobs(str(stage.local))
-        pid = int(ask(job, "status")["daemon_pid"])
+        pid = ask_status(job).daemon_pid
         os.kill(pid, signal.SIGSTOP)
         try:
             with stage.running("warmup", str(stage.mount)) as process:
@@ -209,7 +211,7 @@ def test_a_killed_daemon(stage: Stage) -> None:
     dataset = stage.dataset(stage.path / "plain", "data")
     stage.call("start", "--dataset", str(dataset), "--mount", str(stage.mount))
     (job,) = find_jobs(str(stage.local))
-    pid = int(ask(job, "status")["daemon_pid"])
+    pid = ask_status(job).daemon_pid
     os.kill(pid, signal.SIGKILL)
     wait_for(lambda: not runs(pid), "its end")
     done = stage.call("warmup", str(stage.mount), code=125)
@@ -238,11 +240,12 @@ def test_a_daemon_bears_any_request(stage: Stage) -> None:
         (job,) = find_jobs(str(stage.local))
         for request in ODD_REQUESTS:
             with contextlib.closing(connect(job.directory)) as channel:
-                channel.send(request)
-                assert "error" in (channel.receive() or {}), request
-        odd = ask(job, "reach", mount=0, records=[0, 1, 4_000_000_000], blocks=[0, 77, 0])
-        assert odd["reached"] == [7, 7, 7]
-        assert ask(job, "keep", mount=0, records=[0, 4_000_000_000])["number"] > 0
+                channel.socket.sendall(json.dumps(request).encode() + b"\n")
+                assert "error" in json.loads(channel.receive_line() or b"{}"), request
+        odd = BringNear(mount=0, records=[0, 1, 4_000_000_000], blocks=[0, 77, 0])
+        assert ask(job, odd, Reached).reached == [7, 7, 7]
+        odd_ones = KeepRecords(mount=0, records=[0, 4_000_000_000])
+        assert ask(job, odd_ones, Keeping).number > 0
 
 
 @needs_ranks

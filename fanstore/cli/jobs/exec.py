@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fanstore.cli.jobs.container_option import chosen_container, container_option
 from fanstore.cli.jobs.job_options import chosen_job, job_options
+
+if TYPE_CHECKING:
+    from fanstore.messages.job import Status
 
 _POLL_S = 0.2
 
@@ -47,7 +50,7 @@ def command(
     return exec_under(_awaited_job(job, local_dir, wait_s), command, trap, entered)
 
 
-def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[str, Any]:
+def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> Status:
     """Returns what the job says of itself, once it serves; waits at most `wait_s` for it."""
     from fanstore.errors import FanstoreError
 
@@ -61,14 +64,13 @@ def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> dict[
         time.sleep(_POLL_S)
 
 
-def serving_job(job: str | None, local_dir: str | None) -> dict[str, Any]:
+def serving_job(job: str | None, local_dir: str | None) -> Status:
     """Returns what the job says of itself. Raises FanstoreError while it does not serve."""
     from fanstore.errors import FanstoreError
     from fanstore.job.jobs import describe_job
+    from fanstore.messages.job import LeftJob
 
     found = describe_job(chosen_job(job, local_dir))
-    if found["state"] != "serving":
-        raise FanstoreError(
-            f"job {found['job_id']} is {found['state']}: `fanstore start` starts another"
-        )
+    if isinstance(found, LeftJob):
+        raise FanstoreError(f"job {found.job_id} is {found.state}: `fanstore start` starts another")
     return found

@@ -79,7 +79,7 @@ def command(
     given = {n.replace("_", "-"): value for n, value in limits.items() if value is not None}
 
     def rendered(described: sbatch.Site, options: tuple[tuple[str, ...], ...]) -> str:
-        job = sbatch.Job(
+        job = sbatch.SbatchJob(
             nodes=nodes,
             command=command,
             options=options,

@@ -158,7 +158,7 @@ def command(
 
 
 def _refuse_idle(
-    ctx: click.Context, scheduler: str, hosts: str | None, asked: dict[str, Any]
+    ctx: click.Context, scheduler: str, hosts: str | None, asked: Mapping[str, Any]
 ) -> None:
     """Raises UsageError for options that this scheduler has no use for, and for a missing one."""
     if scheduler != "ssh":
@@ -188,7 +188,7 @@ def _for_slurm(asked: dict[str, Any], about: dict[str, Any], site: Site) -> str:
         "mem": None if mem is None else f"{-(-mem // (1 << 20))}M",
         "output": asked["output"],
     }
-    job = sbatch.Job(
+    job = sbatch.SbatchJob(
         nodes=asked["nodes"],
         time=asked["time"],
         cpus_per_task=asked["cpus"],
@@ -200,19 +200,23 @@ def _for_slurm(asked: dict[str, Any], about: dict[str, Any], site: Site) -> str:
 
 
 def _for_hosts(
-    scheduler: str, hosts: str | None, asked: dict[str, Any], about: dict[str, Any], site: Any
+    scheduler: str,
+    hosts: str | None,
+    asked: Mapping[str, Any],
+    about: Mapping[str, Any],
+    site: Any,
 ) -> str:
     from fanstore.launch import scheduled
 
     named = scheduled.parse_hosts(hosts) if hosts is not None else ()
-    nodes = asked.pop("nodes") or len(named)
-    request = scheduled.Request(
+    others = {name: value for name, value in asked.items() if name not in ("nodes", "mem")}
+    request = scheduled.ScheduledJob(
         scheduler=scheduler,
-        nodes=nodes,
+        nodes=asked["nodes"] or len(named),
         hosts=named,
         mpiexec=_installed("mpiexec") or "mpiexec",  # as the wheel of MPICH brings it
-        mem_bytes=asked.pop("mem"),
-        **asked,
+        mem_bytes=asked["mem"],
+        **others,
         **about,
     )
     return scheduled.render(request, site)

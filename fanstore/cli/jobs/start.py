@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,9 @@ from fanstore.cli.dataset_options import (
     remove_empty_report,
     serving_options,
 )
+
+if TYPE_CHECKING:
+    from fanstore.launch.attach import Started
 
 
 @click.command(
@@ -30,6 +33,7 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     """
     from fanstore.launch.attach import start
     from fanstore.launch.job_report import tell_missing_plots
+    from fanstore.messages.message import encode
 
     try:
         plan = make_plan(ctx, "start", **options)
@@ -40,23 +44,25 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
         remove_empty_report(ctx)
         raise
     if as_json:
-        click.echo(json.dumps(started.job, indent=2))
+        click.echo(
+            json.dumps({**encode(started.job), "environment": started.environment}, indent=2)
+        )
     else:
-        show(started.job)
+        show(started)
     if plan.launcher.world_size == 1:
         return 0
     sys.stdout.flush()
     return started.outlive()
 
 
-def show(job: dict[str, Any]) -> None:
+def show(started: Started) -> None:
     """Prints what can be done with a job that was started."""
-    job_id = job["job_id"]
-    click.echo(f"job {job_id} serves (daemon {job['daemon_pid']})")
-    for dataset in job["datasets"]:
-        click.echo(f"  {dataset['name']} at {dataset['mount_prefix']}")
+    job_id = started.job.job_id
+    click.echo(f"job {job_id} serves (daemon {started.job.daemon_pid})")
+    for dataset in started.job.datasets:
+        click.echo(f"  {dataset.name} at {dataset.mount_prefix}")
     click.echo(f"run a command under it:  fanstore exec --job {job_id} -- CMD")
     click.echo("or set in a shell:")
-    for name, value in job["environment"].items():
+    for name, value in started.environment.items():
         click.echo(f"  export {name}={shlex.quote(value)}")
     click.echo(f"end it:                  fanstore stop --job {job_id}")

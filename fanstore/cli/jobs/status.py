@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from fanstore.cli.jobs.job_options import chosen_job, job_options, local_directories
 from fanstore.launch.foreseen import order_lines
+from fanstore.messages.figures import DatasetFigures, MemoryFigures, OutputFigures
+from fanstore.messages.job import DEAD, SERVING, AbsentRank, LeftJob, Status
+from fanstore.messages.message import encode
 from fanstore.wording import counted, show_bytes
 
 if TYPE_CHECKING:
@@ -44,11 +47,12 @@ def command(
     if not found and not as_json:
         click.echo("no job here, alive or dead")
     if as_json:
-        click.echo(json.dumps(found if show_all else found[0], indent=2))
+        rows = [encode(each) for each in found]
+        click.echo(json.dumps(rows if show_all else rows[0], indent=2))
     else:
         for each in found:
             show(each)
-    dead = any(each["state"] != "serving" for each in found)
+    dead = any(each.state != SERVING for each in found)
     return 1 if dead and not show_all else 0
 
 
@@ -57,24 +61,31 @@ def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> 
     from fanstore.job.jobs import describe_job, describe_ranks
 
     found = chosen_job(job, local_dir, any_rank=True)
-    own = describe_job(found)
-    serves = own["state"] == "serving"  # else nobody here knows of the others
-    ranks = describe_ranks(found) if serves else [own]
+    ranks: list[Status | AbsentRank | LeftJob] = [describe_job(found)]
+    if isinstance(ranks[0], Status):  # else nobody here knows of the others
+        ranks = [*describe_ranks(found)]
     if as_json:
-        click.echo(json.dumps({"job_id": found.job_id, "ranks": ranks}, indent=2))
+        rows = [_row(rank) for rank in ranks]
+        click.echo(json.dumps({"job_id": found.job_id, "ranks": rows}, indent=2))
     else:
         for rank in ranks:
             show_rank(rank, len(ranks))
-    return 1 if any(rank["state"] != "serving" for rank in ranks) else 0
+    return 1 if any(rank.state != SERVING for rank in ranks) else 0
 
 
-def show_rank(rank: dict[str, Any], world_size: int) -> None:
+def _row(rank: Status | AbsentRank | LeftJob) -> dict[str, object]:
+    """Returns a rank as JSON has it; one that serves is named first, as others are."""
+    named = {"rank": rank.rank, "host": rank.host} if isinstance(rank, Status) else {}
+    return {**named, **encode(rank)}
+
+
+def show_rank(rank: Status | AbsentRank | LeftJob, world_size: int) -> None:
     """Prints one rank for people, also one of which nothing is known."""
-    if "datasets" in rank:
+    if not isinstance(rank, AbsentRank):
         show(rank)
         return
-    silent = f" for {rank['silent_s']:,.0f} s" if "silent_s" in rank else ""
-    click.echo(f"rank {rank['rank']} of {world_size} on {rank['host']}: {rank['state']}{silent}")
+    silent = "" if rank.silent_s is None else f" for {rank.silent_s:,.0f} s"
+    click.echo(f"rank {rank.rank} of {world_size} on {rank.host}: {rank.state}{silent}")
 
 
 def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJob]:
@@ -90,83 +101,98 @@ def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJ
         return several.jobs
 
 
-def show(job: dict[str, Any]) -> None:
+def show(job: Status | LeftJob) -> None:
     """Prints one job for people."""
-    click.echo(f"job {job['job_id']}: {job['state']}{_rank(job)}{_since(job)}")
-    if job.get("metrics"):
-        click.echo(f"  metrics at {job['metrics']}")
-    if job["state"] == "dead":
+    click.echo(f"job {job.job_id}: {job.state}{_rank(job)}{_since(job)}")
+    if job.metrics:
+        click.echo(f"  metrics at {job.metrics}")
+    if job.state == DEAD:
         click.echo("  its daemon was killed; the next start removes what it left")
-    for dataset in job["datasets"]:
-        click.echo(f"  {dataset['name']} at {dataset['mount_prefix']}")
+    for dataset in job.datasets:
+        click.echo(f"  {dataset.name} at {dataset.mount_prefix}")
         click.echo(f"    {_placed(dataset)}")
-        for name in dataset["damaged_files"]:
+        for name in dataset.damaged_files:
             click.echo(f"    damaged: {_printable(name)}")
-        rest = dataset["damaged_count"] - len(dataset["damaged_files"])
+        rest = dataset.damaged_count - len(dataset.damaged_files)
         if rest > 0:
             click.echo(f"    damaged: {rest:,} more")
-    if memory := job.get("memory"):
-        click.echo(f"  {_memory_line(memory)}")
-    for line in [*order_lines([job]), *outputs_lines(job.get("outputs", {}))]:
+    if isinstance(job, Status):
+        _show_figures(job)
+        return
+    if job.outputs is not None and job.outputs.waiting and job.outputs.output_dir is not None:
+        click.echo(f"  outputs to {_printable(job.outputs.output_dir)}")
+        click.echo(f"  {_waiting(job.outputs.waiting, job.outputs.waiting_bytes or 0)}")
+
+
+def _show_figures(job: Status) -> None:
+    click.echo(f"  {_memory_line(job.memory)}")
+    outputs = [] if job.outputs is None else outputs_lines(job.outputs)
+    for line in [*order_lines([job]), *outputs]:
         click.echo(f"  {_printable(line)}")
-    for rank in job.get("lost_ranks", []):
+    for rank in job.lost_ranks:
         click.echo(f"  lost: rank {rank} does not answer any more")
-    numbers = {n: v for n, v in job.get("node", {}).items() if isinstance(v, int)}
-    for name, value in {**job.get("counters", {}), **numbers}.items():
+    node = {} if job.node is None else encode(job.node)
+    numbers = {name: value for name, value in node.items() if isinstance(value, int)}
+    for name, value in {**encode(job.counters), **numbers}.items():
         click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
 
 
-def _memory_line(memory: dict[str, int]) -> str:
-    words = {"cache_bytes": "block cache", "staged_bytes": "staged", "tables_bytes": "tables"}
-    taken = [f"{words[name]} {show_bytes(memory[name])}" for name in words if memory[name]]
-    return f"memory: {', '.join(taken)}; {show_bytes(memory['limit_bytes'])} may be taken"
+def _memory_line(memory: MemoryFigures) -> str:
+    words = (
+        ("block cache", memory.cache_bytes), ("staged", memory.staged_bytes),
+        ("tables", memory.tables_bytes),
+    )  # fmt: skip
+    taken = [f"{word} {show_bytes(amount)}" for word, amount in words if amount]
+    return f"memory: {', '.join(taken)}; {show_bytes(memory.limit_bytes)} may be taken"
 
 
-def outputs_lines(outputs: dict[str, Any]) -> list[str]:
+def outputs_lines(outputs: OutputFigures) -> list[str]:
     """What was written, and what of it is on its way; nothing where nothing was."""
-    waiting = outputs.get("waiting", 0)
-    if not outputs.get("published") and not outputs.get("drafts") and not waiting:
+    if not outputs.published and not outputs.drafts and not outputs.waiting:
         return []
-    lines = [f"outputs to {_printable(outputs['output_dir'])}"]
-    if "published" in outputs:
-        lines.append(
-            f"  {outputs['published']:,} published, {outputs['staged']:,} staged out "
-            f"({outputs['staged_bytes']:,} bytes), {outputs['drafts']:,} being written"
-            + (f", {outputs['gone']:,} replaced or removed since" if outputs["gone"] else "")
-        )
-    if waiting:
-        lines.append(f"  {waiting:,} waiting ({outputs['waiting_bytes']:,} bytes)")
-    if outputs.get("blocked"):
-        lines.append(f"  cannot be written now: {outputs['blocked']}")
+    lines = [
+        f"outputs to {_printable(outputs.output_dir)}",
+        f"  {outputs.published:,} published, {outputs.staged:,} staged out "
+        f"({outputs.staged_bytes:,} bytes), {outputs.drafts:,} being written"
+        + (f", {outputs.gone:,} replaced or removed since" if outputs.gone else ""),
+    ]
+    if outputs.waiting:
+        lines.append(_waiting(outputs.waiting, outputs.waiting_bytes))
+    if outputs.blocked:
+        lines.append(f"  cannot be written now: {outputs.blocked}")
     return lines
 
 
-def _rank(job: dict[str, Any]) -> str:
-    several = job.get("world_size", 1) > 1
+def _waiting(count: int, amount_bytes: int) -> str:
+    return f"  {count:,} waiting ({amount_bytes:,} bytes)"
+
+
+def _rank(job: Status | LeftJob) -> str:
+    several = (job.world_size or 1) > 1
     if not several:
         return ""
-    host = f" on {job['host']}" if "host" in job else ""
-    return f", rank {job['rank']} of {job['world_size']}{host}"
+    host = f" on {job.host}" if job.host is not None else ""
+    return f", rank {job.rank} of {job.world_size}{host}"
 
 
-def _since(job: dict[str, Any]) -> str:
-    if job["state"] != "serving":
+def _since(job: Status | LeftJob) -> str:
+    if not isinstance(job, Status):
         return ""
-    seconds = int(time.time() - job["started_s"])
-    return f", daemon {job['daemon_pid']}, for {seconds:,} s"
+    seconds = int(time.time() - job.started_s)
+    return f", daemon {job.daemon_pid}, for {seconds:,} s"
 
 
-def _placed(dataset: dict[str, Any]) -> str:
-    packs = counted(dataset["packs"], "pack")
-    if dataset["in_place"]:
-        return f"{packs}, read in place from {dataset['directory']}"
-    parts = [f"{dataset['copied_packs']} staged ({dataset['copied_bytes']:,} bytes)"]
-    if dataset["reused_packs"]:
-        parts.append(f"{dataset['reused_packs']} there already")
-    if dataset["received_packs"]:
-        parts.append(f"{dataset['received_packs']} received from other ranks")
-    if dataset["remote_packs"]:
-        parts.append(f"{dataset['remote_packs']} on other ranks only")
+def _placed(dataset: DatasetFigures) -> str:
+    packs = counted(dataset.packs, "pack")
+    if dataset.in_place:
+        return f"{packs}, read in place from {dataset.directory}"
+    parts = [f"{dataset.copied_packs} staged ({dataset.copied_bytes:,} bytes)"]
+    if dataset.reused_packs:
+        parts.append(f"{dataset.reused_packs} there already")
+    if dataset.received_packs:
+        parts.append(f"{dataset.received_packs} received from other ranks")
+    if dataset.remote_packs:
+        parts.append(f"{dataset.remote_packs} on other ranks only")
     return f"{packs}: {', '.join(parts)}"
 
 

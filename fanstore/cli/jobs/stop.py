@@ -37,11 +37,11 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
     if summary is None:
         report.say(f"job {found.job_id}: the node daemon died")
         return remove_dead(found.job_id, found.directory)
-    for line in [*report.problem_lines(summary), *summary["trace_lines"]]:
+    for line in [*report.problem_lines(summary), *summary.trace_lines]:
         report.say(line)
     process = start_report(summary)
     if process is not None:
-        tell_report(summary, process.wait(), quiet=False)
+        tell_report(summary.report, process.wait(), quiet=False)
     return FanstoreError.exit_code if report.went_wrong(summary) else 0
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,6 +13,8 @@ from fanstore.cli.jobs.job_options import chosen_job, job_options
 
 if TYPE_CHECKING:
     from fanstore.job.jobs import FoundJob
+    from fanstore.messages.job import AbsentRank
+    from fanstore.messages.watched import RankRates, WatchedRank
 
 _PATIENCE_S = 0.25
 _FIRST_PATIENCE_S = 2.0  # a daemon that nobody watched before loads NumPy first
@@ -81,12 +83,12 @@ class Look:
         self._this_rank = this_rank
         self._before = self._ask(_FIRST_PATIENCE_S)
 
-    def _ask(self, patience_s: float) -> list[dict[str, Any]]:
-        from fanstore.job.jobs import ask_ranks
+    def _ask(self, patience_s: float) -> list[WatchedRank | AbsentRank]:
+        from fanstore.job.jobs import watch_ranks
 
-        return ask_ranks(self.job, "figures", patience_s, own=self._this_rank)
+        return watch_ranks(self.job, patience_s, own=self._this_rank)
 
-    def rates(self) -> list[dict[str, Any]]:
+    def rates(self) -> list[RankRates | AbsentRank]:
         """Returns a row for each rank. Raises FanstoreError where the daemon does not answer."""
         from fanstore.watch.rates import difference
 
@@ -98,12 +100,17 @@ class Look:
 
 def print_once(look: Look, interval: float, sort: str, as_json: bool) -> int:
     """Prints one look that lasts `interval` seconds."""
+    from fanstore.messages.message import encode
     from fanstore.watch.rates import in_order
 
     time.sleep(interval)
     rows = in_order(look.rates(), sort)
     if as_json:
-        click.echo(json.dumps({"job_id": look.job.job_id, "ranks": rows}, indent=2))
+        click.echo(
+            json.dumps(
+                {"job_id": look.job.job_id, "ranks": [encode(row) for row in rows]}, indent=2
+            )
+        )
     else:
         from fanstore.cli.jobs.top_table import print_table
 

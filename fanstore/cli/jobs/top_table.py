@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fanstore.watch.gather import SERVING
+from fanstore.messages.job import AbsentRank
+from fanstore.messages.watched import ProgramRates, RankRates, Rates
 
-Row = dict[str, Any]
+Row = RankRates | AbsentRank
+Line = tuple[Row, ProgramRates | None]
 
 _SLOW = 0.2  # the share of waiting from which on a rank is shown in colour
 _PRINTED_WIDTH = 100
@@ -29,61 +29,63 @@ def print_table(job_id: str, rows: list[Row]) -> None:
 
 def heading(job_id: str, rows: list[Row]) -> Text:
     """Returns the first line: the job, and which ranks do not answer."""
-    up_s = max((row.get("up_s", 0.0) for row in rows), default=0.0)
+    up_s = max((row.up_s for row in rows if isinstance(row, RankRates)), default=0.0)
     ranks = f"{len(rows)} rank{'s' * (len(rows) != 1)}  up {_span(up_s)}" if rows else "..."
-    away = [f"rank {row['rank']} {row['state']}" for row in rows if row["state"] != SERVING]
+    away = [f"rank {row.rank} {row.state}" for row in rows if isinstance(row, AbsentRank)]
     parts = [f"job {job_id}", ranks, *away[:_AWAY_SHOWN]]
     if len(away) > _AWAY_SHOWN:
         parts.append(f"{len(away) - _AWAY_SHOWN} more")
     return Text("  ".join(parts), style="bold", no_wrap=True, overflow="ellipsis")
 
 
-def lines_of(rows: list[Row], programs: bool) -> list[tuple[Row, Row | None]]:
+def lines_of(rows: list[Row], programs: bool) -> list[Line]:
     """Returns what is on each line: a rank, or one of its programs that did something; of those the
     ones that wait most come first."""
-    lines: list[tuple[Row, Row | None]] = []
+    lines: list[Line] = []
     for row in rows:
         lines.append((row, None))
-        active = [each for each in row.get("programs", ()) if each["active"]] if programs else []
-        active.sort(key=lambda each: -(each["stall_share"] or 0.0))
+        of_row = row.programs if programs and isinstance(row, RankRates) else ()
+        active = [each for each in of_row if each.active]
+        active.sort(key=lambda each: -(each.stall_share or 0.0))
         lines += [(row, each) for each in active]
     return lines
 
 
-def table_of(lines: list[tuple[Row, Row | None]]) -> Table:
+def table_of(lines: list[Line]) -> Table:
     """Returns the table of some lines; it fits 80 columns."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="reverse")
     table.add_column("rank, programs", no_wrap=True, overflow="ellipsis", min_width=14)
     for name in _COLUMNS:
         table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     for row, program in lines:
-        if row["state"] != SERVING:
-            silent = f" {row['silent_s']:,.0f} s" if "silent_s" in row else ""
-            cells = [f"{row['rank']} {row['host']}", f"{row['state']}{silent}"]
+        if isinstance(row, AbsentRank):
+            silent = "" if row.silent_s is None else f" {row.silent_s:,.0f} s"
+            cells = [f"{row.rank} {row.host}", f"{row.state}{silent}"]
             table.add_row(*cells, style="bold red")
         else:
             table.add_row(*_cells(row, program), style=_style(row, program))
     return table
 
 
-def _style(row: Row, program: Row | None) -> str:
+def _style(row: RankRates, program: ProgramRates | None) -> str:
     if program is not None:
         return "dim"
-    return "yellow" if (row["stall_share"] or 0.0) >= _SLOW else ""
+    return "yellow" if (row.stall_share or 0.0) >= _SLOW else ""
 
 
-def _cells(row: Row, program: Row | None) -> list[str]:
-    of = row if program is None else program
-    name = f"{row['rank']} {row['host']}" if program is None else f"  {of['pid']} {of['name']}"
-    rates = [
-        name, _count(of["opens_per_s"]), _mega(of["read_bytes_per_s"]),
-        *(_mega(of["bytes_per_s"][source]) for source in _SOURCES),
-        _percent(of["hit_rate"]), _percent(of["stall_share"]),
-    ]  # fmt: skip
+def _cells(row: RankRates, program: ProgramRates | None) -> list[str]:
     if program is not None:
-        return rates
-    full = f"{_percent(row['cache_fill'])}/{_percent(row['disk_fill'])}"
-    return [*rates, full, _count(row["outputs_waiting"])]
+        return [f"  {program.pid} {program.name}", *_rate_cells(program)]
+    full = f"{_percent(row.cache_fill)}/{_percent(row.disk_fill)}"
+    return [f"{row.rank} {row.host}", *_rate_cells(row), full, _count(row.outputs_waiting)]
+
+
+def _rate_cells(rates: Rates) -> list[str]:
+    return [
+        _count(rates.opens_per_s), _mega(rates.read_bytes_per_s),
+        *(_mega(rates.bytes_per_s[source]) for source in _SOURCES),
+        _percent(rates.hit_rate), _percent(rates.stall_share),
+    ]  # fmt: skip
 
 
 def _count(value: float | None) -> str:

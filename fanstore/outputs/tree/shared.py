@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from fanstore._native import ffi, lib
+from fanstore.process_stat import stat_of
 
 _KILLED = int(lib.FAN_WRITER_KILLED)
 _NAMESPACE = "/proc/self/ns/pid"
@@ -133,12 +134,8 @@ class Shared:
     def _lives(self, process: int) -> bool:
         if not self._sees:
             return True
-        try:
-            with open(f"/proc/{process}/stat", "rb") as stream:
-                state = stream.read().rpartition(b")")[2].split()[0]
-        except (FileNotFoundError, ProcessLookupError):
-            return False
-        return state not in (b"Z", b"X")
+        found = stat_of(process)
+        return found is not None and found.runs
 
     def forget(self, inodes: set[int]) -> None:
         """Frees the entries of killed writers for files that have no name any more."""

@@ -1,18 +1,22 @@
-"""Messages between wrapper, daemon and `fanstore status|stop`: one JSON object a line."""
+"""The sockets of a daemon, and messages over them: one JSON object a line."""
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import socket
 import struct
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeVar
+
+from fanstore.messages.message import Message, NamedMessage, decode_one_of, from_line, to_line
+
+T = TypeVar("T", bound=NamedMessage)
 
 MESSAGE_MAX_BYTES = 1 << 24
 LIVE_SOCKET = "live"  # HTTP, for whoever watches (fanstore.watch.answers)
 _SOCKET = "sock"
+_READ_BYTES = 1 << 16
 
 
 class Channel:
@@ -21,50 +25,74 @@ class Channel:
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
         self._pending = b""
+        self._fds: list[int] = []
 
     def fileno(self) -> int:
         """Returns the descriptor, for selectors."""
         return self.socket.fileno()
 
-    def send(self, message: dict[str, Any]) -> None:
-        """Sends it all, or raises OSError."""
+    def send(self, message: Message, fd: int | None = None) -> None:
+        """Sends it all, with a descriptor where one is given, or raises OSError."""
+        line = to_line(message)
         # No signal: the process that becomes the command ignores SIGPIPE no more.
-        self.socket.sendall(json.dumps(message).encode() + b"\n", socket.MSG_NOSIGNAL)
+        flags = socket.MSG_NOSIGNAL
+        sent = 0 if fd is None else socket.send_fds(self.socket, [line], [fd], flags)
+        self.socket.sendall(line[sent:], flags)
 
-    def try_send(self, message: dict[str, Any]) -> None:
+    def try_send(self, message: Message) -> None:
         """Sends to a peer that may be gone: errors are dropped."""
         with contextlib.suppress(OSError):
             self.send(message)
 
-    def read(self) -> list[dict[str, Any]] | None:
-        """Waits for bytes; returns the messages that they complete, or None at the peer's end."""
+    def read_lines(self) -> list[bytes] | None:
+        """Waits for bytes; returns the lines that they complete, or None at the peer's end."""
+        return self._lines_of(self._received)
+
+    def _received(self) -> bytes:
+        return self.socket.recv(_READ_BYTES)
+
+    def _received_with_fd(self) -> bytes:
+        data, fds, _, _ = socket.recv_fds(self.socket, _READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
+        self._fds += fds
+        return data
+
+    def _lines_of(self, receive: Callable[[], bytes]) -> list[bytes] | None:
         try:
-            data = self.socket.recv(1 << 16)
+            data = receive()
         except ConnectionError:
             data = b""
         if not data or len(self._pending) > MESSAGE_MAX_BYTES:
             return None
         *lines, self._pending = (self._pending + data).split(b"\n")
-        return [_object(line) for line in lines]
+        return lines
 
-    def receive(self) -> dict[str, Any] | None:
-        """Waits for one message from a peer that sends them one by one; None at its end."""
+    def hear(self, kinds: Sequence[type[T]]) -> list[T] | None:
+        """Waits for bytes; returns the messages of some kinds that they complete, without those of
+        other kinds, or None at the peer's end. Raises MessageError."""
+        lines = self.read_lines()
+        if lines is None:
+            return None
+        heard = [decode_one_of(kinds, from_line(line)) for line in lines]
+        return [message for message in heard if message is not None]
+
+    def receive_line(self) -> bytes | None:
+        """Waits for one line from a peer that sends them one by one; None at its end."""
         while True:
-            messages = self.read()
-            if messages is None or messages:
-                return messages[0] if messages else None
+            lines = self.read_lines()
+            if lines is None or lines:
+                return lines[0] if lines else None
+
+    def receive_line_with_fd(self) -> tuple[bytes | None, int | None]:
+        """Does the same, and returns a descriptor that came along."""
+        while True:
+            lines = self._lines_of(self._received_with_fd)
+            if lines is None or lines:
+                fd = self._fds.pop() if self._fds else None
+                return (lines[0] if lines else None), fd
 
     def close(self) -> None:
         """Closes the socket."""
         self.socket.close()
-
-
-def _object(line: bytes) -> dict[str, Any]:
-    try:
-        message = json.loads(line)
-    except ValueError:
-        return {}
-    return message if isinstance(message, dict) else {}
 
 
 @contextlib.contextmanager
@@ -127,10 +155,3 @@ def peer_pid(stream: socket.socket) -> int:
 def peer_uid(stream: socket.socket) -> int:
     """Returns the id of the user at the other end."""
     return _credentials(stream)[1]
-
-
-def has_looked(status: dict[str, Any]) -> bool:
-    """Tells whether the command of a rank looked at anything in a mount, by that rank's status."""
-    counters, outputs = status["counters"], status["outputs"]
-    looked = ("opens", "directory_opens", "stats", "missing", "refused_writes", "errors")
-    return any(counters[name] for name in looked) or bool(outputs.get("published"))

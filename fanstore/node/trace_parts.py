@@ -1,4 +1,5 @@
-"""Puts the kept traces of all ranks into the one file that was asked for, at a job's end."""
+"""Where the traces of ranks go when their job ends: all parts become one file. Apart from what
+writes them, as daemons without a kept trace do without NumPy."""
 
 from __future__ import annotations
 
@@ -6,7 +7,7 @@ import contextlib
 import os
 import shutil
 from collections.abc import Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from fanstore.trace.sections import MAGIC, file_header
 
@@ -19,10 +20,19 @@ def part_path(file: str, job_id: str) -> str:
     return f"{file}.{job_id}.part"
 
 
-def begun(parts: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+class TracePart(NamedTuple):
+    """The trace of one rank, at `path` on `host`. problem: why it ends early, or ""."""
+
+    path: str
+    problem: str
+    rank: int
+    host: str
+
+
+def begun(parts: Sequence[TracePart]) -> list[TracePart]:
     """Returns the parts without those that are empty, for the disk was full from the first: they
     go, and replace nothing."""
-    return [part for part in parts if not _is_removed(part["path"])]
+    return [part for part in parts if not _is_removed(part.path)]
 
 
 def _is_removed(path: str) -> bool:
@@ -33,10 +43,10 @@ def _is_removed(path: str) -> bool:
     return False
 
 
-def join_traces(file: str, parts: Sequence[dict[str, Any]]) -> list[str]:
-    """Replaces `file` by the traces of all ranks, for rank 0. parts: of each rank `path`, `rank`
-    and `host`. Returns what is to be said: a part that is not to be seen from here stays."""
-    temporary = f"{parts[0]['path']}.all"
+def join_traces(file: str, parts: Sequence[TracePart]) -> list[str]:
+    """Replaces `file` by the traces of all ranks, for rank 0. Returns what is to be said: a part
+    that is not to be seen from here stays."""
+    temporary = f"{parts[0].path}.all"
     said = []
     taken = []
     try:
@@ -44,18 +54,18 @@ def join_traces(file: str, parts: Sequence[dict[str, Any]]) -> list[str]:
             joined.write(file_header())
             for part in parts:
                 try:
-                    _append(joined, part["path"])
-                    taken.append(part["path"])
+                    _append(joined, part.path)
+                    taken.append(part.path)
                 except FileNotFoundError:
                     said.append(
-                        f"trace: that of rank {part['rank']} is not to be seen from rank 0: it "
-                        f"stays {part['path']} on {part['host']}"
+                        f"trace: that of rank {part.rank} is not to be seen from rank 0: it "
+                        f"stays {part.path} on {part.host}"
                     )
         os.rename(temporary, file)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        return [*said, f"trace: {file}: {error.strerror}; it stays {parts[0]['path']} and others"]
+        return [*said, f"trace: {file}: {error.strerror}; it stays {parts[0].path} and others"]
     for path in taken:
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -69,14 +79,14 @@ def _append(joined: BinaryIO, path: str) -> None:
             shutil.copyfileobj(part, joined, _PIECE_BYTES)
 
 
-def place_alone(file: str, part: dict[str, Any], world_size: int) -> list[str]:
+def place_alone(file: str, part: TracePart, world_size: int) -> list[str]:
     """Puts a rank's own trace in its place where the ranks cannot put theirs together: as `file`,
     or on other ranks than 0 as `file`.rankN. Returns what is to be said."""
-    path = file if part["rank"] == 0 else f"{file}.rank{part['rank']}"
+    path = file if part.rank == 0 else f"{file}.rank{part.rank}"
     try:
-        os.rename(part["path"], path)
+        os.rename(part.path, path)
     except OSError as error:
-        return [f"trace: {path}: {error.strerror}; it stays {part['path']}"]
+        return [f"trace: {path}: {error.strerror}; it stays {part.path}"]
     if world_size == 1:
         return []
-    return [f"trace: ranks ended without one another: {path} is that of rank {part['rank']} alone"]
+    return [f"trace: ranks ended without one another: {path} is that of rank {part.rank} alone"]

@@ -1,0 +1,1 @@
+"""Messages between wrapper, daemon, commands and ranks: their types, and how they are sent."""

@@ -1,0 +1,219 @@
+"""What a daemon says of its job, and what is said between it and its parent."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from fanstore.messages.figures import (
+    Counters,
+    DatasetFigures,
+    MemoryFigures,
+    NodeFigures,
+    OrderFigures,
+    OutputAccount,
+    OutputFigures,
+    TraceFigures,
+)
+from fanstore.messages.message import Message, NamedMessage
+
+SERVING, DEAD, SILENT, LOST = "serving", "dead", "not answering", "lost"  # states of a job's rank
+
+
+class JobDescription(Message):
+    """What does not change while a job runs. kind: "run" or "start"; first_id: the job's name on
+    rank 0; metrics: where Prometheus finds them, or ""; preload: path of the library; started_s:
+    seconds since 1970."""
+
+    job_id: str
+    job_directory: str
+    kind: str
+    rank: int
+    host: str
+    first_id: str
+    metrics: str
+    world_size: int
+    daemon_pid: int
+    preload: str
+    started_s: float
+    datasets: Sequence[DatasetFigures]
+
+
+class JobFigures(Message):
+    """What programs and the daemon of a rank have counted. processes: programs into which the
+    library came; lost_ranks: others that do not answer this one; node, trace, order: None where
+    there is none; raw_calls: programs whose own system calls went past FanStore."""
+
+    counters: Counters
+    processes: int
+    lost_ranks: Sequence[int]
+    node: NodeFigures | None
+    outputs: OutputFigures | None
+    trace: TraceFigures | None
+    order: OrderFigures | None
+    raw_calls: Sequence[str]
+    memory: MemoryFigures
+
+
+class _State(Message):
+    """removed: names of what somebody else removed of the job's directory."""
+
+    state: str
+    removed: Sequence[str]
+
+
+class Status(JobFigures, _State, JobDescription):
+    """A rank that serves, as `fanstore status` shows it."""
+
+
+class AbsentRank(Message):
+    """A rank that does not answer: SILENT, for `silent_s`, or LOST."""
+
+    rank: int
+    host: str
+    state: str
+    silent_s: float | None = None
+
+
+class WaitingOutputs(Message):
+    """The outputs that a dead daemon left on its node."""
+
+    waiting: int | None = None
+    waiting_bytes: int | None = None
+    output_dir: str | None = None
+
+
+class LeftJob(Message):
+    """A job whose daemon says nothing: what its directory still says of it. state: DEAD, or SILENT
+    for `reason`."""
+
+    job_id: str
+    job_directory: str
+    datasets: Sequence[DatasetFigures] = ()
+    daemon_pid: int | None = None
+    slurm_job: str | None = None
+    kind: str | None = None
+    rank: int | None = None
+    host: str | None = None
+    first_id: str | None = None
+    metrics: str | None = None
+    world_size: int | None = None
+    preload: str | None = None
+    started_s: float | None = None
+    state: str = DEAD
+    reason: str | None = None
+    outputs: WaitingOutputs | None = None
+
+
+class Ready(JobDescription, NamedMessage):
+    """The daemon serves. locks: files whose holders keep all that the job uses."""
+
+    NAME: ClassVar[str] = "ready"
+
+    trace: TraceFigures | None
+    locks: Sequence[str]
+    warnings: Sequence[str]
+
+
+class Failure(NamedMessage):
+    """The daemon could not start. told: somebody has said so already."""
+
+    NAME: ClassVar[str] = "error"
+
+    message: str
+    exit_code: int
+    told: bool = False
+
+
+class Stall(NamedMessage):
+    """Reads wait for a rank, or for the shared file system."""
+
+    NAME: ClassVar[str] = "stall"
+
+    line: str
+
+
+class Flushing(OutputFigures, NamedMessage):
+    """Outputs are on their way to the output directory."""
+
+    NAME: ClassVar[str] = "flushing"
+
+
+class Waiting(NamedMessage):
+    """So many other ranks may still read from this one."""
+
+    NAME: ClassVar[str] = "waiting"
+
+    ranks: int
+
+
+class AskedReport(Message):
+    """The report to be made of a trace at the end."""
+
+    page: str
+    trace: str
+
+
+class FinalStatus(Status):
+    """The status of a rank at its end."""
+
+    outputs: OutputAccount | None
+
+
+class JobSummary(FinalStatus, NamedMessage):
+    """The end of a rank. any_looked: whether the command of any rank looked at a mount; None where
+    not all ranks are there. ranks: of all of them, on rank 0. left: what somebody else has in the
+    mount prefixes."""
+
+    NAME: ClassVar[str] = "summary"
+
+    any_looked: bool | None = None
+    ranks: Sequence[FinalStatus] | None = None
+    trace_lines: Sequence[str]
+    report: AskedReport | None
+    left: Sequence[str]
+    warnings: Sequence[str]
+
+    def all_ranks(self) -> Sequence[FinalStatus]:
+        """Returns the ranks that are known of: all, or this one."""
+        return [self] if self.ranks is None else self.ranks
+
+
+TOLD_BY_DAEMON: tuple[type[NamedMessage], ...] = (
+    Ready,
+    Failure,
+    Stall,
+    Flushing,
+    Waiting,
+    JobSummary,
+)
+
+
+class Command(NamedMessage):
+    """The command of the wrapper is this process."""
+
+    NAME: ClassVar[str] = "command"
+
+    pid: int
+
+
+class End(NamedMessage):
+    """The command has ended."""
+
+    NAME: ClassVar[str] = "end"
+
+
+class GiveUp(NamedMessage):
+    """Outputs are not waited for."""
+
+    NAME: ClassVar[str] = "give_up"
+
+
+TOLD_BY_WRAPPER: tuple[type[NamedMessage], ...] = (Command, End, GiveUp)
+
+
+def has_looked(status: Status) -> bool:
+    """Tells whether the command of a rank looked at anything in a mount, by that rank's status."""
+    counted = status.counters
+    looked = counted.opens or counted.directory_opens or counted.stats or counted.missing
+    changed = counted.refused_writes or counted.errors
+    published = status.outputs is not None and status.outputs.published
+    return bool(looked or changed or published)
