@@ -90,7 +90,7 @@ _STUDY = {
     "trees", "study.models",
 }  # fmt: skip
 _DAEMON = {
-    *_DATASET, "config", "progress", "launcher", "placement", "startup", "staging", "rank_calls",
+    *_DATASET, "config", "progress", "launcher", "startup", "staging", "rank_calls",
     "trace", "trees", "messages", "process_stat",
 }  # fmt: skip
 
@@ -113,7 +113,6 @@ PYTHON_ROOMS: Rooms = {
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},
-    "placement": set(),
     "policy": {"arrays", "_native"},
     "policy.orders": _ORDERS | {"_native"},
     "policy.placement": {"arrays", "policy"},
@@ -131,7 +130,7 @@ PYTHON_ROOMS: Rooms = {
         "outputs", "model files tree ranks service", _OUTPUTS, "."
     ),
     "outputs": {*_OUTPUTS, "outputs."},
-    "staging": {*_DATASET, "config", "progress", "placement", "trees", "startup"},
+    "staging": {*_DATASET, "config", "progress", "trees", "startup"},
     "coordinate": {"errors", "messages"},
     # The daemon: its C core and files; who will read what; who watches; and the job that has these.
     "in_job": set(),  # runs in the Python of a job
@@ -142,7 +141,7 @@ PYTHON_ROOMS: Rooms = {
     "watch": {*_DAEMON, "node"},
     "job": {*_DAEMON, "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
     "torch": {
-        *_DATASET, "reading", "coordinate", "staging", "placement", "policy", "policy.orders",
+        *_DATASET, "reading", "coordinate", "staging", "policy", "policy.orders",
         "policy.placement",
     },
     "report": {*_DATASET, "trace", "atomic"},
@@ -156,11 +155,11 @@ PYTHON_ROOMS: Rooms = {
     "study.models": {"arrays", "policy"},
     "study.simulate": _STUDY,
     "study.planning": _STUDY | {"study.simulate"},
-    "study.calibrate": _STUDY | {"launcher", "startup", "progress", "placement", "staging"},
+    "study.calibrate": _STUDY | {"launcher", "startup", "progress", "staging"},
     "study.analyze": _STUDY | {"study.calibrate", "report", "study.simulate"},
     "cli": {
         *_DATASET, "reading", "config", "progress", "prepare", "extract", "verify", "table3",
-        "placement", "launcher", "staging", "outputs.", "node", "watch", "job", "launch",
+        "launcher", "staging", "outputs.", "node", "watch", "job", "launch",
         "messages",
         "programs", "transport", "plan", "startup", "atomic", "trace", "report", "warm", "study.",
         "cli.",

@@ -18,8 +18,8 @@ import xxhash
 
 from fanstore.dataset import pack_name
 from fanstore.errors import FanstoreError
-from fanstore.placement import Transfer
 from fanstore.staging.crew import Crew
+from fanstore.staging.placement import Transfer
 from fanstore.staging.stage import Stager, sync, write_all
 from fanstore.staging.staged import StagedDirectory
 from fanstore.startup import MpiWorld

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fanstore.errors import FanstoreError
-from fanstore.placement import MARGIN
 from fanstore.staging.budget import Budget
 from fanstore.staging.local_dir import LocalDirectory
+from fanstore.staging.placement import MARGIN
 from fanstore.staging.staged import others_words
 from fanstore.startup import World
 

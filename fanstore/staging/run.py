@@ -19,7 +19,14 @@ from fanstore._native import lib
 from fanstore.config import Settings
 from fanstore.dataset import Dataset, pack_name
 from fanstore.errors import FanstoreError
-from fanstore.placement import (
+from fanstore.staging.base import StagingFolder
+from fanstore.staging.budget import Budget
+from fanstore.staging.chosen import Choose, Chosen, share_chosen
+from fanstore.staging.crew import Crew
+from fanstore.staging.exchange import Exchange
+from fanstore.staging.index import DatasetInfo, stage_index
+from fanstore.staging.local_dir import LocalDirectory
+from fanstore.staging.placement import (
     ExchangePlan,
     Packs,
     auto_replicas,
@@ -28,13 +35,6 @@ from fanstore.placement import (
     place,
     ranks_by_pack,
 )
-from fanstore.staging.base import StagingFolder
-from fanstore.staging.budget import Budget
-from fanstore.staging.chosen import Choose, Chosen, share_chosen
-from fanstore.staging.crew import Crew
-from fanstore.staging.exchange import Exchange
-from fanstore.staging.index import DatasetInfo, stage_index
-from fanstore.staging.local_dir import LocalDirectory
 from fanstore.staging.resident import make_resident, resident_bytes, resident_of
 from fanstore.staging.room import (
     DiskRoom,

@@ -20,7 +20,7 @@ from soak import sampled
 
 from fanstore._native import lib
 from fanstore.dataset import open_dataset
-from fanstore.placement import Packs, packs_by_rank, place
+from fanstore.staging.placement import Packs, packs_by_rank, place
 
 LIMIT_S = 60.0
 PACKS = 8

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from fanstore.placement import (
+from fanstore.staging.placement import (
     ExchangePlan,
     Packs,
     auto_replicas,

@@ -14,7 +14,7 @@
 #include "../../format/pack_format.h"
 #include "../files/filetable.h"
 #include "../job/fresh.h"
-#include "../machine/limit.h"
+#include "../machine/limits.h"
 #include "content_io.h"
 #include "copyname.h"
 #include "mapping.h"

@@ -9,7 +9,7 @@
 #include "../../common/sys.h"
 #include "../machine/copy.h"
 #include "../machine/fault.h"
-#include "../machine/limit.h"
+#include "../machine/limits.h"
 #include "../machine/park.h"
 #include "file.h"
 #include "store.h"

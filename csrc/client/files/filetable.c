@@ -6,7 +6,7 @@
 
 #include "../../common/sys.h"
 #include "../machine/park.h"
-#include "../machine/restricted.h"
+#include "../machine/limits.h"
 #include "arena.h"
 #include "moved.h"
 

@@ -9,7 +9,7 @@
 #include "../../common/sys.h"
 #include "../machine/clock.h"
 #include "../machine/fault.h"
-#include "../machine/restricted.h"
+#include "../machine/limits.h"
 #include "../machine/vfork.h"
 
 enum { NO_PROGRAM = UINT32_MAX };

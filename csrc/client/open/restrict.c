@@ -4,7 +4,7 @@
 #include "../files/filetable.h"
 #include "../job/lane.h"
 #include "../job/packs.h"
-#include "../machine/restricted.h"
+#include "../machine/limits.h"
 #include "../machine/vfork.h"
 
 /* Opens what a pack is read by. Whether the node daemon is asked for files of it. */

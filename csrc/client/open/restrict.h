@@ -1,4 +1,4 @@
-/* Before the program installs a seccomp filter (../machine/restricted.h). */
+/* Before the program installs a seccomp filter (../machine/limits.h). */
 #ifndef FAN_CLIENT_RESTRICT_H
 #define FAN_CLIENT_RESTRICT_H
 

@@ -12,7 +12,6 @@
 #include "../../client/open/dirstream.h"
 #include "../../client/paths/output_tree.h"
 #include "../../client/files/filetable.h"
-#include "../../client/content/mapped.h"
 #include "../../client/content/mapping.h"
 #include "../../common/sys.h"
 #include "../cancel.h"

@@ -30,7 +30,7 @@
 
 #include "../../client/handoff/process.h"
 #include "../../client/files/filetable.h"
-#include "../../client/content/mapped.h"
+#include "../../client/content/mapping.h"
 #include "../../client/machine/park.h"
 #include "../../client/open/open.h"
 #include "../../client/open/restrict.h"

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.dataset import open_dataset
-from fanstore.placement import Packs, place
 from fanstore.policy import checks
 from fanstore.policy.orders.torch_samplers import randperm
 from fanstore.policy.placement.rules import local_reads
+from fanstore.staging.placement import Packs, place
 from fanstore.torch.samplers.base import EpochSampler
 
 if TYPE_CHECKING:

@@ -1,9 +1,11 @@
-#include "limit.h"
+#include "limits.h"
 
 #include <stddef.h>
 #include <sys/resource.h>
 
 #include "../../common/sys.h"
+
+atomic_bool fan_restricted_flag;
 
 bool fan_file_limit_allows(uint64_t bytes)
 {

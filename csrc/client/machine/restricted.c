@@ -1,3 +1,0 @@
-#include "restricted.h"
-
-atomic_bool fan_restricted_flag;
