@@ -224,6 +224,15 @@ void fan_count_up(uint64_t *count)
     __atomic_fetch_add(count, 1, __ATOMIC_SEQ_CST);
 }
 
+int64_t fan_birth_ns(const char *path)
+{
+    struct statx found;
+    int rc = statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_BTIME, &found);
+    if (rc != 0 || !(found.stx_mask & STATX_BTIME))
+        return -1;
+    return (int64_t)found.stx_btime.tv_sec * 1000000000 + found.stx_btime.tv_nsec;
+}
+
 uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode)
 {
     for (unsigned i = 0; i < FAN_WRITERS; i++) {

@@ -66,6 +66,10 @@ int fan_exchange_names(const char *one, const char *other);
 /* Takes room on the disk for a file beyond its end; 0, or an errno. */
 int fan_reserve(int32_t fd, int64_t start, int64_t bytes);
 
+/* Returns when a file or link was made, in nanoseconds since 1970; -1 if its file system does not
+ * record that, or nothing is there. */
+int64_t fan_birth_ns(const char *path);
+
 /* The process that has a file open for writing, FAN_WRITER_KILLED, or 0. */
 uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode);
 

@@ -30,7 +30,7 @@ if ctypes.CDLL(None).prctl(MDWE, GAIN_NO_EXEC, 0, 0, 0) != 0:
 """
 
 REFUSED = FORBIDDEN + "ctypes.CDLL(sys.argv[1]).all_calls(sys.argv[2].encode())"
-DOCTOR = FORBIDDEN + "from fanstore.cli import doctor; print(doctor.examine_all()['libraries'])"
+DOCTOR = FORBIDDEN + "from fanstore.cli import doctor; print(doctor.examine_all().libraries)"
 
 SAFETENSORS = """
 import os, sys

@@ -88,6 +88,7 @@ class Model:
     path: Path
     now_ns: int = 0
     times: dict[int, int] = field(default_factory=dict)
+    births: dict[int, int] = field(default_factory=dict)
     moves: Moves = field(default_factory=Moves)
     content: int = 0
     at_step: Callable[[int], None] = lambda step: None
@@ -113,6 +114,9 @@ class Model:
         before = {name: self._inode(name) for name in op[1:]}
         with contextlib.suppress(OSError):
             getattr(self, "_" + op[0])(*[self.tree / name for name in op[1:]])
+        for name in op[1:]:
+            if op[0] in ("create", "symlink", "mkdir") and not before[name]:
+                self.births[self._inode(name)] = self.now_ns
         for inode in {*before.values(), *(self._inode(name) for name in op[1:])}:
             self.times[inode] = self.now_ns
         self.versions |= self.living(but=self.writer)
@@ -243,6 +247,7 @@ class Model:
             patch.setattr(passes, "copy_object", self._copy_object(step))
             patch.setattr(passes, "copy_together", self._copy_together(step))
             patch.setattr(walk, "look", self.look)
+            patch.setattr(passes, "birth_ns", self._birth_ns)
             patch.setattr(os, "fsync", lambda fd: None)  # what survives a machine is not shown here
             for module in (copying, placing):
                 patch.setattr(module, "sync_all", lambda fds: [None for _ in fds])
@@ -307,6 +312,9 @@ class Model:
         self.at_look()
         found = os.lstat(path)
         return Facts(found, self.times.get(found.st_ino, 0) // TICK_NS * TICK_NS)
+
+    def _birth_ns(self, path: bytes) -> int:
+        return self.births[os.lstat(path).st_ino] // TICK_NS * TICK_NS
 
     at_look: Callable[[], None] = lambda: None
 

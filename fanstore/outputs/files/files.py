@@ -24,6 +24,11 @@ _PIECE_BYTES = 8 << 20
 _changing = threading.Lock()
 
 
+def birth_ns(path: bytes) -> int:
+    """Returns when a file was made, in nanoseconds since 1970; -1 if that is not known."""
+    return int(lib.fan_birth_ns(path))
+
+
 def is_written(path: bytes) -> bool | None:
     """Tells whether anybody has the file open for writing; None where the file system knows no
     leases. Raises FileNotFoundError."""

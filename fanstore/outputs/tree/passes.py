@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore.outputs.files.copying import copy_object, copy_together
-from fanstore.outputs.files.files import is_written, open_unasked, set_attr
+from fanstore.outputs.files.files import birth_ns, is_written, open_unasked, set_attr
 from fanstore.outputs.files.placing import name_together
 from fanstore.outputs.model.entries import Attr, Identity
 from fanstore.outputs.model.partial import partial_names
@@ -551,11 +551,8 @@ class StageOut:
         for name in [each for each in list(self._placed.copies) if each not in self._wanted]:
             self._check()
             copy = self._placed.copies.get(name)
-            names = () if copy is None else self._stock.names.get(copy.source.inode, ())
-            if any(each in self.result.waiting for each in names):
-                # Its bytes are to be placed under another name first. Or its inode is another
-                # file's now, which looks the same: a copy too many does less harm than one too few.
-                continue
+            if copy is not None and self._is_waited_for(copy):
+                continue  # its bytes are to be placed under another name first
             try:
                 if copy is not None:  # else it is another rank's now
                     self._remove(name)
@@ -565,6 +562,16 @@ class StageOut:
             self._check()
             if self._target.remove_directory(name):  # else its turn comes with what is in it
                 self._placed.directories.discard(name)
+
+    def _is_waited_for(self, copy: Copy) -> bool:
+        """Tells whether a file waits of which this copy is a version. One that was made after that
+        version was last changed has only got its inode number."""
+        for name in self._stock.names.get(copy.source.inode, ()):
+            if name in self.result.waiting:
+                born_ns = birth_ns(self._stock.files[name][0])
+                if copy.source.ctime_ns == ITSELF_NS or born_ns <= copy.source.ctime_ns:
+                    return True
+        return False
 
     def _finish_directories(self) -> None:
         for name in sorted(self._stock.directories, reverse=True):
