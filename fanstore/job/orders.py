@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from fanstore import in_job as peek
+from fanstore import in_job
 from fanstore.foresight.announced import Announced
 from fanstore.foresight.sink import NodeSink, Sink
 from fanstore.job.plan import JobPlan
@@ -106,7 +106,7 @@ def begin_orders(
 def _link_peek(directory: JobDirectory) -> None:
     """Has the preload library find what runs in the Python of programs."""
     with contextlib.suppress(FileExistsError):
-        os.symlink(Path(peek.__file__).parent, directory.file("peek"))
+        os.symlink(Path(in_job.__file__).parent, directory.file("in_job"))
 
 
 def _kept_orders(

@@ -9,7 +9,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               coordinate   the socket of jobs that share batches (fanstore/coordinate)
               outputs      the socket for what is written (csrc/format/output_format.h)
               order        the socket for what loaders read (fanstore/foresight/announcement.py)
-              peek         a link to the code that tells it, for Python programs (fanstore/in_job)
+              in_job       a link to fanstore/in_job, the code that runs in Python programs
               order-notes  why programs tell nothing
               objects/     what programs of this node wrote, in many small folders
               outputs.journal   which of that is in the output directory

@@ -203,7 +203,7 @@ def test_orders_can_be_left_alone(tmp_path: Path) -> None:
     code = "import os; print(sorted(os.listdir(os.environ['FANSTORE_JOB_DIR'])))"
     where = ("--dataset", dataset, "--mount", str(stage.mount))
     done = stage.call("run", *where, "--", sys.executable, "-c", code, FANSTORE_ORDER="off")
-    assert "'peek'" not in done.stdout
+    assert "'in_job'" not in done.stdout
     assert "'order'" not in done.stdout
 
 

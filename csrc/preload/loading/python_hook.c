@@ -1,7 +1,7 @@
 /*
  * A CPython interpreter tells its audit hooks of each import (PEP 578). Once torch's DataLoader is
- * there, peek/start.py of the job directory is run, which has the loader tell the daemon in which
- * order it will read; peek/tensorflow_start.py does so for tf.data. CPython's functions are looked
+ * there, in_job/start.py of the job directory is run, which has the loader tell the daemon in which
+ * order it will read; in_job/tensorflow_start.py does so for tf.data. CPython's functions are looked
  * up by name: nothing of Python is needed to build or load this library. Whatever fails here is
  * noted for the report, and the program goes on.
  */
@@ -88,7 +88,7 @@ enum { LOADERS = sizeof(loaders) / sizeof(loaders[0]) };
 
 static bool code_path(char path[PATH_MAX], const char *file)
 {
-    int length = snprintf(path, PATH_MAX, "%s/peek/%s", fan_job.directory.text, file);
+    int length = snprintf(path, PATH_MAX, "%s/in_job/%s", fan_job.directory.text, file);
     return length < PATH_MAX;
 }
 
