@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include "../common/sys.h"
@@ -22,7 +23,7 @@
 
 static bool umask_is_shared; /* since before the first call */
 static pthread_mutex_t umask_lock = PTHREAD_MUTEX_INITIALIZER;
-static __thread bool umask_is_held;
+static __thread bool umask_is_held, umask_is_theirs;
 
 long fan_call_result(long rc)
 {
@@ -66,8 +67,10 @@ bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned
         return false;
     }
     const char *rest;
-    if (spot->given[0] == '\0' && fan_match_prefix(spot->path, &rest) == NULL)
-        return false; /* an open descriptor leads nowhere else */
+    if (spot->given[0] == '\0' &&
+        (fan_target_is_nameless(spot->path) || fan_match_prefix(spot->path, &rest) == NULL))
+        return false; /* an open descriptor leads nowhere else; an output without a name is its own
+                       */
     unsigned flags = (follow ? 0u : FAN_NOFOLLOW) | FAN_THROUGH | FAN_DEFER;
     if (!fan_locate(AT_FDCWD, spot->path, flags, &spot->target) && spot->target.where != FAN_TREE) {
         if (spot->target.path != spot->path)
@@ -89,6 +92,7 @@ void fan_call_share_umask(void)
 void fan_call_umask(const struct fan_call *call)
 {
     struct fan_target_status status;
+    umask_is_theirs = true;
     if (umask_is_shared && !umask_is_held) {
         pthread_mutex_lock(&umask_lock);
         umask_is_held = true;
@@ -100,6 +104,9 @@ void fan_call_umask(const struct fan_call *call)
 void fan_call_end(void)
 {
     fan_output_behalf = 0;
+    if (umask_is_theirs)
+        umask(077); /* the next call of this thread makes files of its own with it */
+    umask_is_theirs = false;
     if (!umask_is_held)
         return;
     umask_is_held = false;
@@ -117,14 +124,27 @@ static long add(const struct fan_call *call, int fd, bool cloexec, uint32_t flag
     return fan_call_result(ioctl(call->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given));
 }
 
+/* Whether signals do not interrupt caught calls (family/filter.c): since Linux 5.19. */
+static bool signals_wait(void)
+{
+    struct utsname system;
+    unsigned major = 0, minor = 0;
+    if (uname(&system) != 0 || sscanf(system.release, "%u.%u", &major, &minor) != 2)
+        return false;
+    return major > 5 || (major == 5 && minor >= 19);
+}
+
+/* Our copy is closed before the process goes on: else a lock, or a program open for writing, would
+ * outlast the process's own close. Where a signal could interrupt the call between the two, the
+ * process would keep a descriptor that it does not know; there both are one step. */
 long fan_call_give(const struct fan_call *call, int fd, bool cloexec)
 {
-    long rc = add(call, fd, cloexec, SECCOMP_ADDFD_FLAG_SEND);
-    if (rc == -EINVAL) { /* before Linux 5.14 */
+    bool together = !signals_wait();
+    long rc = add(call, fd, cloexec, together ? SECCOMP_ADDFD_FLAG_SEND : 0);
+    if (together && rc == -EINVAL) { /* before Linux 5.14 */
+        together = false;
         rc = add(call, fd, cloexec, 0);
-        fan_sys_close(fd);
-        return rc;
     }
     fan_sys_close(fd);
-    return rc >= 0 ? FAN_CALL_DONE : rc;
+    return together && rc >= 0 ? FAN_CALL_DONE : rc;
 }

@@ -54,8 +54,8 @@ void fan_call_umask(const struct fan_call *call);
 /* Threads could not be given a umask each: calls that need one wait for each other. */
 void fan_call_share_umask(void);
 
-/* Gives a descriptor of ours to the process, as the call's value: DONE or -errno. `fd` is closed.
- * settled: an output, of which the node daemon is told before the process goes on. */
+/* Gives a descriptor of ours to the process, as the call's value. Returns DONE, the value, or
+ * -errno. Closes `fd`. */
 long fan_call_give(const struct fan_call *call, int fd, bool cloexec);
 
 /* Gives back what this thread took for a call: the umask, and whom it asked the daemon for. */

@@ -38,7 +38,8 @@ static long handle_stat(const struct fan_call *call, int flags)
     if (!names_descriptor(call, flags))
         return fan_run(call);
     bool ours = fan_target_fd_link(call->tid, (int)call->args[0], path) >= 0 &&
-                fan_match_prefix(path, &rest) != NULL && fan_call_valid(call);
+                !fan_target_is_nameless(path) && fan_match_prefix(path, &rest) != NULL &&
+                fan_call_valid(call);
     return ours ? fan_run_of(call, path) : FAN_CALL_CONTINUE;
 }
 

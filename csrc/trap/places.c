@@ -88,7 +88,7 @@ static int real_program(int fd, char path[PATH_MAX])
     struct fan_file *file = fan_file_get(fd);
     if (file != NULL && file->kind == FAN_FILE_REGULAR)
         return copy_program(file, path);
-    long length = fan_fd_path(fd, path, PATH_MAX);
+    long length = fan_fd_path_real(fd, path, PATH_MAX);
     return length < 0 ? (int)length : 0;
 }
 

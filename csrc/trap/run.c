@@ -47,7 +47,7 @@ static const struct kind {
     {'S', false, true, sizeof(struct stat)},
     {'X', false, true, sizeof(struct statx)},
     {'F', false, true, sizeof(struct statfs)},
-    {'I', false, true, sizeof(int)},
+    {'I', false, true, sizeof(int)}, /* AT_HANDLE_MNT_ID_UNIQUE: 8 bytes */
 };
 
 static bool is_path(char letter)
@@ -175,8 +175,10 @@ static int take_kind(struct run *run, int at)
         const struct kind *kind = &kinds[i];
         if (kind->letter != run->letters[at] || (kind->read && run->call->args[at] == 0))
             continue;
-        int rc = kind->read ? take(run, at, kind->bytes) : make(run, at, kind->bytes);
-        run->buffers[at].bytes = kind->written ? kind->bytes : 0;
+        bool wide = kind->letter == 'I' && run->call->args[4] & 1; /* AT_HANDLE_MNT_ID_UNIQUE */
+        size_t bytes = wide ? sizeof(uint64_t) : kind->bytes;
+        int rc = kind->read ? take(run, at, bytes) : make(run, at, bytes);
+        run->buffers[at].bytes = kind->written ? bytes : 0;
         return rc;
     }
     return 0;
@@ -212,6 +214,8 @@ static size_t bytes_back(const struct run *run, int at, long rc)
     const struct file_handle *handle = (const void *)buffer->own;
     if (buffer->own == NULL)
         return 0;
+    if (run->letters[at] == 'I' && rc == -EOVERFLOW)
+        return buffer->bytes;
     if (run->letters[at] == 'H') /* that it does not fit is said in it */
         return rc == 0            ? sizeof(*handle) + handle->handle_bytes
                : rc == -EOVERFLOW ? sizeof(*handle)

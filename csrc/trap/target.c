@@ -202,12 +202,12 @@ int fan_target_status(pid_t tid, struct fan_target_status *status)
 int fan_target_borrow(pid_t tid, int fd)
 {
     struct fan_target_status status;
-    int rc = fan_target_status(tid, &status);
-    if (rc < 0)
-        return rc;
-    int process = (int)FAN_SYS(pidfd_open, status.tgid, 0);
-    if (process < 0)
-        return process;
+    int process = (int)FAN_SYS(pidfd_open, tid, O_EXCL); /* PIDFD_THREAD, since Linux 6.9 */
+    int rc = process == -EINVAL ? fan_target_status(tid, &status) : 0;
+    if (rc == 0 && process == -EINVAL)
+        process = (int)FAN_SYS(pidfd_open, status.tgid, 0);
+    if (rc < 0 || process < 0)
+        return rc < 0 ? rc : process;
     rc = (int)FAN_SYS(pidfd_getfd, process, fd, 0);
     fan_sys_close(process);
     return rc;

@@ -22,6 +22,14 @@ int fan_target_text(pid_t tid, uint64_t at, char to[PATH_MAX]);
 int fan_target_link(pid_t tid, const char *name, char to[PATH_MAX]);
 int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX]);
 
+/* Whether what /proc says of a descriptor is of a file that has lost its name. */
+static inline bool fan_target_is_nameless(const char *link)
+{
+    static const char mark[] = " (deleted)";
+    size_t bytes = __builtin_strlen(link), mark_bytes = sizeof(mark) - 1;
+    return bytes > mark_bytes && __builtin_memcmp(link + bytes - mark_bytes, mark, mark_bytes) == 0;
+}
+
 /* `path` of a call as an absolute one: from the working directory (AT_FDCWD) or `dirfd`; the names
  * by which /proc tells a process's own descriptors and directory are looked through, the last one's
  * only when `follow`. The length. "" is dirfd itself. */

@@ -536,3 +536,18 @@ def test_pairs_of_names_in_a_directory_of_outputs(stage: Stage) -> None:
         options=("--trap", "--output-dir", str(stage.path / "out")),
     )  # fmt: skip
     assert done.stdout == there.stdout
+
+
+def test_outputs_of_its_own(stage: Stage, clients: Path) -> None:
+    """Locks end with their descriptor, programs run once they are written, and files without a name
+    are as good as others."""
+    data = stage.dataset()
+    plain = stage.path / "beside"
+    plain.mkdir()
+    own = str(clients / "own")
+    there = subprocess.run([own, own, str(plain)], capture_output=True, text=True, check=True)
+    options = ("--trap", "--output-dir", str(stage.path / "out"))
+    done = stage.run(data, own, own, str(stage.mount), options=options)
+    assert done.stdout == there.stdout
+    assert "0 of 200 locks were busy" in done.stdout
+    assert "0 of 20 programs did not run" in done.stdout
