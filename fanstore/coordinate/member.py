@@ -30,7 +30,7 @@ from fanstore.coordinate.messages import (
 )
 from fanstore.coordinate.worker import Prepare, work
 from fanstore.messages.channel import Channel, open_stream
-from fanstore.messages.message import Message, decode, from_line
+from fanstore.messages.message import Message, MessageError, decode, from_line
 
 A = TypeVar("A", bound=Message)
 
@@ -63,8 +63,8 @@ def join(
     if not directory:
         raise CoordinationLost("coordinated jobs run under `fanstore exec` or `fanstore run`")
     wanted = Join(
-        name=name, jobs=jobs, batches=batches, batch_bytes=batch_bytes, window=window,
-        workers=workers, deadline_s=deadline_s, wait_s=wait_s,
+        name=str(name), jobs=jobs, batches=batches, batch_bytes=batch_bytes, window=window,
+        workers=workers, deadline_s=float(deadline_s), wait_s=float(wait_s),
         fingerprint={str(key): str(value) for key, value in (fingerprint or {}).items()},
     )  # fmt: skip
     return Coordination(directory, wanted, prepare)
@@ -158,10 +158,17 @@ class Coordination:
         if line is None:
             self._drop()
             raise CoordinationLost("the node daemon ended, or dropped this job")
-        plain = from_line(line)
-        if "error" in plain:
-            raise self._failure(decode(Refused, plain))
-        return decode(answer, plain), fd
+        try:
+            plain = from_line(line)
+            refused = decode(Refused, plain) if "error" in plain else None
+            found = None if refused is not None else decode(answer, plain)
+        except MessageError as error:
+            self._drop()
+            raise CoordinationLost(f"the node daemon answers with {error}") from None
+        if refused is not None:
+            raise self._failure(refused)
+        assert found is not None
+        return found, fd
 
     def _drop(self) -> None:
         if self._channel is not None:

@@ -125,7 +125,7 @@ class Failed(CoordinationRequest):
 class Heard(Message):
     """The answer to what needs none."""
 
-    ok: bool = True
+    ok: bool
 
 
 class Refused(Message):

@@ -183,7 +183,7 @@ class Service:
             self._end(peer)
             return
         peer.group, peer.member, peer.is_worker = group, message.member, True
-        self._send(peer, Heard())
+        self._send(peer, Heard(ok=True))
 
     def _ask(self, peer: Peer, group: Group, request: Begin | Next | AskWork) -> None:
         peer.asked, peer.since_s = request, time.monotonic()
@@ -205,7 +205,7 @@ class Service:
             staging.used(peer.member)
         elif isinstance(request, Abandon):
             staging.abandon(peer.member)
-        self._send(peer, Heard())
+        self._send(peer, Heard(ok=True))
 
     def _try_answer(self, peer: Peer) -> bool:
         """Answers what a peer waits for, if that is there; returns whether it was answered."""

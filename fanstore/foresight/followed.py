@@ -117,12 +117,12 @@ class FollowedEpoch:
     def tell(self) -> None:
         """Tells the sink how far the reader is."""
         position = self._dropped + self.follower.position
-        read = self._dropped + self.follower.read
         while len(self._pieces) > 1 and self._pieces[0][2] <= position:
             self._sink.end(self._pieces.pop(0)[0])
         token, begin, end = self._pieces[0]
-        if position >= begin:
-            self._sink.advance(token, position - begin, min(read, end) - begin)
+        read = min(self._dropped + self.follower.read, end) - begin
+        if read > 0:  # else the time until its first read would count as its pace
+            self._sink.advance(token, max(0, position - begin), read)
 
     def end(self) -> None:
         """Tells the sink that it is read no further."""

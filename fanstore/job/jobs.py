@@ -16,6 +16,7 @@ from fanstore.messages.job import (
     SILENT,
     TOLD_BY_DAEMON,
     AbsentRank,
+    DaemonPid,
     Flushing,
     JobSummary,
     LeftJob,
@@ -27,6 +28,7 @@ from fanstore.messages.message import (
     MessageError,
     NamedMessage,
     decode,
+    fields_of,
     from_line,
     replace,
 )
@@ -231,18 +233,21 @@ def describe_job(job: FoundJob) -> Status | LeftJob:
 
 def _left_behind(job: FoundJob) -> LeftJob:
     about: dict[str, object] = {"job_id": job.job_id, "job_directory": job.directory}
-    try:
+    with contextlib.suppress(OSError, MessageError):
         with open(os.path.join(job.directory, "job.json"), "rb") as stream:
-            return decode(LeftJob, about | from_line(stream.read()))
-    except (OSError, MessageError):
-        return decode(LeftJob, about)
+            found = from_line(stream.read())
+        for name in fields_of(LeftJob):  # each by itself: another version may have written it
+            with contextlib.suppress(MessageError):
+                decode(LeftJob, about | {name: found.get(name)})
+                about[name] = found.get(name)
+    return decode(LeftJob, about)
 
 
 def stop_job(job: FoundJob, flush: bool, hear: Callable[[Flushing], None]) -> JobSummary | None:
     """Stops a daemon that stands by itself and waits until it is gone, as long as it says that
     outputs are on their way. `hear` is called with what it says of these. Returns its summary; None
     when it was killed."""
-    daemon = Process(ask_status(job).daemon_pid)
+    daemon = Process(ask(job, AskStatus(), DaemonPid).daemon_pid)
     summary = None
     with contextlib.closing(_connect(job)) as channel:
         _request(job, channel, StopJob(flush=flush), Stopping)

@@ -40,9 +40,13 @@ class Channel:
         self.socket.sendall(line[sent:], flags)
 
     def try_send(self, message: Message) -> None:
-        """Sends to a peer that may be gone: errors are dropped."""
-        with contextlib.suppress(OSError):
+        """Sends to a peer that may be gone: errors are dropped, and nothing more is sent after one, for
+        half a message may be on its way."""
+        try:
             self.send(message)
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.socket.shutdown(socket.SHUT_WR)
 
     def read_lines(self) -> list[bytes] | None:
         """Waits for bytes; returns the lines that they complete, or None at the peer's end."""

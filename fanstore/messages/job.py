@@ -81,6 +81,12 @@ class WaitingOutputs(Message):
     output_dir: str | None = None
 
 
+class DaemonPid(Message):
+    """The one part of a Status that stops a daemon of another version, too."""
+
+    daemon_pid: int
+
+
 class LeftJob(Message):
     """A job whose daemon says nothing: what its directory still says of it. state: DEAD, or SILENT
     for `reason`."""

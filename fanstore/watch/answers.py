@@ -105,7 +105,7 @@ def _patience_s(text: str) -> float:
 
 
 def _load() -> None:
-    pass
+    from fanstore.watch import http_handler, metrics  # noqa: F401
 
 
 def _rows(rows: Sequence[Message]) -> tuple[str, bytes]:

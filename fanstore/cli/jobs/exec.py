@@ -72,5 +72,7 @@ def serving_job(job: str | None, local_dir: str | None) -> Status:
 
     found = describe_job(chosen_job(job, local_dir))
     if isinstance(found, LeftJob):
+        if found.reason is not None:
+            raise FanstoreError(f"job {found.job_id} is {found.state}: {found.reason}")
         raise FanstoreError(f"job {found.job_id} is {found.state}: `fanstore start` starts another")
     return found

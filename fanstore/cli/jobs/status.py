@@ -108,6 +108,8 @@ def show(job: Status | LeftJob) -> None:
         click.echo(f"  metrics at {job.metrics}")
     if job.state == DEAD:
         click.echo("  its daemon was killed; the next start removes what it left")
+    if isinstance(job, LeftJob) and job.reason is not None:
+        click.echo(f"  {job.reason}")
     for dataset in job.datasets:
         click.echo(f"  {dataset.name} at {dataset.mount_prefix}")
         click.echo(f"    {_placed(dataset)}")
