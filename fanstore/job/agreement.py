@@ -1,4 +1,5 @@
-"""All ranks of a job are given the same; one that cannot start tells the others."""
+"""Checks that all ranks of a job have the same options; a rank that cannot start reports it to the
+others."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ from fanstore.job.plan import JobPlan
 from fanstore.launcher import Launcher
 from fanstore.startup import MpiWorld, RankLost
 
-# What every rank of a job must be given alike: else they do not meet at the same places.
+# Options that must be the same on every rank of a job: else the ranks would not meet.
 _COMMON = ("in_place", "verify", "stage", "replicas")
 
 
 def agreed(plan: JobPlan) -> dict[str, object]:
-    """Returns what this rank was given, by the option's name; paths absolute."""
+    """Returns the values of this rank's options, by name; paths are absolute."""
     values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
     datasets = [os.path.abspath(path) for path, _ in plan.datasets]
     wire = f"{__version__} (messages of version {_native.lib.FAN_WIRE_VERSION})"
@@ -26,8 +27,8 @@ def agreed(plan: JobPlan) -> dict[str, object]:
 
 
 def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:
-    """Raises on every rank when one was given something else than rank 0, naming it: UsageError on
-    rank 0, which speaks for all."""
+    """Raises on every rank if one was given another value than rank 0, and names that rank:
+    UsageError on rank 0, which reports for all, RankLost on the others."""
     for rank, answer in enumerate(answers):
         for name in {**answers[0], **answer}:
             value, first = (of.get(name, "an older one") for of in (answer, answers[0]))
@@ -49,8 +50,8 @@ _PATIENCE_S = 30.0
 
 @contextlib.contextmanager
 def failure_told_to_others(launcher: Launcher) -> Iterator[None]:
-    """Around what a rank does before it has a node daemon: a FanstoreError raised there ends the
-    daemons of all other ranks with the same message, and is raised on."""
+    """Wraps what a rank does before it has a node daemon: a FanstoreError raised there ends the
+    daemons of all other ranks with the same message, and is raised again."""
     try:
         yield
     except FanstoreError as error:
@@ -60,7 +61,7 @@ def failure_told_to_others(launcher: Launcher) -> Iterator[None]:
 
 
 def _tell(launcher: Launcher, message: str) -> None:
-    """Joins the other ranks only to say so. Where MPI is missing they have not come together and
+    """Joins the other ranks only to report the error. If MPI is missing they cannot have met, so
     nobody waits."""
     with contextlib.suppress(FanstoreError):
         world = MpiWorld(launcher.world_size, _PATIENCE_S, lambda: None)

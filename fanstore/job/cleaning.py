@@ -1,6 +1,6 @@
-"""Finds what jobs left below a local directory that nobody uses, and removes it.
+"""Finds and removes what jobs left below a local directory and nobody uses.
 
-The rules are those of `sweep`; datasets that --keep-staged kept for the next job go as well.
+The rules are those of `sweep`; it also removes datasets that --keep-staged kept for the next job.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _BLOCK_BYTES = 512  # of st_blocks, stat(2)
 
 @dataclass(frozen=True)
 class Leftover:
-    """Something below the local directory. reason: why it stays; "" for what goes."""
+    """Something that a job left below the local directory. reason: why it stays, "" if it is
+    removed."""
 
     what: str
     path: str
@@ -36,7 +37,7 @@ class Leftover:
     reason: str = ""
 
     def verb(self, dry_run: bool) -> str:
-        """Returns what happens to it, in a word for people."""
+        """Returns what happens to the leftover, in words for people."""
         if self.reason:
             return "kept"
         return "would be removed" if dry_run else "removed"
@@ -44,7 +45,7 @@ class Leftover:
 
 @dataclass
 class Found:
-    """What jobs left, and what is to be said of their outputs."""
+    """What jobs left, and the lines to print about their outputs."""
 
     directory: str
     leftovers: list[Leftover] = field(default_factory=list)
@@ -53,15 +54,15 @@ class Found:
 
 
 class Cleaner:
-    """Looks and cleans below one local directory. with_unstaged: outputs that are nowhere else go,
-    too."""
+    """Looks and cleans below one local directory. with_unstaged: also removes outputs that are
+    nowhere else."""
 
     def __init__(self, local_dir: str, with_unstaged: bool) -> None:
         self._base = StagingFolder(local_dir)
         self._with_unstaged = with_unstaged
 
     def look(self) -> Found:
-        """Returns what `clean` would do now; removes nothing."""
+        """Returns the result that `clean` would have now; removes nothing."""
         found = Found(self._base.path)
         if os.path.lexists(self._base.path):
             with self._base.locked():
@@ -69,7 +70,7 @@ class Cleaner:
         return found
 
     def clean(self) -> Found:
-        """Removes what no job uses; returns what went, and what stays and why."""
+        """Removes what no job uses; returns what was removed, and what stays and why."""
         found = Found(self._base.path)
         if not os.path.lexists(self._base.path):
             return found
@@ -87,7 +88,8 @@ class Cleaner:
         return found
 
     def _let_go(self, leftover: Leftover) -> None:
-        """Has it go with the next `sweep`, which knows how everything else is removed."""
+        """Removes a leftover, or makes the next `sweep` remove it; `sweep` handles all other
+        kinds."""
         with contextlib.suppress(OSError):
             if leftover.what == _UNSTAGED:
                 self._base.discard(leftover.path)
@@ -96,7 +98,7 @@ class Cleaner:
                 os.unlink(os.path.join(leftover.path, KEEP))
 
     def _leftovers(self) -> Iterator[Leftover]:
-        """Yields everything that is there, with what is to become of it. The caller holds the
+        """Yields everything that is there, and whether it goes or stays. The caller holds the
         base's lock."""
         for path in self._base.entries("jobs"):
             yield self._judged(_JOB, path, self._job_reason)

@@ -1,11 +1,11 @@
 """The node daemon's life: stage, serve until told to end, remove everything.
 
-It runs in a process of its own, forked by the wrapper or by `fanstore start`, with a channel to
-its parent. On that channel it sends "ready" or "error", later "stall" (what to say of a rank that
-reads wait for), and at the end "flushing" (outputs are on their way), "waiting" (other ranks still
-read from this one) and "summary"; the wrapper sends "command" (the command's pid), "end" and
-"give_up" (outputs are not waited for); fanstore.messages.job has their types. The channel's end
-means that the wrapper died. `fanstore stop` hears the last three, too.
+It runs in its own process, forked by the wrapper or by `fanstore start`, with a channel to its
+parent. It sends "ready" or "error" on that channel, later "stall" (a line about a rank that reads
+wait for), and at the end "flushing" (outputs are on their way), "waiting" (other ranks still read
+from this one) and "summary". The wrapper sends "command" (the command's pid), "end" and "give_up"
+(do not wait for outputs). fanstore.messages.job has their types. If the channel closes, the wrapper
+has died. The daemon sends "flushing", "waiting" and "summary" to `fanstore stop`, too.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ R = TypeVar("R")
 
 
 def describe(error: BaseException) -> Failure:
-    """An error as a message; one that nobody foresaw carries its traceback."""
+    """Returns an error as a message; an unexpected error carries its traceback."""
     if isinstance(error, FanstoreError):
         told = isinstance(error, RankLost) and error.told
         return Failure(message=str(error), exit_code=error.exit_code, told=told)
@@ -92,8 +92,8 @@ def describe(error: BaseException) -> Failure:
 
 
 def _raise_descriptor_limit() -> None:
-    """Allows as many descriptors as may be had: clients' connections, and processes that write,
-    take one each."""
+    """Raises the limit of descriptors as far as allowed: each connection of a client, and each
+    process that writes, takes one."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= limit < _DESCRIPTORS:
         wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
@@ -101,8 +101,8 @@ def _raise_descriptor_limit() -> None:
 
 
 def descriptor_warning(world_size: int) -> str:
-    """Returns what to say where MPI may run out of descriptors, which ends the daemon; else "".
-    Over TCP and over shared memory it takes one for each other rank."""
+    """Returns a warning if MPI may run out of descriptors, which ends the daemon; else "". MPI
+    takes one for each other rank, over TCP and over shared memory."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _OWN_DESCRIPTORS + world_size
     if limit == resource.RLIM_INFINITY or limit >= needed:
@@ -133,8 +133,8 @@ class Daemon:
         self._wakeup, self._waker = socket.socketpair()
 
     def run(self) -> int:
-        """Serves until the job's end; returns the exit code. Everything that it made is gone
-        then."""
+        """Serves until the job's end; returns the exit code. By then everything that the daemon
+        made is removed."""
         _raise_descriptor_limit()
         try:
             self._join()
@@ -161,7 +161,7 @@ class Daemon:
         return 0
 
     def _join(self) -> None:
-        """Meets the other ranks, where a launcher started several."""
+        """Meets the other ranks, if a launcher started several."""
         launcher = self._plan.launcher
         if launcher.world_size > 1:
             if (warning := descriptor_warning(launcher.world_size)) and launcher.rank == 0:
@@ -183,15 +183,15 @@ class Daemon:
         return failure.exit_code
 
     def _flush(self) -> None:
-        """Waits until outputs are in the output directory, or cannot be placed; answers all the
-        while."""
+        """Waits until all outputs are in the output directory, or cannot be placed; answers
+        requests meanwhile."""
         outputs = self.job.outputs
         if outputs is None:
             return
         self._outwait(outputs, outputs.submit(outputs.flush()))
 
     def _account(self) -> OutputAccount | None:
-        """Returns what became of the outputs, which are all either placed or kept by then."""
+        """Returns the account of the outputs, all of which are then either placed or kept."""
         outputs = self.job.outputs
         if outputs is None:
             return None
@@ -203,7 +203,8 @@ class Daemon:
         return account
 
     def _outwait(self, outputs: OutputService, work: Future[R]) -> str:
-        """Waits for work of the outputs until that is given up. Returns why it failed, or ""."""
+        """Waits for work of the outputs until it is done or given up. Returns why it failed, or
+        ""."""
         told_to_end = self.stop.is_set()
         self.stop.clear()
         flush = Flush(outputs, work, self._tell, self._wake)
@@ -218,7 +219,7 @@ class Daemon:
         return flush.problem()
 
     def _tell(self, message: Message) -> None:
-        """Sends a message to the parent, and to whoever stopped the daemon."""
+        """Sends a message to the parent, and to every `fanstore stop` that waits."""
         for channel in (self._parent, *self._stoppers):
             channel.try_send(message)
 
@@ -228,8 +229,8 @@ class Daemon:
             self._waker.send(b"\0")
 
     def _summary(self, outputs: OutputAccount | None) -> JobSummary:
-        """Returns this rank's status; where all ranks are still there, on rank 0 that of each, and
-        on the others whether the command of any looked at a mount."""
+        """Returns this rank's status. If all ranks are still there: on rank 0 also the status of
+        each, and on every rank whether any command looked at a mount."""
         whole = self.job.stop_serving()
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
@@ -256,13 +257,13 @@ class Daemon:
         )  # fmt: skip
 
     def _place_trace(self, ranks: Sequence[FinalStatus]) -> tuple[list[str], bool]:
-        """Puts the trace that was kept where it belongs. ranks: those that are known of, this one
-        first. Returns what is to be said of it, and whether there is any."""
+        """Moves the kept trace to the file that the user named. ranks: the known ranks, this one
+        first. Returns the lines to print about the trace, and whether a trace exists."""
         file = self._plan.trace_file
         if not file or self.job.lanes is None:
             return [], False
         if self._with_all and self.world.rank > 0:
-            return [], True  # rank 0 sees to it
+            return [], True  # rank 0 does it
         parts = [
             TracePart(rank.trace.path, rank.trace.problem, rank.rank, rank.host)
             for rank in ranks if rank.trace is not None
@@ -276,7 +277,7 @@ class Daemon:
         return said + (join_traces(file, parts) if parts else []), bool(parts)
 
     def catch_signals(self) -> None:
-        """Has signals set the stop flag and wake the loop. To be called before `run`, in the main
+        """Makes signals set the stop flag and wake the loop. Call it before `run`, in the main
         thread."""
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
@@ -294,8 +295,8 @@ class Daemon:
         )
 
     def _detach_stderr(self) -> None:
-        """Sends what this daemon says to its log from now on: the parent's stderr is the
-        command's."""
+        """Sends this daemon's stderr to its log from now on: the parent's stderr belongs to the
+        command."""
         log_to(self.job.directory.file("log"))
 
     def _serve(self, listener: socket.socket) -> None:
@@ -313,7 +314,7 @@ class Daemon:
             self._tell_stalls()
 
     def _tell_stalls(self) -> None:
-        """Says which ranks readers wait for, to the log and to the parent."""
+        """Reports which ranks reads wait for, to the log and to the parent."""
         server = self.job.server
         if server is None or (now_s := time.monotonic()) - self._looked_s < LOOK_EVERY_S:
             return
@@ -323,11 +324,11 @@ class Daemon:
             self._tell(Stall(line=line))
 
     def _handle_events(self, timeout_s: float | None) -> bool:
-        """Waits for events and answers them; returns False when the daemon is to end."""
+        """Waits for events and answers them; returns False if the daemon is to end."""
         return all([key.data() is not False for key, _ in self._selector.select(timeout_s)])
 
     def _outwait_ranks(self) -> None:
-        """Goes on answering other ranks until their commands have ended; a signal ends that."""
+        """Answers other ranks until their commands have ended; a signal ends the waiting."""
         since_s = time.monotonic()
         told = False
         while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
@@ -338,8 +339,8 @@ class Daemon:
         self._with_all = left == 0
 
     def _woken(self) -> bool:
-        """Handles a signal: a daemon by itself ends, a wrapped one goes on until its wrapper says
-        so."""
+        """Handles a signal: a daemon without a wrapper ends; with one, it goes on until the wrapper
+        sends "end"."""
         self._wakeup.recv(4096)
         return self._wrapped or not self.stop.is_set()
 
@@ -350,7 +351,7 @@ class Daemon:
                 self._command = Process(message.pid)
             elif isinstance(message, End):
                 self._ended = True
-                self.stop.clear()  # Slurm signals daemons, too, long before their commands end
+                self.stop.clear()  # Slurm signals daemons as well, long before their commands end
             elif isinstance(message, GiveUp):
                 self._no_flush = True
         if messages is None:
@@ -358,19 +359,19 @@ class Daemon:
         return messages is not None
 
     def _outwait_command(self) -> None:
-        """Keeps serving a command whose wrapper was killed (the kernel has told the command so) for
-        a while, then kills it."""
+        """Keeps serving for a while a command whose wrapper was killed (the kernel has signalled
+        the command), then kills the command."""
         if self._command is not None:
             self._command.wait(self.job.plan.settings.orphan_wait_s)
             self._command.kill()
             self._command.wait(5.0)
 
     def _answer(self, listener: socket.socket) -> bool:
-        """Answers one request of a client, `fanstore status` or `stop`; returns False when the
-        daemon is to end."""
+        """Answers one request of a client, `fanstore status` or `stop`; returns False if the daemon
+        is to end."""
         try:
             stream, _ = listener.accept()
-        except OSError:  # it has gone again, or there are no descriptors left
+        except OSError:  # the client is gone again, or there are no descriptors left
             time.sleep(_FINISH_POLL_S)
             return True
         channel = Channel(stream)
@@ -406,7 +407,7 @@ class Daemon:
         return False
 
     def _answer_to(self, request: DaemonRequest | None) -> Message:
-        """Raises ValueError for what cannot be answered."""
+        """Returns the answer to a request. Raises ValueError for one that cannot be answered."""
         if isinstance(request, AskStatus):
             return self.job.status()
         if isinstance(request, StopJob):

@@ -1,5 +1,5 @@
-"""Tells whether the originals of a dataset have changed since they were packed, from a few
-samples."""
+"""Checks, by a few samples, whether the originals of a dataset have changed since they were
+packed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from fanstore.dataset import Dataset
 from fanstore.errors import DatasetDamaged
 from fanstore.node.prefix import NOTE_NAME
 
-# How many files are looked at, and how many directories: these tell what was added or removed.
+# The number of files to look at, and of directories, which show additions and removals.
 SAMPLES = 32
-# A start waits no longer than this for the file system of the originals.
+# The longest time that a start waits for the file system of the originals.
 LIMIT_S = 0.05
 
 
 def _source(dataset: Dataset) -> str | None:
-    """Returns the directory that the dataset was packed from, by its manifest, or None."""
+    """Returns the directory that the dataset was packed from, from its manifest, or None."""
     try:
         with open(os.path.join(dataset.directory, "manifest.json"), encoding="utf-8") as stream:
             source = json.load(stream).get("source")
@@ -44,8 +44,8 @@ def _sample(dataset: Dataset) -> Iterator[int]:
 
 
 def _named(dataset: Dataset) -> Iterator[tuple[int, str]]:
-    """Yields the samples with their paths below the source; damaged records have none and are left
-    out."""
+    """Yields the samples with their paths below the source; leaves out damaged records, which have
+    no path."""
     for record in _sample(dataset):
         with contextlib.suppress(DatasetDamaged):
             yield record, os.fsdecode(dataset.relpath(record))
@@ -56,7 +56,7 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # such as a path that is too long: nothing is known
+    except OSError:  # such as a path that is too long: it shows nothing
         return False
     packed = dataset.record(record)
     if found.st_mtime_ns != packed.mtime_ns:
@@ -65,11 +65,11 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
 
 
 class _Look:
-    """Compares samples with the originals, as many as it can in the time given."""
+    """Compares samples with the originals, as many as it can in the given time."""
 
     def __init__(self, dataset: Dataset, source: str) -> None:
         self._source = source
-        # Making the dataset changed the directory that it is in.
+        # Packing the dataset changed the directory that contains it.
         self._parent = os.path.dirname(os.path.realpath(dataset.directory))
         self.seen = 0
         self.differing: list[str] = []
@@ -90,8 +90,8 @@ class _Look:
 
 
 def drifted_files(dataset: Dataset, prefix: str) -> list[str]:
-    """Returns a warning, in a list, when some of the originals differ from what was packed. There
-    is none where the dataset is mounted elsewhere and all of them differ: another tree is there
+    """Returns a warning, in a list, if some of the originals differ from the packed files. There is
+    none if all of them differ and the dataset is mounted elsewhere: then another tree is there
     now."""
     source = _source(dataset)
     if source is None or not os.path.isabs(source):

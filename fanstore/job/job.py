@@ -1,4 +1,5 @@
-"""One job's resources on one node: opened in order, closed in reverse, whatever was reached."""
+"""One job's resources on one node: opened in order, and closed in reverse from wherever opening
+ended."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
 
 
 class Job:
-    """Opens and closes what one job needs. `close` accepts a half-opened job."""
+    """Opens and closes all that one job needs. `close` accepts a half-opened job."""
 
     def __init__(self, plan: JobPlan, stop: Stop) -> None:
         self.plan = plan
@@ -76,14 +77,14 @@ class Job:
         self.coordinations: CoordinateService | None = None
         self._stop = stop
         self._preload = ""
-        self._segment_fd = -1  # a cleaner of the local disk may take the name while the job runs
+        self._segment_fd = -1  # a cleaner of the local disk may remove the name while the job runs
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
         self._node_plan: NodePlan | None = None
 
     def open(self, world: World) -> None:
-        """Stages the datasets and publishes the segment, with the other ranks of `world`. Raises
-        FanstoreError or OSError; `close` must follow."""
+        """Stages the datasets and publishes the segment, together with the other ranks of `world`.
+        Raises FanstoreError or OSError; call `close` afterwards in any case."""
         self.world = world
         check_agreement(world.gather_all(agreed(self.plan)), world.rank)
         self.watching = Watching(world, self.plan.settings, self.directory)
@@ -117,7 +118,7 @@ class Job:
         return self._staged.setdefault(info.dataset_id, made)
 
     def _hold(self) -> None:
-        """Takes the locks of all that the job uses; removes the leftovers of others."""
+        """Takes the locks of everything that the job uses; removes the leftovers of other jobs."""
         self.directory.make()
         for staged in self._staged.values():
             staged.hold(self.plan.settings.keep_staged)
@@ -141,8 +142,8 @@ class Job:
     def _outcomes(self, crew: Crew) -> list[StagedDataset]:
         settings = self.plan.settings
         if settings.in_place:
-            verify = self.world.rank == 0  # all of them map the same files
-            for item in self.served:  # in threads: a large index takes its time, others wait
+            verify = self.world.rank == 0  # all ranks map these files
+            for item in self.served:  # in threads: a large index takes long
                 crew.submit(open_dataset, item.info.directory, verify)
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
@@ -164,9 +165,9 @@ class Job:
         self.directory.describe(self.about())
 
     def _damaged_for_all(self) -> list[dict[int, list[int]]]:
-        """Returns, by dataset and pack, the records that this rank can read nowhere: those damaged
-        in its own copy, or in every copy of a remote pack. Who finds no owner any more would read
-        the shared copy, and nobody checks that again."""
+        """Returns, by dataset and pack, the records that this rank can read nowhere: those that are
+        damaged in its own copy, or in every copy of a remote pack. A reader that finds no owner
+        left would read the shared copy, which nobody checks again."""
         own = [item.staging.report.damaged for item in self.served]
         of_ranks = self.world.gather_all(own)
         found = [dict(damaged) for damaged in own]
@@ -201,8 +202,8 @@ class Job:
         )
 
     def serve(self) -> None:
-        """Begins to answer the other ranks, where there are any, and to fetch what is not on the
-        local disk, or what is read next."""
+        """Begins to answer the other ranks, if there are any, and to fetch data that is not on the
+        local disk or will be read next."""
         elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
         states = {place.state for item in self.served for place in item.staging.places}
         unchecked = any(item.staging.report.unchecked for item in self.served)
@@ -223,7 +224,7 @@ class Job:
         self._serve_outputs()
 
     def _tell_places(self, node: Node, mount: int, outcome: StagedDataset) -> None:
-        """Tells the core which ranks have what of a dataset, and what is to come here."""
+        """Tells the core what each rank has of a dataset, and what to bring to this one."""
         for pack, place in enumerate(outcome.places):
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
@@ -237,11 +238,11 @@ class Job:
                 node.fill_ahead(mount, shares.own)
 
     def _keep_trace(self) -> None:
-        """Begins to look after the lanes, and to keep the trace where that is asked for."""
+        """Begins to look after the lanes, and to keep the trace if the user asked for it."""
         segment, file = self.directory.file("segment"), self.plan.trace_file
         kept = None
         if file:
-            from fanstore.node.trace_file import KeptTrace  # with NumPy, which others do not need
+            from fanstore.node.trace_file import KeptTrace  # loads NumPy
 
             datasets = [traced_dataset(item) for item in self.served]
             about = TracedJob(
@@ -257,7 +258,7 @@ class Job:
         self.lanes.start()
 
     def _sampled(self) -> dict[str, int]:
-        """Returns figures of this moment for the trace. Called by the thread that keeps it."""
+        """Returns present figures for the trace. Called by the thread that keeps it."""
         node = None if self.server is None else self.server.figures()
         outputs = None if self.outputs is None else self.outputs.figures()
         return {
@@ -273,7 +274,7 @@ class Job:
 
     @property
     def outputs(self) -> OutputService | None:
-        """The service of the outputs, once there is one."""
+        """The service of the outputs, or None before it exists."""
         return None if self._outputs is None else self._outputs.service
 
     def _open_outputs(self) -> None:
@@ -296,13 +297,12 @@ class Job:
         self.coordinations.start()
 
     def warn(self, line: str) -> None:
-        """Has a line said once, at the start or the end of the job. May be called from any
-        thread."""
+        """Prints a line once, at the start or the end of the job. May be called from any thread."""
         if line not in self.warnings:
             self.warnings.append(line)
 
     def stop_serving(self) -> bool:
-        """Ends what `serve` began. Returns whether all ranks are there, and MPI may be used
+        """Ends what `serve` began. Returns whether all ranks are there and MPI may be used
         again."""
         if self.coordinations is not None:
             self.coordinations.close()
@@ -336,17 +336,17 @@ class Job:
 
     def status(self) -> Status:
         """Returns the job and its counters. May be called from any thread."""
-        figures = values_of(self.figures())  # first: with them comes what was found damaged
+        figures = values_of(self.figures())  # first: this also updates the damaged files
         removed = self.directory.removed()
         return Status(**values_of(self.about()), state=SERVING, removed=removed, **figures)
 
     @property
     def _segment(self) -> str:
-        """A path of the segment that leads there also when its name is gone."""
+        """A path to the segment that still works when the segment's name is gone."""
         return f"/proc/self/fd/{self._segment_fd}"
 
     def figures(self) -> JobFigures:
-        """What clients and the block cache have counted so far."""
+        """Returns the present counts of clients and the block cache."""
         node = None if self.server is None else self.server.figures()
         segment = self._segment
         counters, processes = read_counters(segment), read_processes(segment)
@@ -365,8 +365,8 @@ class Job:
         )
 
     def _memory(self, cache_bytes: int) -> MemoryFigures:
-        """What of this rank's memory is taken. Indexes and packs count where the local directory is
-        in memory."""
+        """Returns how much of this rank's memory is used. Indexes and packs count only if the local
+        directory is in memory."""
         in_memory = self.plan.local.in_memory
         staged = [each.path for each in self._staged.values()] if in_memory else []
         return MemoryFigures(
@@ -377,7 +377,7 @@ class Job:
         )
 
     def _note_damage(self, segment: str) -> None:
-        """Takes over what the core found to be damaged on its way here."""
+        """Takes over the damage that the core has found in records on their way here."""
         for mount, item in enumerate(self.served):
             found: dict[int, list[int]] = {}
             for record in read_damaged(segment, mount):
@@ -386,12 +386,12 @@ class Job:
             report.damaged = {**report.damaged, **found}
 
     def listener(self) -> socket.socket:
-        """The socket for clients of the daemon."""
+        """Returns the socket for clients of the daemon."""
         return listen(self.directory.path)
 
     def _preload_library(self) -> str:
-        """Returns a path of the preload library that LD_PRELOAD can hold. (Through a link: the
-        local disk may be one from which no library is loaded.)"""
+        """Returns a path of the preload library that LD_PRELOAD can hold. (A link, not a copy: the
+        local disk may not allow libraries to be loaded.)"""
         path = os.fspath(_native.preload_path())
         if _separates(path):
             link = self.directory.file("libfanstore_preload.so")
@@ -404,7 +404,7 @@ class Job:
         return path
 
     def lock_paths(self) -> list[str]:
-        """The lock files whose holders keep all that the job uses."""
+        """Returns the lock files whose holders keep everything that the job uses."""
         paths = [self.directory.lock_path]
         paths += [staged.lock_path for staged in self._staged.values()]
         return paths + [item.hold.lock_path for item in self.served if item.hold.made]
@@ -427,11 +427,12 @@ class Job:
         )
 
     def kept(self) -> str:
-        """Returns, after `close`, what is still staged of this job's datasets, for people."""
+        """Returns, after `close`, which of this job's datasets are still staged, in words for
+        people."""
         return kept_words(staged.path for staged in self._staged.values())
 
     def close(self) -> list[str]:
-        """Gives all locks back and removes what nobody uses. Returns the names of what had to
+        """Releases all locks and removes what nobody uses. Returns the names of files that had to
         stay."""
         if self._segment_fd >= 0:
             os.close(self._segment_fd)
@@ -452,11 +453,11 @@ def _node_plan(path: str, infos: list[DatasetInfo], world: World) -> NodePlan | 
     """Opens the plan of the job, if it has one."""
     if not path:
         return None
-    from fanstore.foresight.node_plan import open_node_plan  # with NumPy, which others do not need
+    from fanstore.foresight.node_plan import open_node_plan  # loads NumPy
 
     return open_node_plan(path, infos, world)
 
 
 def _separates(path: str) -> bool:
-    """Tells whether the dynamic linker takes a path apart, or puts something else into it."""
+    """Returns whether the dynamic linker would split a path, or replace a part of it."""
     return any(separator in path for separator in " :\t\n$")

@@ -1,4 +1,4 @@
-"""Finds the jobs of this user below one local directory, and talks to them."""
+"""Finds the jobs of this user below one local directory, and sends them requests."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class SeveralJobs(FanstoreError):
 
 
 def find_jobs(*local_dirs: str) -> list[FoundJob]:
-    """The jobs below local directories, dead ones included."""
+    """Returns the jobs below local directories, dead ones included."""
     found = []
     for path in (path for each in local_dirs for path in StagingFolder(each).entries("jobs")):
         with locks.free(os.path.join(path, "lock")) as unused:
@@ -84,11 +84,11 @@ def pick_job(
     environ: Mapping[str, str],
     any_rank: bool = False,
 ) -> FoundJob:
-    """Returns the job named; else the one this process runs in; else the only one alive, or the
-    only one. any_rank: of several ranks of one job on this node any will do.
+    """Returns the named job; else the one that this process runs in; else the only one alive, or
+    the only one. any_rank: if all are ranks of one job on this node, any of them will do.
 
-    Within a Slurm job, one that was started by another Slurm job has to be named. Raises
-    FanstoreError when there is none, SeveralJobs when there is more than one to choose from.
+    Within a Slurm job, a job that another Slurm job started has to be named. Raises FanstoreError
+    if there is none, SeveralJobs if there is more than one to choose from.
     """
     jobs = find_jobs(*local_dirs)
     if job_id is not None:
@@ -116,20 +116,20 @@ def pick_job(
 
 
 def _are_ranks_of_one(jobs: list[FoundJob]) -> bool:
-    """Tells whether ranks of one job are all that is there. Each has a job directory."""
+    """Returns whether the jobs are all ranks of one job. Each rank has its own job directory."""
     first_ids = {_left_behind(job).first_id for job in jobs}
     return len(first_ids) == 1 and not first_ids & {None, ""}
 
 
 def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
-    """Tells whether another Slurm job than `slurm_job` started it: one user's jobs may share a
-    node."""
+    """Returns whether another Slurm job than `slurm_job` started the job: one user's jobs may share
+    a node."""
     started_by = _left_behind(job).slurm_job
     return bool(slurm_job and started_by and started_by != slurm_job)
 
 
 def ask(job: FoundJob, request: DaemonRequest, answer: type[A]) -> A:
-    """Returns the daemon's answer. Raises FanstoreError when it does not answer, or refuses."""
+    """Returns the daemon's answer. Raises FanstoreError if it does not answer, or refuses."""
     with contextlib.closing(_connect(job)) as channel:
         return _request(job, channel, request, answer)
 
@@ -165,7 +165,7 @@ def _request(job: FoundJob, channel: Channel, request: DaemonRequest, answer: ty
 
 @contextlib.contextmanager
 def _naming(job: FoundJob) -> Iterator[None]:
-    """Names the job in an error."""
+    """Adds the job's name to an error."""
     try:
         yield
     except FanstoreError as error:
@@ -175,8 +175,8 @@ def _naming(job: FoundJob) -> Iterator[None]:
 def watch_ranks(
     job: FoundJob, patience_s: float, own: bool = False
 ) -> list[WatchedRank | AbsentRank]:
-    """Returns the figures of all ranks of a job; with `own`, of this node's rank alone. Silent
-    ranks are waited for during `patience_s`. Raises FanstoreError when this node's daemon does not
+    """Returns the figures of all ranks of a job; with `own`, only those of this node's rank. Waits
+    up to `patience_s` for silent ranks. Raises FanstoreError if this node's daemon does not
     answer."""
     return _ask_ranks(job, "figures", WatchedRank, patience_s, own)
 
@@ -216,7 +216,7 @@ def _row(kind: type[A], row: object) -> A | AbsentRank:
 
 
 def describe_job(job: FoundJob) -> Status | LeftJob:
-    """Returns what `status` shows: from the daemon, or from what a dead one left."""
+    """Returns what `status` shows: from the daemon, or from the files that a dead one left."""
     if job.alive:
         try:
             return ask_status(job)
@@ -244,9 +244,9 @@ def _left_behind(job: FoundJob) -> LeftJob:
 
 
 def stop_job(job: FoundJob, flush: bool, hear: Callable[[Flushing], None]) -> JobSummary | None:
-    """Stops a daemon that stands by itself and waits until it is gone, as long as it says that
-    outputs are on their way. `hear` is called with what it says of these. Returns its summary; None
-    when it was killed."""
+    """Stops a daemon that has no wrapper, and waits until it is gone; waits on as long as it
+    reports outputs on their way. Calls `hear` with these reports. Returns the daemon's summary;
+    None if it was killed."""
     daemon = Process(ask(job, AskStatus(), DaemonPid).daemon_pid)
     summary = None
     with contextlib.closing(_connect(job)) as channel:

@@ -1,7 +1,7 @@
-"""The daemon's side of `fanstore warmup`: where files are, and bringing them near.
+"""The daemon's side of `fanstore warmup`: reports where files are, and brings them near.
 
-Each request is answered at once, and nothing is kept of it: the command asks again until all is
-here, and where it is killed nothing has to be undone.
+It answers each request at once and keeps no state about it. The command asks again until everything
+is here; if the command is killed, nothing has to be undone.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fanstore.node.core import Node
 
 
 def answer_near(job: Job, request: DaemonRequest) -> Message | None:
-    """Returns the answer to a request of `fanstore warmup`; None to any other. Raises ValueError or
-    OSError for one that cannot be answered."""
+    """Returns the answer to a request of `fanstore warmup`; None for other requests. Raises
+    ValueError or OSError for one that cannot be answered."""
     if isinstance(request, ListMounts):
         mounts = [_describe(item) for item in job.served]
         return MountList(mounts=mounts, dropped=_dropped(job))
@@ -54,7 +54,7 @@ def _bring_near(job: Job, request: BringNear) -> Reached:
 
 
 def _dropped(job: Job) -> int:
-    """Returns how many hints found no room so far."""
+    """Returns how many hints have found no room so far."""
     return 0 if job.server is None else job.server.figures().hints_dropped
 
 

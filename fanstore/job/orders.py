@@ -1,4 +1,5 @@
-"""What is known beforehand of the order in which a job reads, for its node to prefetch."""
+"""The order in which a job will read, as far as it is known in advance, for the node to
+prefetch."""
 
 from __future__ import annotations
 
@@ -28,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class OrderSource(Protocol):
-    """Where orders come from: a thread."""
+    """A source of orders, with its own thread."""
 
     def start(self) -> None:
         """Starts the thread, which tells the sink what will be read."""
 
     def stop(self) -> None:
-        """Ends it, when all that was opened is counted."""
+        """Ends the thread once all opens are counted."""
 
     def figures(self) -> OrderFigures:
-        """Returns what was foreseen. May be called in any thread."""
+        """Returns how well reading was predicted. May be called in any thread."""
 
 
 class JobOrders:
-    """A source of orders at work, and the node that it tells."""
+    """A running source of orders, and the sink that it tells."""
 
     def __init__(self, source: OrderSource, sink: Sink, directory: JobDirectory) -> None:
         self._source = source
@@ -50,17 +51,18 @@ class JobOrders:
         source.start()
 
     def stop(self) -> None:
-        """Ends it. To be called before the node is closed."""
+        """Ends the source. Call it before the node is closed."""
         self._source.stop()
         self._sink.close()
 
     def figures(self) -> OrderFigures:
-        """Returns what was foreseen, and why programs did not tell more."""
+        """Returns how well reading was predicted, and why programs announced no more."""
         return replace(self._source.figures(), notes=self._directory.order_notes())
 
 
 def foreseen(orders: JobOrders | None, server: NodeServer | None) -> TraceEnd:
-    """Returns what orders were known of, and what the node did with them, for the trace's end."""
+    """Returns the known orders' figures, and those of the node's prefetching, for the end of the
+    trace."""
     node = {} if server is None else encode(server.figures())
     return TraceEnd(
         order=None if orders is None else orders.figures(),
@@ -77,15 +79,15 @@ def begin_orders(
     node_plan: NodePlan | None,
     warn: Callable[[str], None],
 ) -> JobOrders | None:
-    """Begins to hear what will be read, as `--order` says, or the plan where that says nothing;
-    None where that is not wanted. node: None where all is on the local disk. warn: is told, in any
-    thread, what is to be said of orders that are kept. Raises UsageError for an order file with
+    """Begins to learn what will be read, from the source that `--order` names, or from the plan if
+    `--order` is not given; None if that is off. node: None if all is on the local disk. warn:
+    called, in any thread, with a line about kept orders. Raises UsageError for an order file with
     errors."""
     if "FANSTORE_ANALYZE" in os.environ:
-        _link_peek(directory)  # `fanstore analyze` sees loaders also where orders are of no account
+        _link_peek(directory)  # `fanstore analyze` looks at loaders even if orders are off
     if plan.settings.order == "off":
         return None
-    # Without notes nobody could tell how far a loader is, and what was brought would stay.
+    # Without notes a loader's progress is unknown, and prefetched blocks would stay.
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
     by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
     if node_plan is not None and by_plan and plan.settings.trace != "off":
@@ -96,7 +98,7 @@ def begin_orders(
         announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
         _link_peek(directory)
         return JobOrders(announced, sink, directory)
-    from fanstore.foresight.order_file import read_order  # with NumPy, which others do not need
+    from fanstore.foresight.order_file import read_order  # loads NumPy
     from fanstore.foresight.planned import Planned
 
     epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
@@ -104,7 +106,7 @@ def begin_orders(
 
 
 def _link_peek(directory: JobDirectory) -> None:
-    """Has the preload library find what runs in the Python of programs."""
+    """Links the code that runs in Python programs, for the preload library to find it."""
     with contextlib.suppress(FileExistsError):
         os.symlink(Path(in_job.__file__).parent, directory.file("in_job"))
 
@@ -112,10 +114,10 @@ def _link_peek(directory: JobDirectory) -> None:
 def _kept_orders(
     served: Sequence[ServedDataset], world: World, warn: Callable[[str], None]
 ) -> list[KeptOrders]:
-    """Returns where orders are kept of each dataset."""
+    """Returns, for each dataset, the store of its kept orders."""
     from fanstore.foresight.kept import (
         KeptFiles,
-        KeptOrders,  # with NumPy
+        KeptOrders,  # loads NumPy
     )
 
     return [

@@ -1,4 +1,4 @@
-"""Sets up the outputs of a job, and waits for them at its end."""
+"""Sets up the outputs of a job, and waits for them at the job's end."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ _PREDECESSOR_S = 30.0
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
-    """Raises UsageError for an output directory under a mount or in a directory of FanStore's own,
-    the default included: a job must not learn of that when it has written everything."""
+    """Raises UsageError if the output directory, be it the default, lies under a mount or in a
+    directory of FanStore's own: a job must not find that out only after it has written
+    everything."""
     source = plan.settings.sources["output_dir"]
     refusal = refusal_of(plan.output_dir, prefixes)
     if is_within_any(os.path.realpath(plan.output_dir)):
@@ -61,12 +62,12 @@ def make_tree(directory: JobDirectory, number: int) -> str:
 
 
 class JobOutputs:
-    """The outputs of a job: their service, and what it needs of the job."""
+    """The outputs of a job: their service, and its link to the job."""
 
     def __init__(
         self, plan: JobPlan, directory: JobDirectory, mounts: Sequence[MountedDataset]
     ) -> None:
-        """Takes what the outputs need on the local disk, before packs take all of that."""
+        """Reserves what the outputs need on the local disk, before packs fill it."""
         self._plan = plan
         self._directory = directory
         segment = directory.file("segment")
@@ -86,9 +87,9 @@ class JobOutputs:
         )
 
     def take_up(self, world: World, check: Callable[[], None]) -> str:
-        """Goes on with what the output directory holds, if that was asked for: each rank with what
-        it would keep the names of. Says for people what that is. check: raises where that is to
-        end."""
+        """Goes on with the content of the output directory, if the user asked for it; each rank
+        takes the files whose names it would keep. Returns, in words for people, how much that is.
+        check: raises if the job is to end."""
         if not self._plan.settings.continue_outputs:
             return ""
         lock, problem = None, ""
@@ -113,7 +114,7 @@ class JobOutputs:
         return f"{counted(files, 'file')}, {size(total_bytes)}"
 
     def start(self, peers: ConnectedPeers | None) -> None:
-        """Begins to place outputs, and to answer programs where there are other ranks."""
+        """Begins to place outputs, and, if there are other ranks, to answer programs."""
         if peers is None:
             self.service.start(None)
             return
@@ -134,8 +135,8 @@ class JobOutputs:
 
 
 def _alone(output_dir: str, check: Callable[[], None]) -> int:
-    """Takes the lock of an output directory that a job goes on with; waits a while for the job
-    before this one, which may be bringing its last outputs there."""
+    """Takes the lock of an output directory that a job goes on with. Waits a while for the previous
+    job, which may still be bringing its last outputs there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(output_dir)
     until_s = time.monotonic() + _PREDECESSOR_S
@@ -156,7 +157,7 @@ _GIVE_UP_WAIT_S = 2.0
 
 
 class Flush:
-    """Waits for `work` of the outputs. `tell` is given a message about it now and then."""
+    """Waits for `work` of the outputs. Sends a message about it through `tell` now and then."""
 
     def __init__(
         self,
@@ -173,8 +174,8 @@ class Flush:
         work.add_done_callback(lambda _: wake())
 
     def goes_on(self) -> bool:
-        """Tells whether to wait on, and tells the parent how far it is. Once it was given up that
-        is not for long, whatever hangs."""
+        """Returns whether to wait on, and reports the progress to the parent. After `give_up` it
+        returns False soon, even if the work hangs."""
         now_s = time.monotonic()
         if self._work.done():
             return False
@@ -186,7 +187,7 @@ class Flush:
         return True
 
     def give_up(self) -> None:
-        """Has the work end soon; what is not placed by then is not."""
+        """Makes the work end soon; outputs not placed by then are not placed."""
         if self._given_up_s is None:
             self._given_up_s = time.monotonic()
             self._outputs.give_up()

@@ -1,4 +1,5 @@
-"""What a job is asked to be. Apart from the job, so that the wrapper need not load its tools."""
+"""The options of a job. Separate from the job, so that the wrapper need not load the job's
+modules."""
 
 from __future__ import annotations
 
@@ -14,12 +15,12 @@ from fanstore.staging.local_dir import LocalDirectory
 class JobPlan:
     """What to serve and how. datasets: (directory, mount prefix or None), in order.
 
-    kind: "run" for a job with a wrapper, "start" for one that stands by itself. launcher: this node
-    among those that serve together. output_dir: absolute. umask: the wrapper's, for what is made in
-    the output directory. budget: what may be taken of this rank's memory. trace_file: where the
-    access trace is kept, absolute; "" for nowhere. report_page: that of the report to be made of it
-    at the end, or "". order_file: what says in which order the command reads, absolute, or "".
-    plan_file: what says which files each node keeps, absolute, or "".
+    kind: "run" for a job with a wrapper, "start" for one without. launcher: this node among those
+    that serve together. output_dir: absolute. umask: the wrapper's, for files in the output
+    directory. budget: how much of this rank's memory may be used. trace_file: where to keep the
+    access trace, absolute, or "". report_page: the page of the report to make of the trace at the
+    end, or "". order_file: the file with the order in which the command reads, absolute, or "".
+    plan_file: the file with the plan of which node keeps which files, absolute, or "".
     """
 
     datasets: tuple[tuple[str, str | None], ...]

@@ -1,4 +1,4 @@
-"""A dataset that a job serves, with what was made for it."""
+"""A dataset that a job serves, and the resources made for it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from fanstore.staging.staged import StagedDirectory
 
 @dataclass
 class ServedDataset:
-    """A dataset of the job with what has been made for it so far. outcome: once it is staged."""
+    """A dataset of the job with what has been made for it so far. outcome: None until it is
+    staged."""
 
     info: DatasetInfo
     prefix: Prefix
@@ -28,24 +29,24 @@ class ServedDataset:
 
     @property
     def dataset(self) -> Dataset:
-        """The dataset as opened by its staged index."""
+        """The dataset, opened through its staged index."""
         return self.staging.dataset
 
     @property
     def staging(self) -> StagedDataset:
-        """How the dataset was staged."""
+        """The outcome of staging the dataset."""
         assert self.outcome is not None
         return self.outcome
 
     def damaged_names(self) -> list[str]:
-        """The damaged files, by name under the prefix; at most SHOWN_MAX."""
+        """Returns the damaged files, by name under the prefix; at most SHOWN_MAX."""
         damaged = self.staging.report.damaged
         ids = sorted(record for ids in damaged.values() for record in ids)[:SHOWN_MAX]
         return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
 
 
 def about_dataset(item: ServedDataset, rank: int) -> DatasetFigures:
-    """Describes a dataset for `status`. rank: this one."""
+    """Describes a dataset for `status`. rank: this rank."""
     report, shares, lib = item.staging.report, item.staging.shares, _native.lib
     remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
     return DatasetFigures(
@@ -70,7 +71,7 @@ def about_dataset(item: ServedDataset, rank: int) -> DatasetFigures:
 
 
 def traced_dataset(item: ServedDataset) -> TracedDataset:
-    """What a kept trace says of a dataset: who has what of it, too."""
+    """Returns the facts about a dataset for a kept trace, with the ranks that have its packs."""
     shares = item.staging.shares
     return TracedDataset(
         name=item.info.name,

@@ -1,1 +1,1 @@
-"""Starting a command under FanStore and seeing it to its end."""
+"""Starts a command under FanStore and stays with it until its end."""

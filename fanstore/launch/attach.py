@@ -36,16 +36,17 @@ from fanstore.programs.check import entry_hint
 
 @dataclass(frozen=True)
 class Started:
-    """A daemon that serves. environment: the variables that bring a process under its job."""
+    """A daemon that serves. environment: the variables that make a process part of its job."""
 
     job: Ready
     environment: Mapping[str, str]
     daemon: DaemonProcess
 
     def outlive(self) -> int:
-        """Stays until the daemon has ended, reports, and returns the exit code.
+        """Waits until the daemon has ended, reports, and returns the exit code.
 
-        For one of several ranks: launchers end all that they started with this process.
+        For one of several ranks: when this process ends, a launcher ends everything that it
+        started.
         """
         summary = None
         flush = FlushReport(quiet=False)
@@ -91,7 +92,7 @@ def start(plan: JobPlan) -> Started:
     line = daemon.channel.receive_line()
     if line is None:
         clean_up_directory(plan.local.path)
-        if told:  # before it had begun to listen, or while MPI started
+        if told:  # the signal came before the daemon listened, or while MPI started
             report.say("told to end before it served")
             raise SystemExit(SIGNALLED + told[0])
         _, status = os.waitpid(daemon.pid, 0)
@@ -108,7 +109,7 @@ def start(plan: JobPlan) -> Started:
 
 
 def job_environment(job: JobDescription, preload: str = "") -> dict[str, str]:
-    """Returns the variables that bring a process under a job."""
+    """Returns the variables that make a process part of a job."""
     return command_environment({"LD_PRELOAD": preload}, job)
 
 
@@ -118,8 +119,8 @@ def exec_under(
     trap: bool = False,
     container: Container | None = None,
 ) -> int:
-    """Replaces this process by `command` under a job, in a container where one is given; returns
-    the exit code where that fails."""
+    """Replaces this process by `command` under a job, in a container if one is given; returns the
+    exit code if that fails."""
     prefixes = [dataset.mount_prefix for dataset in job.datasets]
     environ = command_environment(os.environ, job)
     if container is not None:

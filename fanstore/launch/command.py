@@ -12,21 +12,21 @@ from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.node.process import die_with_parent
 
 _SHELL = "/bin/sh"
-_SCRIPT_HEAD_BYTES = 256  # of a script's first line, as the kernel has it
+_SCRIPT_HEAD_BYTES = 256  # of a script's first line, the kernel's limit
 _LOOKED_AT_BYTES = 1 << 26  # of a program
 
 
 def _within_any(path: str, prefixes: Sequence[str]) -> bool:
     try:
         absolute = os.path.abspath(path)
-    except FileNotFoundError:  # no current directory any more
+    except FileNotFoundError:  # the current directory is gone
         return False
     return any(absolute.startswith(prefix + "/") for prefix in prefixes)
 
 
 def _mentions(path: str, prefixes: Sequence[str]) -> bool:
-    """Tells whether a program, or a script's first line, names a mount: an RPATH, an
-    interpreter."""
+    """Returns whether a program, or a script's first line, names a mount, as an RPATH or an
+    interpreter does."""
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
             script = data[:2] == b"#!"
@@ -39,7 +39,7 @@ def _mentions(path: str, prefixes: Sequence[str]) -> bool:
 def _needs_mount(
     command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
 ) -> bool:
-    """Tells whether a command, its interpreter or a library of its may lie in a mount."""
+    """Returns whether a command, its interpreter or one of its libraries may lie in a mount."""
     name = command[0]
     if "/" in name and _within_any(name, prefixes):
         return True
@@ -52,10 +52,11 @@ def _needs_mount(
 def exec_command(
     command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
 ) -> int:
-    """Replaces this process by the command; returns errno where that fails.
+    """Replaces this process by the command; returns errno if that fails.
 
-    A command that lies under a mount prefix, or needs what does, is started through a shell,
-    which sees the mount. A file without a magic number is a script for the shell, as execvp has it.
+    If the command, or something that it needs, lies under a mount prefix, it is started through a
+    shell, which sees the mount. A file without a magic number is run as a shell script, as execvp
+    does.
     """
     name = command[0]
     if _needs_mount(command, environ, prefixes):
@@ -72,7 +73,7 @@ def exec_command(
 
 
 def _found(name: str, environ: Mapping[str, str]) -> str:
-    """Returns the path of the command that PATH leads to."""
+    """Returns the path of the command, found in PATH."""
     if "/" in name:
         return name
     for directory in os.get_exec_path(dict(environ)):
@@ -83,7 +84,7 @@ def _found(name: str, environ: Mapping[str, str]) -> str:
 
 
 def exit_code_of(error_number: int) -> int:
-    """Returns the exit code that `env` would end with when exec fails with this errno."""
+    """Returns the exit code of `env` when exec fails with this errno."""
     missing = error_number in (errno.ENOENT, errno.ENOTDIR)
     return NOT_FOUND if missing else NOT_EXECUTABLE
 
@@ -95,10 +96,10 @@ def start_command(
     mask: Iterable[int],
     announce: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Forks and execs: (pid, 0), or (pid, errno) of a child that could not exec.
+    """Forks and execs. Returns (pid, 0), or (pid, errno) if the child could not exec.
 
-    `announce(pid)` is called in the child before it execs. The child has the signal mask `mask`
-    and does not outlive a killed parent.
+    `announce(pid)` is called in the child before it execs. The child has the signal mask `mask`,
+    and gets SIGTERM if its parent is killed.
     """
     parent = os.getpid()
     reader, writer = os.pipe()

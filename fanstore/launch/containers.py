@@ -1,7 +1,8 @@
-"""Brings a command into a container with what it needs to see the mounts.
+"""Starts a command in a container together with what it needs to see the mounts.
 
 The program that makes the container stays outside of the job: it gets neither the library nor the
-job's variables, which `env` sets inside, whatever of the environment comes in.
+job's variables. `env` sets the variables inside, however much of the environment the container
+inherits.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from fanstore.errors import UsageError
 from fanstore.launch.environment import command_environment
 from fanstore.messages.job import JobDescription
 
-# As their manuals have it: apptainer-exec(1), "--bind"; bwrap(1); podman-run(1), "--volume".
+# From their manuals: apptainer-exec(1), "--bind"; bwrap(1); podman-run(1), "--volume".
 _BY_VARIABLE = {"apptainer": "APPTAINER_BIND", "singularity": "SINGULARITY_BIND"}
 KNOWN = (*_BY_VARIABLE, "bwrap", "podman")
 _OURS = ("LD_PRELOAD", "FANSTORE_")
@@ -23,7 +24,7 @@ _OURS = ("LD_PRELOAD", "FANSTORE_")
 
 @dataclass(frozen=True)
 class Container:
-    """A container that is entered by `words` before a command."""
+    """A container. `words` before a command start the command in it."""
 
     words: tuple[str, ...]
 
@@ -31,7 +32,7 @@ class Container:
         return os.path.basename(self.words[0])
 
     def environ(self, environ: Mapping[str, str], paths: Sequence[str]) -> dict[str, str]:
-        """The environment of the program that makes the container."""
+        """Returns the environment of the program that makes the container."""
         kept = {name: value for name, value in environ.items() if not name.startswith(_OURS)}
         variable = _BY_VARIABLE.get(self.program())
         if variable is not None:
@@ -39,7 +40,7 @@ class Container:
         return kept
 
     def command(self, command: Sequence[str], job: JobDescription) -> list[str]:
-        """`command` in the container, under the job."""
+        """Returns the command line that runs `command` in the container, under the job."""
         inside = command_environment({}, job)
         settings = [f"{name}={value}" for name, value in sorted(inside.items())]
         return [*self._entered(needed_paths(job)), "env", *settings, *command]
@@ -55,7 +56,7 @@ class Container:
 
 
 def container_of(text: str) -> Container:
-    """The container that `text` enters, in a shell's words. Raises UsageError."""
+    """Returns the container that `text`, a shell command line, starts. Raises UsageError."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -66,13 +67,14 @@ def container_of(text: str) -> Container:
 
 
 def library_folders(preload: str) -> set[str]:
-    """Where the library is; it is a link where its own path has a space in it."""
+    """Returns the folders of the library and of the file that it links to: it is a link if its own
+    path cannot be preloaded."""
     return {os.path.dirname(preload), os.path.dirname(os.path.realpath(preload))}
 
 
 def needed_paths(job: JobDescription) -> list[str]:
-    """What a program of the job must see at the same place as outside: the job's directory and the
-    staged packs, the library, the mount prefixes that are there, and datasets that are read in
+    """Returns the paths that a program of the job must see inside as outside: the job's directory
+    and the staged packs, the library, existing mount prefixes, and datasets that are read in
     place."""
     local = os.path.dirname(os.path.dirname(job.job_directory))
     paths = {local, *library_folders(job.preload)}

@@ -1,4 +1,4 @@
-"""Forks the node daemon off the process that asks for it."""
+"""Forks the node daemon from the process that starts the job."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fanstore.staging.memory import KillWatch, hint_for
 
 
 class DaemonFailed(FanstoreError):
-    """The daemon could not start; carries its own message and exit code."""
+    """The daemon could not start; has the daemon's own message and exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -37,9 +37,9 @@ class DaemonProcess:
     memory: KillWatch
 
     def unspoken_end(self, status: int, in_memory: bool) -> str:
-        """Returns why a daemon ended that said nothing before it served. in_memory: the local
+        """Returns why a daemon ended that sent no message before it served. in_memory: the local
         directory is a tmpfs."""
-        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, around MPI's start
+        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, while MPI starts
             return "MPI did not bring all ranks together in time: one is missing, or very late"
         reason = self.memory.reason()
         hint = f"; {hint_for(in_memory)}" if reason else ""
@@ -47,7 +47,8 @@ class DaemonProcess:
 
 
 def start_daemon(plan: JobPlan) -> DaemonProcess:
-    """Forks a daemon in a session of its own. A "run" daemon is told when its parent dies."""
+    """Forks a daemon in its own session. A daemon of kind "run" gets SIGTERM when its parent
+    dies."""
     ours, theirs = socket.socketpair()
     memory = KillWatch()
     parent = os.getpid()
@@ -61,7 +62,7 @@ def start_daemon(plan: JobPlan) -> DaemonProcess:
 
 
 def _close_others(keep: Collection[int | None]) -> None:
-    """Closes what this process inherited, but for 0, 1, 2 and `keep`."""
+    """Closes all inherited descriptors but 0, 1, 2 and `keep`."""
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
         if fd > 2 and fd not in keep:
             with contextlib.suppress(OSError):
@@ -92,15 +93,16 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         Channel(channel).try_send(Failure(message=message, exit_code=code))
     finally:
         with contextlib.suppress(OSError):
-            channel.shutdown(socket.SHUT_RDWR)  # a thread that hangs keeps it open after the end
+            channel.shutdown(socket.SHUT_RDWR)  # a hanging thread keeps it open after the end
         _exit(code)
 
 
 def _exit(code: int) -> None:
-    """Ends this process and nothing else of its parent's.
+    """Ends this process without the exit handlers that it has from its parent, or with those of C
+    if it has finalised MPI.
 
-    MPICH takes leave of its process manager only in an exit handler of C's: a rank that has
-    finalised MPI must run it, or Hydra believes that it crashed and ends the others.
+    MPICH signs off from its process manager only in an exit handler of C's: a rank that has
+    finalised MPI must run it, or Hydra believes that the rank crashed and ends the others.
     """
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_finalized():

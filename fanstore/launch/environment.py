@@ -8,7 +8,8 @@ from fanstore.messages.job import JobDescription
 
 
 def command_environment(environ: Mapping[str, str], job: JobDescription) -> dict[str, str]:
-    """`environ` with the preload (ours first), the job, its ranks and the mount prefixes.
+    """Returns `environ` with the preload library (ours first), the job, its ranks and the mount
+    prefixes.
 
     FANSTORE_MOUNT_PREFIX is the first prefix; further ones are FANSTORE_MOUNT_PREFIX_2 ...
     """
@@ -18,7 +19,7 @@ def command_environment(environ: Mapping[str, str], job: JobDescription) -> dict
         for name in environ.get("LD_PRELOAD", "").replace(":", " ").split()
         if name.rpartition("/")[2] != preload.rpartition("/")[2]
     ]
-    dropped = ("FANSTORE_OFF", "FANSTORE_ADDED")  # a command that a job starts is in it
+    dropped = ("FANSTORE_OFF", "FANSTORE_ADDED")  # a command that a job starts belongs to it
     changed = {
         name: value
         for name, value in environ.items()

@@ -1,4 +1,4 @@
-"""Tells people how far outputs are while they are waited for at the end."""
+"""Shows people the progress of outputs while the wrapper waits for them at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TELL_AFTER_S = 2.0
 
 
 class FlushReport:
-    """Shows the daemon's "flushing" messages. quiet: says nothing but what is in the way."""
+    """Shows the daemon's "flushing" messages. quiet: prints only what blocks the outputs."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
@@ -26,7 +26,7 @@ class FlushReport:
         self._stack = contextlib.ExitStack()
 
     def hear(self, message: Flushing) -> None:
-        """Takes a message of the daemon's."""
+        """Takes a message from the daemon."""
         self._last = message
         if self._since_s is None:
             self._since_s = time.monotonic()
@@ -35,7 +35,7 @@ class FlushReport:
             self._show(message)
 
     def waited_for(self) -> str:
-        """Returns what is waited for, for people."""
+        """Returns, in words for people, what the wrapper waits for."""
         if self._last is None:
             return "the node daemon"
         count = self._last.waiting
@@ -45,7 +45,7 @@ class FlushReport:
         return f"{count:,} {what} ({show_bytes(self._last.waiting_bytes)})"
 
     def close(self) -> None:
-        """Ends the progress that is shown."""
+        """Ends the progress display."""
         self._stack.close()
         self._since_s = None
 

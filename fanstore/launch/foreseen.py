@@ -1,4 +1,4 @@
-"""Says how much of what was read was foreseen, and brought before (docs/orders.md)."""
+"""Reports how much of the reading was predicted, and how much was prefetched (docs/orders.md)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fanstore.wording import counted, order_source, show_bytes
 
 
 def order_lines(ranks: Sequence[Status]) -> list[str]:
-    """Returns, out of the status of some ranks, for which share of the opens the order was known
-    and what was brought ahead, or why it was not known; nothing where nothing was opened, or no
-    program has loaders that could tell."""
+    """Returns lines, from the status of some ranks, about the share of opens whose order was known
+    and the bytes that were prefetched, or why the order was not known. Returns none if nothing was
+    opened, or no program has loaders that could announce an order."""
     told = [rank.order for rank in ranks if rank.order is not None]
     opens = sum(rank.counters.opens for rank in ranks) if told else 0
     epochs = sum(each.epochs for each in told)

@@ -1,4 +1,4 @@
-"""Makes the report of a job at its end: in a process of its own, which a signal can end."""
+"""Makes the report of a job at its end, in a separate process, which a signal can end."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from fanstore.report.places import NO_PLOTS, can_draw
 
 
 def tell_missing_plots(page: str) -> None:
-    """Says, before hours are spent, that a report will have no page."""
+    """Warns, before hours are spent, that a report will have no page."""
     if page and not can_draw():
         report.say(f"report: {NO_PLOTS}; there will be JSON alone")
 
 
 def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
-    """Begins to make the report that was asked for, on rank 0; None: there is nothing to be
-    made."""
+    """Starts to make the report that the user asked for, on rank 0; None if there is none to
+    make."""
     asked = summary.report
     if asked is None or summary.rank > 0:
         return None
@@ -28,7 +28,7 @@ def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
 
 
 def tell_report(asked: AskedReport | None, code: int, quiet: bool) -> None:
-    """Says what became of a report, by the exit code of what made it."""
+    """Reports whether the report was made. code: the exit code of the process that made it."""
     if asked is None:
         return
     page, trace = asked.page, asked.trace

@@ -1,5 +1,5 @@
-"""A command that uses MPI itself, started once on each node by `fanstore run`: that is not one MPI
-program of several ranks, as its users may think."""
+"""Warns about a command that uses MPI itself: `fanstore run` starts it once on each node, not as
+one MPI program of several ranks, as its users may think."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ _MODULES = (b"mpi4py", b"horovod")
 
 
 def mpi_hint(command: Sequence[str], launcher: Launcher) -> str | None:
-    """Returns what to say of such a command on rank 0, or None. Only what is plain to see is
-    found."""
+    """Returns the hint for such a command on rank 0, or None. Finds only obvious uses of MPI."""
     if launcher.world_size == 1 or launcher.rank > 0 or not _uses_mpi(command):
         return None
     return (
@@ -42,7 +41,8 @@ def _needed(path: str) -> tuple[str, ...]:
 
 
 def _names_a_module(word: str) -> bool:
-    """Tells whether a word is a script that names a module of MPI, or its text (`python -c`)."""
+    """Returns whether a word names a module of MPI: as the path of a script, or as its text
+    (`python -c`)."""
     text = os.fsencode(word)
     if os.path.isfile(word):
         try:

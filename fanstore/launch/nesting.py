@@ -1,5 +1,5 @@
-"""Refuses a job inside a job: a program has only one, and the inner one's mounts would hide the
-outer's."""
+"""Refuses a job inside a job: a program belongs to only one job, and the inner job's mounts would
+hide those of the outer."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fanstore.staging import locks
 
 
 def refuse_nesting(environ: Mapping[str, str]) -> None:
-    """Raises FanstoreError within a job that is alive, unless it was left with FANSTORE_OFF. (A job
-    that ended may have left its variables.)"""
+    """Raises FanstoreError inside a job that is alive, unless FANSTORE_OFF is set. (A job that has
+    ended may have left its variables.)"""
     is_outside = environ.get("FANSTORE_OFF", "0") not in ("", "0")
     job = "" if is_outside else environ.get("FANSTORE_JOB_DIR", "")
     if not job or not _is_alive(job):

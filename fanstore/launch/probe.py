@@ -1,4 +1,4 @@
-"""Proves, before a command starts, that the preload library comes into programs here."""
+"""Checks, before a command starts, that programs here load the preload library."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from fanstore.node.segment import read_processes
 from fanstore.programs import elf
 
 _SHELL = "/bin/sh"
-NAME = "fanstore-probe"  # among its arguments, for who lists processes
-_LIMIT_S = 10.0  # of a machine that starts nothing the command itself will tell
+NAME = "fanstore-probe"  # an argument of the program, for people who list processes
+_LIMIT_S = 10.0  # if the machine starts nothing, the command itself will show it
 _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
 
 
 def prove(
     environ: Mapping[str, str], job: JobDescription, container: Container | None = None
 ) -> int:
-    """Returns into how many programs of the job the library has come, that of the proof among them.
+    """Returns how many programs of the job have loaded the library, the test program included.
 
-    A program that does nothing is started in the command's environment, and container, and has to
-    be counted in the job's segment: whatever keeps the library out (a file system mounted noexec, a
-    path that nobody there sees, another libc, another LD_PRELOAD) keeps it from that. Raises
-    FanstoreError then: the command would find empty directories, or the originals.
+    Starts a program that does nothing in the command's environment, and container; the job's
+    segment must count it. Whatever keeps the library out of the command (a file system mounted
+    noexec, a path that is not visible there, another libc, another LD_PRELOAD) also keeps it out of
+    that program. Raises FanstoreError then: the command would find empty directories, or the
+    originals.
     """
     segment = os.path.join(job.job_directory, "segment")
     before = read_processes(segment)
@@ -41,8 +42,8 @@ def prove(
 
 
 def _said_by_nothing(environ: Mapping[str, str], program: Sequence[str] | None) -> str | None:
-    """Starts a program that does nothing, by default one of this machine's; returns what the loader
-    says, or None where none could be started."""
+    """Starts a program that does nothing, by default one of this machine's; returns the loader's
+    output, or None if no such program could be started."""
     if program is None:
         program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
     try:
@@ -56,7 +57,7 @@ def _said_by_nothing(environ: Mapping[str, str], program: Sequence[str] | None) 
 
 
 def _is_glibcs(program: str) -> bool:
-    """Tells whether glibc's loader starts a program: a shell may be static."""
+    """Returns whether glibc's loader starts a program: a shell may be static."""
     try:
         with open(program, "rb") as file:
             return os.path.basename(elf.read(file).interpreter or "").startswith("ld-linux")

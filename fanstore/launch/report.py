@@ -1,4 +1,4 @@
-"""Makes the lines that FanStore says on stderr around a command."""
+"""Makes the lines that FanStore prints on stderr before and after a command."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ _speaker = "fanstore"
 
 
 def set_rank(launcher: Launcher) -> None:
-    """Names the rank in every line from now on, where there are several."""
+    """Puts the rank into every line from now on, if there are several ranks."""
     global _speaker
     if launcher.world_size > 1:
         _speaker = f"fanstore[{launcher.rank}]"
 
 
 def speaker() -> str:
-    """Returns the name that begins every line: "fanstore", with the rank where there are
-    several."""
+    """Returns the name that begins every line: "fanstore", with the rank if there are several."""
     return _speaker
 
 
 def say(text: str) -> None:
-    """Prints one line on stderr, whatever bytes names in it hold."""
+    """Prints one line on stderr, even if names in it hold bytes that are not UTF-8."""
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     sys.stderr.write(f"{_speaker}: {safe}\n")
     sys.stderr.flush()
 
 
 def damage_lines(job: JobDescription) -> list[str]:
-    """Names the damaged files of a job's datasets; beyond DAMAGED_SHOWN it counts them."""
+    """Names the damaged files of a job's datasets: the first DAMAGED_SHOWN, and the number of the
+    rest."""
     lines = []
     for dataset in job.datasets:
         names = dataset.damaged_files[:DAMAGED_SHOWN]
@@ -50,12 +50,12 @@ def damage_lines(job: JobDescription) -> list[str]:
 
 
 def rank_lines(summary: JobSummary) -> list[str]:
-    """Names the ranks that were lost; packs of theirs were read elsewhere, or not at all."""
+    """Names the ranks that were lost. Their packs were read elsewhere, or not at all."""
     return [f"lost: rank {rank} did not answer any more" for rank in summary.lost_ranks]
 
 
 def raw_call_lines(summary: JobSummary) -> list[str]:
-    """Names programs and libraries whose own system calls went past FanStore on this node."""
+    """Names programs and libraries whose own system calls bypassed FanStore on this node."""
     return [
         f"{path} makes system calls by itself, which could not be redirected here: if it opened "
         "or saved files under the mount, these went past FanStore, and it needs --trap"
@@ -64,7 +64,7 @@ def raw_call_lines(summary: JobSummary) -> list[str]:
 
 
 def removed_lines(summary: JobSummary) -> list[str]:
-    """Names what somebody else removed of the job's directory while the job ran."""
+    """Names the files in the job's directory that somebody else removed while the job ran."""
     names = ", ".join(summary.removed)
     return [
         f"removed from {summary.job_directory} while the job ran, by somebody else: {names}; "
@@ -73,7 +73,7 @@ def removed_lines(summary: JobSummary) -> list[str]:
 
 
 def warning_lines(summary: JobSummary) -> list[str]:
-    """Returns what is said of a job's end even with --quiet."""
+    """Returns the lines about a job's end that are printed even with --quiet."""
     return [
         *rank_lines(summary), *raw_call_lines(summary), *problem_lines(summary),
         *summary.warnings, *summary.trace_lines,
@@ -81,7 +81,8 @@ def warning_lines(summary: JobSummary) -> list[str]:
 
 
 def summary_lines(summary: JobSummary) -> list[str]:
-    """Says what a job has served: on rank 0 all ranks, where all are there; else this one."""
+    """Returns lines about what a job has served: for all ranks on rank 0 if all are there, else for
+    this one."""
     if summary.any_looked is not None and summary.rank > 0:
         return []
     ranks = summary.all_ranks()
@@ -95,8 +96,8 @@ def summary_lines(summary: JobSummary) -> list[str]:
 
 
 def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
-    """Returns a hint where the command of this rank, or of all, looked at nothing in any mount.
-    entered: into how many programs the library had come before it started."""
+    """Returns a hint if the command of this rank, or of all, looked at nothing in any mount.
+    entered: how many programs had loaded the library before the command started."""
     if summary.any_looked or any(has_looked(rank) for rank in summary.all_ranks()):
         return []
     where = " or ".join(dataset.mount_prefix for dataset in summary.datasets)
@@ -115,8 +116,8 @@ def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
 
 
 def went_wrong(summary: JobSummary) -> bool:
-    """Tells whether an output of this rank, or of one that was lost, is not in the output
-    directory, or programs missed what somebody removed."""
+    """Returns whether an output of this rank, or of a lost one, is missing in the output directory,
+    or programs missed something that somebody removed."""
     outputs = summary.outputs
     if summary.removed or outputs is None:
         return bool(summary.removed)
@@ -125,7 +126,7 @@ def went_wrong(summary: JobSummary) -> bool:
 
 
 def problem_lines(summary: JobSummary) -> list[str]:
-    """Names the outputs that are not where they ought to be, and what the job missed."""
+    """Names the outputs that are not where they should be, and files that the job missed."""
     return removed_lines(summary) + (
         [] if summary.outputs is None else _output_problem_lines(summary.outputs)
     )
@@ -151,8 +152,8 @@ def _output_problem_lines(outputs: OutputAccount) -> list[str]:
 
 
 def _output_line(ranks: Sequence[FinalStatus]) -> list[str]:
-    """Sums up the outputs of all ranks so that the numbers add up; says nothing where nothing was
-    written."""
+    """Sums up the outputs of all ranks so that the numbers add up; returns nothing if there are
+    none."""
     of_ranks = [rank.outputs for rank in ranks if rank.outputs is not None]
     published = sum(each.published for each in of_ranks)
     if not published:
@@ -198,7 +199,8 @@ def _remote_line(ranks: Sequence[FinalStatus]) -> str:
 
 
 def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
-    """Returns the bytes that commands wanted of the shared file system, whoever read them."""
+    """Returns the bytes that commands needed from the shared file system, whether they or the
+    daemons read them."""
     by_daemons = sum(node.shared_bytes for node in _nodes(ranks))
     return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 
@@ -214,7 +216,8 @@ def _staged_line(ranks: Sequence[FinalStatus]) -> str:
 
 
 def latency(bins: list[int], share: float) -> str:
-    """Returns the upper edge of the bin in which `share` of all lie; bins: powers of two of us."""
+    """Returns the upper edge of the bin below which `share` of all waits lie; bins: powers of two
+    of us."""
     wanted, seen = share * sum(bins), 0
     for power, count in enumerate(bins):
         seen += count

@@ -1,4 +1,4 @@
-"""Job scripts for Slurm: what goes into one, what a site says about itself, and the text."""
+"""Job scripts for Slurm: their content, the settings of a site, and their text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WARNING_S = 300
 WAIT_S = 600
 
-# What the template itself says, and `sbatch` lines may not contradict.
+# Options that the template sets itself, and that `sbatch` lines may not set.
 _OWN_OPTIONS = ("--nodes", "--ntasks", "--ntasks-per-node")
 _OPTION = re.compile(r"--[a-z][a-z-]*(=[^\n\r]*)?")
 _VARIABLE = re.compile(r"\$(?=[A-Za-z_]|\{[A-Za-z_][A-Za-z0-9_]*\})")
@@ -29,7 +29,7 @@ _DURATION = re.compile(r"(?:([0-9]+)-)?([0-9]+)(?::([0-9]+))?(?::([0-9]+))?")
 
 @dataclass(frozen=True)
 class Site:
-    """What a cluster needs, from its TOML file. Each field is a key of that file."""
+    """The settings of a cluster, from its TOML file. Each field is a key of that file."""
 
     modules: tuple[str, ...] = ()
     mpi: str = "pmi2"
@@ -41,7 +41,8 @@ class Site:
 
 @dataclass(frozen=True)
 class SbatchJob:
-    """What one job runs and where. `options` are the words for `fanstore run` or `start`."""
+    """The command of one job, and where it runs. `options` are the words for `fanstore run` or
+    `start`."""
 
     nodes: int
     command: tuple[str, ...]
@@ -59,8 +60,8 @@ class SbatchJob:
 
 
 def load_site(path: Path) -> Site:
-    """Reads the site file. Raises UsageError naming the file and the key for what it cannot
-    mean."""
+    """Reads the site file. Raises UsageError that names the file and the key if a value is not
+    valid."""
     table = load_toml(path)
     try:
         return make_site(table)
@@ -94,8 +95,8 @@ def _as_words(key: str, value: Any) -> tuple[str, ...]:
 
 
 def check_option(option: str) -> str:
-    """Returns an option for sbatch, in one word. Raises UsageError when it is none or the
-    template's own."""
+    """Returns an option for sbatch, in one word. Raises UsageError if it is not an option, or is
+    one of the template's own."""
     if not _OPTION.fullmatch(option):
         raise UsageError(f"sbatch option {option!r}: write --name or --name=value, in one line")
     if option.partition("=")[0] in _OWN_OPTIONS:
@@ -104,14 +105,14 @@ def check_option(option: str) -> str:
 
 
 def warning_s(time: str | None) -> int:
-    """Returns how many seconds before the time limit the job is warned: 300, but of a short job a
-    quarter. (Slurm warns a job at once whose limit is not longer than that.)"""
+    """Returns how many seconds before the time limit the job is warned: 300, or a quarter of a
+    short limit. (Slurm warns a job at once if its limit is not longer than that.)"""
     limit_s = duration_s(time) if time is not None else None
     return WARNING_S if limit_s is None else min(WARNING_S, limit_s // 4)
 
 
 def duration_s(text: str) -> int | None:
-    """Returns a time limit as sbatch takes it, in seconds; None for what has no such form."""
+    """Returns a time limit in sbatch's format in seconds; None for other text."""
     match = _DURATION.fullmatch(text)
     if match is None:
         return None
@@ -124,8 +125,8 @@ def duration_s(text: str) -> int | None:
 
 
 def node_script(local_dir: str) -> str:
-    """Returns what bash does on a node before the command: the local directory, its $NAMES
-    expanded."""
+    """Returns the script that bash runs on a node before the command. It sets the local directory,
+    with its $NAMES expanded."""
     quoted = re.sub(r'[\\"`]', r"\\\g<0>", local_dir)
     kept = "\0".join(_VARIABLE.split(quoted)).replace("$", r"\$").replace("\0", "$")
     return (
@@ -150,19 +151,19 @@ def shell_template(name: str) -> jinja2.Template:
         "quote": lambda value: shlex.quote(str(value)),
         "words": _words,
         "header": _header,
-        "verbatim": str,  # what a site or a template means to be shell as it is
+        "verbatim": str,  # text of a site or a template that is shell already
     }
     # Nothing is escaped in a shell script: each value has its filter.
     return template("fanstore.launch", f"{name}.sh.j2", autoescape=False, filters=filters)
 
 
 def render(job: SbatchJob, site: Site) -> str:
-    """Returns the job script. Raises UsageError for options of sbatch that cannot be."""
+    """Returns the job script. Raises UsageError for options that sbatch cannot have."""
     return shell_template(job.mode).render(_values(job, site))
 
 
 def _limits(job: SbatchJob) -> list[str]:
-    """Returns the header's options that have a flag of their own on our command line."""
+    """Returns the header lines for options that have their own flag on our command line."""
     named = dict(job.limits)
     if job.time is not None:
         named["time"] = job.time
@@ -172,7 +173,7 @@ def _limits(job: SbatchJob) -> list[str]:
 
 
 def _launcher(job: SbatchJob, site: Site, local_dir: str | None) -> str:
-    """Returns the words by which `fanstore analyze` starts a run on all nodes."""
+    """Returns the command line with which `fanstore analyze` starts a run on all nodes."""
     count = str(job.nodes)
     if site.mpiexec:
         words = [*site.mpiexec, "-n", count, "-ppn", "1"]
@@ -184,8 +185,8 @@ def _launcher(job: SbatchJob, site: Site, local_dir: str | None) -> str:
 
 
 def local_dir_of(given: str | None, site: Site) -> str | None:
-    """Returns the local directory that a job script names, or None. Raises UsageError where it is
-    meant for ranks of one machine."""
+    """Returns the local directory for a job script, or None. Raises UsageError if it contains
+    {rank}, which is for ranks on one machine."""
     local_dir = given or site.local_dir
     if local_dir and "{rank}" in local_dir:
         raise UsageError(f"local directory {local_dir}: {{rank}} is for ranks on one machine")

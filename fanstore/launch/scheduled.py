@@ -1,4 +1,4 @@
-"""Job scripts for PBS, LSF and plain ssh, where MPICH's mpiexec reaches the nodes by name."""
+"""Job scripts for PBS, LSF and plain ssh, in which MPICH's mpiexec reaches the nodes by name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fanstore.launch.sbatch import (
 
 SCHEDULERS = ("pbs", "lsf", "ssh")
 
-# A value in a line of the header: the schedulers differ in how they read quotes and spaces.
+# A value in a header line. It has no quotes or spaces: the schedulers read those differently.
 _PLAIN = re.compile(r"""[^\s"'\\`#&|;<>]+""")
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _MIB = 1 << 20
@@ -27,10 +27,10 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class ScheduledJob:
-    """What one job runs, and what it asks its scheduler for; numbers and memory are a node's.
+    """The command of one job, and its requests to the scheduler; numbers and memory are per node.
 
-    options: the words for `fanstore run`. hosts: the nodes of plain ssh, else (). directives:
-    further lines of the header, without the `#PBS` or `#BSUB` before them.
+    options: the words for `fanstore run`. hosts: the nodes for plain ssh, else (). directives:
+    further header lines, without the `#PBS` or `#BSUB` before them.
     """
 
     scheduler: str
@@ -53,8 +53,8 @@ class ScheduledJob:
 
 
 def parse_hosts(text: str) -> tuple[str, ...]:
-    """Returns the names in a list with commas. Raises UsageError for what is no name of a host, and
-    for one that comes twice."""
+    """Returns the names in a list with commas. Raises UsageError for text that is not a host name,
+    and for a name that occurs twice."""
     hosts = tuple(text.split(","))
     for host in hosts:
         if not _HOST.fullmatch(host):
@@ -65,7 +65,7 @@ def parse_hosts(text: str) -> tuple[str, ...]:
 
 
 def render(request: ScheduledJob, site: Site) -> str:
-    """Returns the job script. Raises UsageError for what its scheduler cannot be told."""
+    """Returns the job script. Raises UsageError for values that the scheduler cannot take."""
     for key, value in (("mpi", site.mpi != Site.mpi), ("sbatch", site.sbatch)):
         if value:
             raise UsageError(f"site file: {key!r} is Slurm's, and this script is for another")
@@ -88,7 +88,7 @@ def render(request: ScheduledJob, site: Site) -> str:
 
 
 def _header(request: ScheduledJob) -> list[str]:
-    """Returns the lines by which a job asks for its nodes."""
+    """Returns the header lines in which a job asks for its nodes."""
     if request.scheduler == "pbs":
         return [f"#PBS {line}" for line in _pbs(request)]
     if request.scheduler == "lsf":
@@ -97,7 +97,7 @@ def _header(request: ScheduledJob) -> list[str]:
 
 
 def _pbs(request: ScheduledJob) -> Iterator[str]:
-    """The options of PBS Professional and OpenPBS, by qsub(1B) and pbs_resources(7B)."""
+    """Yields the options of PBS Professional and OpenPBS, from qsub(1B) and pbs_resources(7B)."""
     chunk = [f"select={request.nodes}"]
     chunk += [f"ncpus={request.cpus}"] if request.cpus is not None else []
     chunk += [f"ngpus={request.gpus}"] if request.gpus is not None else []
@@ -112,7 +112,7 @@ def _pbs(request: ScheduledJob) -> Iterator[str]:
 
 
 def _lsf(request: ScheduledJob) -> Iterator[str]:
-    """The options of IBM Spectrum LSF 10.1, by bsub(1)."""
+    """Yields the options of IBM Spectrum LSF 10.1, from bsub(1)."""
     yield f"-n {request.nodes}"
     yield '-R "span[ptile=1]"'
     if request.cpus is not None:

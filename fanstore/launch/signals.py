@@ -1,4 +1,4 @@
-"""Turns signals into something to wait for, together with sockets."""
+"""Turns signals into a descriptor, so that a selector can wait for them together with sockets."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# The signals that the wrapper passes on to its command; SIGCHLD it keeps for itself.
+# The signals that the wrapper passes on to its command; it keeps SIGCHLD for itself.
 FORWARDED = frozenset(
     {
         signal.SIGINT,
@@ -39,14 +39,14 @@ class ReceivedSignal:
 
     @property
     def reaches_command(self) -> bool:
-        """Whether it was sent to the command, too: the terminal signals its process group, Slurm's
-        step manager each process below it."""
+        """Whether the command got the signal, too: the terminal signals the command's process
+        group, and Slurm's step manager signals each process below it."""
         return self.sender in ("", "slurmstepd")
 
     @property
     def is_launchers_own(self) -> bool:
-        """Whether MPICH's mpiexec sent it to say that a rank was lost, which is not for the
-        command."""
+        """Whether MPICH's mpiexec sent the signal to report a lost rank; such a signal is not for
+        the command."""
         return self.number == signal.SIGUSR1 and self.sender.startswith("hydra_pmi_proxy")
 
 
@@ -76,7 +76,7 @@ class SignalQueue:
         return int(self._fd)
 
     def read(self) -> list[ReceivedSignal]:
-        """Returns the signals that have come in; none when there are none."""
+        """Returns the signals that have come in; an empty list if there are none."""
         try:
             data = os.read(self._fd, _INFO_BYTES * 16)
         except BlockingIOError:

@@ -1,4 +1,4 @@
-"""Puts a command under seccomp (`--trap`): for programs that the preload cannot enter."""
+"""Runs a command under seccomp (`--trap`), for programs that the preload library cannot enter."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fanstore.launch import report
 
 
 def trapped(command: Sequence[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Returns the command and environment that start `command` under csrc/trap's supervisor. That
-    has the preload library's code inside and goes without it; the command gets it. Raises
-    FanstoreError when the supervisor was not built."""
+    """Returns the command and environment that start `command` under csrc/trap's supervisor. The
+    supervisor contains the code of the preload library, so it does not preload it; the command
+    does. Raises FanstoreError if the supervisor was not built."""
     own = dict(environ)
     preload = own.pop("LD_PRELOAD", "")
     return [os.fspath(trap_path()), report.speaker(), preload, *command], own

@@ -1,13 +1,15 @@
-"""The wrapper: starts a node daemon and a command, and leaves nothing when the command has ended.
+"""The wrapper: starts a node daemon and a command, and leaves nothing behind when the command has
+ended.
 
-Where a launcher started several, each is one rank of a job: its daemon meets the others before the
-command starts, and goes on serving them until theirs have ended too.
+If a launcher started several wrappers, each is one rank of a job: its daemon meets the others
+before the command starts, and goes on serving them until their commands have ended too.
 
-The command stays in the wrapper's process group, so the terminal's signals reach both, and so do
-those that Slurm sends to a step: they are not passed on a second time. Other signals to the wrapper
-are. Under MPICH's mpiexec, which has no terminal to give and signals the group for reasons of its
-own, the command has a group to itself, and gets what the wrapper passes on. When the daemon dies
-the command goes on with what is on the local disk, and the wrapper removes the leftovers itself.
+The command stays in the wrapper's process group, so the terminal's signals reach both, as do those
+that Slurm sends to a step: the wrapper does not pass these on a second time. It passes on other
+signals. MPICH's mpiexec has no terminal to give and signals the process group for its own reasons;
+under it, the command has its own group and gets only the signals that the wrapper passes on. If the
+daemon dies, the command goes on with the files on the local disk, and the wrapper removes the
+leftovers itself.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ from fanstore.staging import locks
 from fanstore.wording import show_bytes
 
 _DAEMON_END_WAIT_S = 60.0
-_GIVE_UP_WAIT_S = 8.0  # for all that a daemon does that was told to give up
+_GIVE_UP_WAIT_S = 8.0  # for everything that a daemon does after it was told to give up
 _KILLED_WAIT_S = 3.0
 _REAP_POLL_S = 0.005
 
@@ -64,7 +66,7 @@ T = TypeVar("T", bound=NamedMessage)
 
 
 class Wrapper:
-    """One run of a command under a node daemon of its own."""
+    """One run of a command under its own node daemon."""
 
     def __init__(self, plan: JobPlan, container: Container | None) -> None:
         self._plan = plan
@@ -84,7 +86,7 @@ class Wrapper:
         self._stop_asked = False
         self._command_stopped = False
         self._job_directory = ""
-        self._entered = 0  # programs into which the library had come before the command
+        self._entered = 0  # programs that had loaded the library before the command
         self._ran = False
         self._flush = FlushReport(plan.settings.quiet)
         self._end_signals = 0
@@ -112,7 +114,7 @@ class Wrapper:
                 report.say(f"trace: up to then it is {ready.trace.path}")
             return code or FanstoreError.exit_code
         if self._plan.settings.trap:
-            summary = replace(summary, raw_calls=())  # they were caught
+            summary = replace(summary, raw_calls=())  # the trap caught them
         for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:
@@ -130,7 +132,7 @@ class Wrapper:
         return code
 
     def _make_report(self, summary: JobSummary) -> None:
-        """Makes the report that was asked for; a signal that ends gives it up."""
+        """Makes the report that the user asked for; a signal from ENDING stops it."""
         process = start_report(summary)
         if process is None:
             return
@@ -140,7 +142,8 @@ class Wrapper:
         tell_report(summary.report, process.returncode, self._plan.settings.quiet)
 
     def _events(self, timeout_s: float | None = None) -> list[ReceivedSignal]:
-        """Waits for signals or messages; messages are queued, the daemon's end is noted."""
+        """Waits for signals or messages. Returns the signals, queues the messages, and notes the
+        end of the channel."""
         received: list[ReceivedSignal] = []
         for key, _ in self._selector.select(timeout_s):
             if key.fileobj is self._signals:
@@ -165,7 +168,7 @@ class Wrapper:
         return None
 
     def _await_ready(self) -> Ready | int:
-        """Returns the daemon's "ready", or the exit code of a run that was told to end before."""
+        """Returns the daemon's "ready", or the exit code of a run that a signal ended before."""
         ended_by = 0
         while self._channel_open:
             for received in self._events():
@@ -191,8 +194,8 @@ class Wrapper:
         raise DaemonFailed(error.message, error.exit_code)
 
     def _hold(self, paths: Sequence[str]) -> None:
-        """Takes the locks that the daemon holds, so that its death takes nothing from the
-        command."""
+        """Takes the locks that the daemon holds, so that the daemon's death removes nothing that
+        the command uses."""
         for path in paths:
             fd = locks.take(path, exclusive=False, create=False)
             if fd is None:
@@ -231,27 +234,27 @@ class Wrapper:
         return SIGNALLED - code if code < 0 else code
 
     def _tell_stalls(self) -> None:
-        """Says which ranks reads wait for, and takes these messages out of the queue."""
+        """Reports which ranks reads wait for, and takes these messages out of the queue."""
         while (stall := self._take(Stall)) is not None:
             report.say(stall.line)
 
     def _announce_command(self, pid: int) -> None:
-        """Tells the daemon the command's pid; called by the command's process before it becomes the
-        command."""
+        """Sends the command's pid to the daemon; called by the command's process before it becomes
+        the command."""
         if self._launcher.is_hydra:
             os.setpgid(0, 0)
-        self._daemon.channel.try_send(Command(pid=pid))  # it may be dead by now
+        self._daemon.channel.try_send(Command(pid=pid))  # the daemon may be dead by now
 
     def _environ(self) -> Mapping[str, str]:
-        """Returns this process's environment; without what MPI put there, as the command is no rank
-        of the launcher's."""
+        """Returns this process's environment without MPI's variables, because the command is not a
+        rank of the launcher's; --keep-mpi-env keeps them."""
         if self._plan.settings.keep_mpi_env or not is_launched(os.environ):
             return os.environ
         return without_mpi(os.environ)
 
     def _reap(self) -> int | None:
-        """Returns the command's wait status once it has ended, else None. Says so when the daemon
-        has died."""
+        """Returns the command's wait status if it has ended, else None. Reports the death of the
+        daemon."""
         if self._daemon_status is None:
             pid, status = os.waitpid(self._daemon.pid, os.WNOHANG)
             if pid:
@@ -265,7 +268,7 @@ class Wrapper:
         return status if pid else None
 
     def _pass_on(self, received: ReceivedSignal) -> None:
-        """Sends a signal on to the command, unless it has come there by itself."""
+        """Sends a signal on to the command, unless the command got it directly."""
         if received.number == signal.SIGCHLD or received.is_launchers_own:
             return
         if not received.reaches_command:
@@ -276,7 +279,8 @@ class Wrapper:
             self._stop_asked = self._command_stopped = False
 
     def _stop_with_command(self) -> None:
-        """Stops, as the shell expects, when both were asked to and the command did."""
+        """Stops this process, as the shell expects, if both were asked to stop and the command
+        has."""
         if self._stop_asked and self._command_stopped:
             self._stop_asked = self._command_stopped = False
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
@@ -284,8 +288,7 @@ class Wrapper:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
     def _end(self) -> JobSummary | None:
-        """Ends the daemon; returns its summary, or None where it died and the wrapper cleaned
-        up."""
+        """Ends the daemon; returns its summary, or None if it died and the wrapper cleaned up."""
         for fd in self._holds:
             os.close(fd)
         self._daemon.channel.try_send(End())
@@ -317,14 +320,14 @@ class Wrapper:
         return summary
 
     def _tell_error(self) -> None:
-        """Says what the daemon could not cope with, where it had time to tell."""
+        """Prints the error that the daemon failed with, if it could send one."""
         error = self._take(Failure)
         if error is not None:
             report.say(error.message)
 
     def _reap_daemon(self) -> bool:
-        """Kills a daemon that has not ended; returns whether it has gone. One that waits for a file
-        system that hangs cannot be killed."""
+        """Kills a daemon that has not ended; returns whether it is gone. A daemon that waits for a
+        hanging file system cannot be killed."""
         if self._channel_open:
             os.kill(self._daemon.pid, signal.SIGKILL)
         until_s = time.monotonic() + (_KILLED_WAIT_S if self._gave_up else _DAEMON_END_WAIT_S)
@@ -337,8 +340,9 @@ class Wrapper:
         return self._daemon_status is not None
 
     def _outwait_outputs(self, told_to_end: int) -> bool:
-        """Shows how far the outputs are, as the daemon says every second. The first signal is
-        answered with that, the next one gives them up. Returns whether anybody has been heard."""
+        """Shows the progress of the outputs, which the daemon reports every second. The first
+        signal prints it; the second gives the outputs up. Returns whether a signal or a report
+        came."""
         heard = False
         while (message := self._take(Flushing)) is not None:
             self._flush.hear(message)
@@ -357,8 +361,8 @@ class Wrapper:
         return heard or told_to_end > 0
 
     def _clean_up(self, hangs: bool = False) -> None:
-        """Does what a dead daemon can do no more: saves outputs and removes leftovers. A signal
-        ends the copying of outputs. hangs: see `rescue_job`."""
+        """Does what a dead daemon no longer can: saves outputs and removes leftovers. A second
+        signal ends the copying of outputs. hangs: see `rescue_job`."""
         left = left_behind(self._job_directory) if self._job_directory else None
         if left is not None and left[0] and not self._gave_up:
             count, total_bytes, output_dir = left
@@ -380,8 +384,8 @@ class Wrapper:
         clean_up_directory(self._plan.local.path)
 
     def _outwait_ranks(self, waiting: Waiting | None, told_to_end: bool) -> Waiting | None:
-        """Waits on while other ranks' commands still read from this node, until a signal says to
-        leave them."""
+        """Waits while other ranks' commands still read from this node, until a signal ends the
+        waiting."""
         heard = self._take(Waiting)
         if heard is not None and not self._plan.settings.quiet:
             report.say(f"the command has ended; other ranks ({heard.ranks}) still read here")
@@ -394,15 +398,15 @@ class Wrapper:
 
 
 def _keep_from_command(fd: int | None) -> None:
-    """Has a descriptor closed when the command is executed."""
+    """Closes a descriptor when the command is executed."""
     with contextlib.suppress(OSError):
         if fd is not None:
             os.set_inheritable(fd, False)
 
 
 def run(plan: JobPlan, command: Sequence[str], container: Container | None = None) -> int:
-    """Runs `command` under the job that `plan` describes, in a container where one is given;
-    returns its exit code."""
+    """Runs `command` under the job that `plan` describes, in a container if one is given; returns
+    its exit code."""
     report.set_rank(plan.launcher)
     unhinted = plan.settings.quiet or plan.settings.trap or container is not None
     hint = None if unhinted else entry_hint(command[0])

@@ -14,7 +14,7 @@ from fanstore.messages.message import Message, NamedMessage, decode_one_of, from
 T = TypeVar("T", bound=NamedMessage)
 
 MESSAGE_MAX_BYTES = 1 << 24
-LIVE_SOCKET = "live"  # HTTP, for whoever watches (fanstore.watch.answers)
+LIVE_SOCKET = "live"  # HTTP, for programs that watch the job (fanstore.watch.answers)
 _SOCKET = "sock"
 _READ_BYTES = 1 << 16
 
@@ -32,16 +32,16 @@ class Channel:
         return self.socket.fileno()
 
     def send(self, message: Message, fd: int | None = None) -> None:
-        """Sends it all, with a descriptor where one is given, or raises OSError."""
+        """Sends the whole message, with a descriptor if one is given. Raises OSError."""
         line = to_line(message)
-        # No signal: the process that becomes the command ignores SIGPIPE no more.
+        # No SIGPIPE: the process that becomes the command no longer ignores it.
         flags = socket.MSG_NOSIGNAL
         sent = 0 if fd is None else socket.send_fds(self.socket, [line], [fd], flags)
         self.socket.sendall(line[sent:], flags)
 
     def try_send(self, message: Message) -> None:
-        """Sends to a peer that may be gone: errors are dropped, and nothing more is sent after one, for
-        half a message may be on its way."""
+        """Sends to a peer that may be gone. Ignores OSError, but sends nothing more after one: half a
+        message may be on its way."""
         try:
             self.send(message)
         except OSError:
@@ -49,7 +49,8 @@ class Channel:
                 self.socket.shutdown(socket.SHUT_WR)
 
     def read_lines(self) -> list[bytes] | None:
-        """Waits for bytes; returns the lines that they complete, or None at the peer's end."""
+        """Waits for bytes and returns the lines that they complete; None if the peer has closed the
+        connection."""
         return self._lines_of(self._received)
 
     def _received(self) -> bytes:
@@ -71,8 +72,8 @@ class Channel:
         return lines
 
     def hear(self, kinds: Sequence[type[T]]) -> list[T] | None:
-        """Waits for bytes; returns the messages of some kinds that they complete, without those of
-        other kinds, or None at the peer's end. Raises MessageError."""
+        """Waits for bytes and returns the messages of `kinds` that they complete; skips other
+        kinds. Returns None if the peer has closed the connection. Raises MessageError."""
         lines = self.read_lines()
         if lines is None:
             return None
@@ -80,14 +81,16 @@ class Channel:
         return [message for message in heard if message is not None]
 
     def receive_line(self) -> bytes | None:
-        """Waits for one line from a peer that sends them one by one; None at its end."""
+        """Waits for one line from a peer that sends one at a time; None if it has closed the
+        connection."""
         while True:
             lines = self.read_lines()
             if lines is None or lines:
                 return lines[0] if lines else None
 
     def receive_line_with_fd(self) -> tuple[bytes | None, int | None]:
-        """Does the same, and returns a descriptor that came along."""
+        """Does what receive_line does; also returns the descriptor that came with the line, or
+        None."""
         while True:
             lines = self._lines_of(self._received_with_fd)
             if lines is None or lines:
@@ -101,7 +104,8 @@ class Channel:
 
 @contextlib.contextmanager
 def _short_name(directory: str, name: str) -> Iterator[str]:
-    """Yields a path to `directory`/`name` that fits a socket address however deep it lies."""
+    """Yields a path to `directory`/`name` that fits a socket address, however long the directory's
+    own path is."""
     fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         yield f"/proc/self/fd/{fd}/{name}"
@@ -110,9 +114,9 @@ def _short_name(directory: str, name: str) -> Iterator[str]:
 
 
 def bind(directory: str, name: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
-    """Returns a socket at `directory`/`name`, which its owner alone may use."""
+    """Returns a socket bound to `directory`/`name` that only its owner may use."""
     listener = socket.socket(socket.AF_UNIX, kind)
-    os.fchmod(listener.fileno(), 0o600)  # what the name gets, less the umask
+    os.fchmod(listener.fileno(), 0o600)  # the mode of the file at that name, less the umask
     with _short_name(directory, name) as path:
         listener.bind(path)
     return listener
@@ -126,7 +130,7 @@ def listen(directory: str) -> socket.socket:
 
 
 def open_stream(directory: str, name: str, timeout_s: float) -> socket.socket:
-    """Returns a connection to the socket `directory`/`name`. Raises OSError where nobody listens
+    """Returns a connection to the socket `directory`/`name`. Raises OSError if nothing listens
     there."""
     stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     stream.settimeout(timeout_s)
@@ -140,7 +144,7 @@ def open_stream(directory: str, name: str, timeout_s: float) -> socket.socket:
 
 
 def connect(directory: str, timeout_s: float = 10.0) -> Channel:
-    """Returns a channel to the daemon of the job in `directory`. Raises OSError where there is
+    """Returns a channel to the daemon of the job in `directory`. Raises OSError if there is
     none."""
     return Channel(open_stream(directory, _SOCKET, timeout_s))
 

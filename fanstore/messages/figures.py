@@ -1,4 +1,4 @@
-"""Counts and sizes that daemons tell, by the room that counts them."""
+"""Counts and sizes that daemons report, grouped by the room that counts them."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from fanstore.messages.message import Message
 
 
 class Counters(Message):
-    """What the programs of a rank counted (struct fan_counters, csrc/format/shm_format.h)."""
+    """Counts of the programs of one rank (struct fan_counters, csrc/format/shm_format.h)."""
 
     opens: int
     reads: int
@@ -27,8 +27,8 @@ class Counters(Message):
 
 
 class NodeFigures(Message):
-    """What the daemon's C core counted (struct fan_node_stats). latency_bins: by powers of two of
-    microseconds."""
+    """Counts of the daemon's C core (struct fan_node_stats). latency_bins: how many fetches took
+    how long, by powers of two of microseconds."""
 
     fetches: int
     fetched_bytes: int
@@ -64,10 +64,10 @@ class NodeFigures(Message):
 
 
 class OutputFigures(Message):
-    """What became of the outputs of a rank so far. published: staged, waiting and gone together;
-    gone: replaced or removed since; copied_bytes: also of copies that are not whole yet; drafts:
-    being written; unfinished: paths of those that are when all ought to be over; blocked: why
-    nothing can be placed now, or ""."""
+    """The state of a rank's outputs. published: staged, waiting and gone together; gone: replaced
+    or removed since; copied_bytes: also counts copies that are not complete yet; drafts: files that
+    are being written; unfinished: paths of files still being written when all programs should have
+    ended; blocked: why nothing can be placed now, or ""."""
 
     output_dir: str
     published: int
@@ -83,9 +83,10 @@ class OutputFigures(Message):
 
 
 class OutputAccount(OutputFigures):
-    """What became of them in the end. Of each list there are the first few, and beside it their
-    number. unplaced: names and reasons; kept: where those are on this node, or ""; lost: names that
-    were lost with their rank; failed: why there is no account, or ""."""
+    """The state of a rank's outputs at the end of the job. Each list holds the first few entries;
+    the count beside it is the number of all. unplaced: names and reasons; kept: the folder on this
+    node that holds the unplaced files, or ""; lost: names that were lost with their rank; failed:
+    why there is no account, or ""."""
 
     unplaced: Sequence[tuple[str, str]] = ()
     unplaced_count: int = 0
@@ -100,9 +101,10 @@ class OutputAccount(OutputFigures):
 
 
 class OrderFigures(Message):
-    """What was foreseen of the order of reading (docs/orders.md). predicted: opens that were; by
-    sampler in `samplers`; strange: opens that were not; broken: epochs that were read in another
-    order; refused: announcements by why nothing came of them; notes: why programs told nothing."""
+    """How well the order of reading was predicted (docs/orders.md). predicted: opens in the
+    predicted order; samplers: the same by sampler; strange: opens of files that were expected at
+    another time; broken: epochs that were read in another order; refused: unusable announcements by
+    reason; notes: why programs announced nothing."""
 
     epochs: int
     predicted: int
@@ -114,14 +116,14 @@ class OrderFigures(Message):
 
 
 class TraceFigures(Message):
-    """Where the access trace is kept, and why it ends early, or ""."""
+    """path: the file of the access trace; problem: why the trace ends early, or ""."""
 
     path: str
     problem: str
 
 
 class MemoryFigures(Message):
-    """What is taken of a rank's memory, and by what; limit_bytes: the most that may be."""
+    """How much of a rank's memory is used, and for what; limit_bytes: the most that may be used."""
 
     limit_bytes: int
     cache_bytes: int
@@ -130,8 +132,8 @@ class MemoryFigures(Message):
 
 
 class DatasetFigures(Message):
-    """A dataset of a job: what was staged of it, and what is damaged (the first few files, and
-    their number)."""
+    """A dataset of a job: how much of it was staged, and which files are damaged (the first few,
+    and the number of all)."""
 
     name: str
     directory: str

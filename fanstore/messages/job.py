@@ -1,4 +1,4 @@
-"""What a daemon says of its job, and what is said between it and its parent."""
+"""What a daemon reports about its job, and the messages between a daemon and its parent."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -19,9 +19,9 @@ SERVING, DEAD, SILENT, LOST = "serving", "dead", "not answering", "lost"  # stat
 
 
 class JobDescription(Message):
-    """What does not change while a job runs. kind: "run" or "start"; first_id: the job's name on
-    rank 0; metrics: where Prometheus finds them, or ""; preload: path of the library; started_s:
-    seconds since 1970."""
+    """Facts about a job that stay the same while it runs. kind: "run" or "start"; first_id: the
+    job's id on rank 0; metrics: the URL for Prometheus, or ""; preload: path of the library;
+    started_s: seconds since 1970."""
 
     job_id: str
     job_directory: str
@@ -38,9 +38,9 @@ class JobDescription(Message):
 
 
 class JobFigures(Message):
-    """What programs and the daemon of a rank have counted. processes: programs into which the
-    library came; lost_ranks: others that do not answer this one; node, trace, order: None where
-    there is none; raw_calls: programs whose own system calls went past FanStore."""
+    """Counts of a rank's programs and daemon. processes: programs that loaded the library;
+    lost_ranks: other ranks that do not answer this one; node, trace, order: None if the job has
+    none; raw_calls: programs whose own system calls bypassed FanStore."""
 
     counters: Counters
     processes: int
@@ -54,18 +54,18 @@ class JobFigures(Message):
 
 
 class _State(Message):
-    """removed: names of what somebody else removed of the job's directory."""
+    """removed: names in the job's directory that somebody else removed."""
 
     state: str
     removed: Sequence[str]
 
 
 class Status(JobFigures, _State, JobDescription):
-    """A rank that serves, as `fanstore status` shows it."""
+    """The status of a rank that serves, as `fanstore status` shows it."""
 
 
 class AbsentRank(Message):
-    """A rank that does not answer: SILENT, for `silent_s`, or LOST."""
+    """A rank that does not answer. state: SILENT, for `silent_s`, or LOST."""
 
     rank: int
     host: str
@@ -88,8 +88,8 @@ class DaemonPid(Message):
 
 
 class LeftJob(Message):
-    """A job whose daemon says nothing: what its directory still says of it. state: DEAD, or SILENT
-    for `reason`."""
+    """A job whose daemon does not answer: the facts that its directory still holds. state: DEAD, or
+    SILENT with the `reason`."""
 
     job_id: str
     job_directory: str
@@ -110,7 +110,8 @@ class LeftJob(Message):
 
 
 class Ready(JobDescription, NamedMessage):
-    """The daemon serves. locks: files whose holders keep all that the job uses."""
+    """The daemon serves. locks: lock files; whoever holds them keeps everything that the job
+    uses."""
 
     NAME: ClassVar[str] = "ready"
 
@@ -120,7 +121,7 @@ class Ready(JobDescription, NamedMessage):
 
 
 class Failure(NamedMessage):
-    """The daemon could not start. told: somebody has said so already."""
+    """The daemon could not start. told: the error has been reported already."""
 
     NAME: ClassVar[str] = "error"
 
@@ -144,7 +145,7 @@ class Flushing(OutputFigures, NamedMessage):
 
 
 class Waiting(NamedMessage):
-    """So many other ranks may still read from this one."""
+    """The number of other ranks that may still read from this one."""
 
     NAME: ClassVar[str] = "waiting"
 
@@ -152,7 +153,7 @@ class Waiting(NamedMessage):
 
 
 class AskedReport(Message):
-    """The report to be made of a trace at the end."""
+    """The report to make at the end. page: its path; trace: the trace to make it from."""
 
     page: str
     trace: str
@@ -165,9 +166,9 @@ class FinalStatus(Status):
 
 
 class JobSummary(FinalStatus, NamedMessage):
-    """The end of a rank. any_looked: whether the command of any rank looked at a mount; None where
-    not all ranks are there. ranks: of all of them, on rank 0. left: what somebody else has in the
-    mount prefixes."""
+    """What a rank reports at its end. any_looked: whether the command of any rank looked at a
+    mount; None if some ranks are missing. ranks: the status of all ranks, on rank 0 only. left:
+    files of somebody else in the mount prefixes."""
 
     NAME: ClassVar[str] = "summary"
 
@@ -179,7 +180,7 @@ class JobSummary(FinalStatus, NamedMessage):
     warnings: Sequence[str]
 
     def all_ranks(self) -> Sequence[FinalStatus]:
-        """Returns the ranks that are known of: all, or this one."""
+        """Returns the status of all ranks if it is known, else of this one."""
         return [self] if self.ranks is None else self.ranks
 
 
@@ -194,7 +195,7 @@ TOLD_BY_DAEMON: tuple[type[NamedMessage], ...] = (
 
 
 class Command(NamedMessage):
-    """The command of the wrapper is this process."""
+    """The process id of the command that the wrapper runs."""
 
     NAME: ClassVar[str] = "command"
 
@@ -208,7 +209,7 @@ class End(NamedMessage):
 
 
 class GiveUp(NamedMessage):
-    """Outputs are not waited for."""
+    """The daemon must not wait for outputs any longer."""
 
     NAME: ClassVar[str] = "give_up"
 
@@ -217,7 +218,8 @@ TOLD_BY_WRAPPER: tuple[type[NamedMessage], ...] = (Command, End, GiveUp)
 
 
 def has_looked(status: Status) -> bool:
-    """Tells whether the command of a rank looked at anything in a mount, by that rank's status."""
+    """Returns whether the command of a rank looked at anything in a mount, by that rank's
+    status."""
     counted = status.counters
     looked = counted.opens or counted.directory_opens or counted.stats or counted.missing
     changed = counted.refused_writes or counted.errors

@@ -1,9 +1,9 @@
-"""The base of all messages, and how they become JSON and come back from it.
+"""The base class of all messages, and their conversion to and from JSON.
 
-A subclass of Message is a frozen dataclass to a type checker: a misspelt field is an error of mypy.
-At run time it is a plain class, as the code that `dataclasses` makes for twenty of them would take
-a fifth of the time in which `fanstore run` starts. Its annotations are read when it is used, so a
-module of messages has no `from __future__ import annotations`.
+To a type checker, a subclass of Message is a frozen dataclass: mypy reports a misspelt field. At
+run time it is a plain class, because the code that `dataclasses` generates for twenty of them would
+take a fifth of the time in which `fanstore run` starts. The annotations are read when a class is
+first used, so a module of messages has no `from __future__ import annotations`.
 """
 
 import json
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Does nothing; typing has it since Python 3.11."""
+        """Does nothing; the real one is in typing since Python 3.11."""
         return lambda kind: kind
 
 
@@ -32,17 +32,17 @@ _SHOWN_MAX = 60  # characters of a value that is wrong
 
 
 class MessageError(FanstoreError):
-    """A peer sent something that is no message of the kind that is expected: it is of another
-    version, or is none of ours."""
+    """A peer sent something that is not a message of the expected kind: the peer is another version
+    of FanStore, or another program."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Message:
-    """What is sent. A field may be a number, a text, a truth value, a message, a Sequence, tuple or
-    Mapping of these, or one of these or None.
+    """The base of all messages. A field may be a number, a text, a truth value, a message, a
+    Sequence, tuple or Mapping of these, or one of these or None.
 
-    A field whose default is None is left out of the JSON while it is None. A message that may be
-    None and has no default is {} there.
+    A field whose default is None is left out of the JSON while it is None. A field that may hold a
+    message or None, and has no default, is written as {} when it is None.
     """
 
     def __init__(self, **values: Any) -> None:
@@ -66,14 +66,14 @@ class Message:
 
 
 class NamedMessage(Message):
-    """A message that names its kind: by NAME, at the key KEY."""
+    """A message that names its kind in JSON: NAME, under the key KEY."""
 
     KEY: ClassVar[str] = "type"
     NAME: ClassVar[str] = ""
 
 
 def fields_of(kind: type[Message]) -> Mapping[str, Any]:
-    """Returns the types of the fields of a message by name: those of its last base first."""
+    """Returns the types of a message's fields by name; the fields of base classes come first."""
     found: dict[str, object] | None = kind.__dict__.get("_fields")
     if found is None:
         found = {}
@@ -86,17 +86,18 @@ def fields_of(kind: type[Message]) -> Mapping[str, Any]:
 
 
 def replace(message: M, /, **changes: Any) -> M:
-    """Returns a copy of a message with other values in some fields."""
+    """Returns a copy of a message with new values in some fields."""
     return type(message)(**{**message.__dict__, **changes})
 
 
 def values_of(message: Message) -> Plain:
-    """Returns the fields of a message and their values, for a message that has them too."""
+    """Returns the fields and values of a message, to build another message that has the same
+    fields."""
     return {name: getattr(message, name) for name in fields_of(type(message))}
 
 
 def encode(message: Message) -> Plain:
-    """Returns a message as JSON has it, with its fields in order."""
+    """Returns a message as an object of JSON, with its fields in order."""
     kind = type(message)
     plain: Plain = {}
     if isinstance(message, NamedMessage):
@@ -121,7 +122,7 @@ def _plain(value: Any) -> Any:
 
 
 def to_json(message: Message) -> bytes:
-    """Returns a message as JSON, in one line without its end."""
+    """Returns a message as one line of JSON without the newline."""
     return json.dumps(encode(message)).encode()
 
 
@@ -131,7 +132,7 @@ def to_line(message: Message) -> bytes:
 
 
 def from_line(line: bytes) -> Plain:
-    """Returns the object that a line of JSON is. Raises MessageError."""
+    """Parses a line of JSON and returns the object. Raises MessageError."""
     try:
         plain = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -142,8 +143,8 @@ def from_line(line: bytes) -> Plain:
 
 
 def decode(kind: type[M], plain: object, at: str = "") -> M:
-    """Returns the message that an object of JSON is. Keys that the kind does not have are skipped.
-    at: where the object is in a larger one. Raises MessageError."""
+    """Returns an object of JSON as a message of `kind`. Skips keys that are not fields of it. at:
+    the path of the object in a larger one, for errors. Raises MessageError."""
     if not isinstance(plain, dict):
         raise _wrong(at or kind.__name__, plain, "an object")
     values = {}
@@ -160,8 +161,8 @@ def decode(kind: type[M], plain: object, at: str = "") -> M:
 
 
 def decode_one_of(kinds: Iterable[type[T]], plain: Mapping[str, Any]) -> T | None:
-    """Returns the message that an object is, by the kind that it names; None where that is none of
-    `kinds`. Raises MessageError."""
+    """Returns an object as a message of the kind that it names; None if that is none of `kinds`.
+    Raises MessageError."""
     for kind in kinds:
         if plain.get(kind.KEY) == kind.NAME:
             return decode(kind, plain)
@@ -201,7 +202,7 @@ def _compound(origin: Any, of: Any, value: Any, at: str) -> Any:
 
 
 def _inner(of: Any) -> Any:
-    """Returns the type beside None of one that may be None."""
+    """Returns T for the type `T | None`."""
     (inner,) = (each for each in get_args(of) if each is not NoneType)
     return inner
 

@@ -1,5 +1,5 @@
-"""Requests to a daemon at its socket `sock`, and the answers. Whatever cannot be answered is
-answered by a Refusal."""
+"""Requests to a daemon at its socket `sock`, and the answers. The daemon answers a request that it
+cannot fulfil with a Refusal."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -10,7 +10,7 @@ NUMBERS_MAX = 4096  # records or blocks in one request
 
 
 class DaemonRequest(NamedMessage):
-    """What a client of the daemon asks for."""
+    """A request of one of the daemon's clients."""
 
     KEY: ClassVar[str] = "op"
 
@@ -22,26 +22,26 @@ class Refusal(Message):
 
 
 class BeginSession(DaemonRequest):
-    """A program that reads remote files: wants a number and the block cache's memory file
-    (csrc/client/content/session.c)."""
+    """From a program that reads remote files: asks for a session number and the block cache's
+    memory file (csrc/client/content/session.c)."""
 
     NAME: ClassVar[str] = "session"
 
 
 class SessionBegun(Message):
-    """session: the number. The descriptor of the block cache comes along."""
+    """session: the number. The descriptor of the block cache comes with this message."""
 
     session: int
 
 
 class AskStatus(DaemonRequest):
-    """Wants a Status."""
+    """Asks for a Status."""
 
     NAME: ClassVar[str] = "status"
 
 
 class StopJob(DaemonRequest):
-    """Wants a daemon by itself to end. flush: outputs are waited for."""
+    """Asks a daemon that has no wrapper to end. flush: whether it waits for its outputs first."""
 
     NAME: ClassVar[str] = "stop"
 
@@ -49,21 +49,21 @@ class StopJob(DaemonRequest):
 
 
 class Stopping(Message):
-    """The daemon ends; what it tells of that follows."""
+    """The daemon ends; its last messages follow this one."""
 
     stopping: bool
 
 
 class ListMounts(DaemonRequest):
-    """Wants the mounts of a job, by the numbers that the other requests name."""
+    """Asks for the mounts of a job; their order gives the numbers that other requests use."""
 
     NAME: ClassVar[str] = "mounts"
 
 
 class MountDescription(Message):
     """A mount. alias: another spelling of the prefix, or ""; index: path of the index; directory:
-    of the dataset; staged: that of this node's copies, or "" where packs are read in place; places:
-    the FAN_PLACE_* of each pack."""
+    the dataset's; staged: the directory of this node's copies, or "" if packs are read in place;
+    places: the FAN_PLACE_* of each pack."""
 
     prefix: str
     alias: str
@@ -74,14 +74,14 @@ class MountDescription(Message):
 
 
 class MountList(Message):
-    """dropped: hints that found no room so far."""
+    """dropped: hints that have found no room so far."""
 
     mounts: Sequence[MountDescription]
     dropped: int
 
 
 class BringNear(DaemonRequest):
-    """Wants blocks of records to come near, and to know where each is by now."""
+    """Asks the daemon to bring blocks of records near, and for where each block is now."""
 
     NAME: ClassVar[str] = "reach"
 
@@ -91,14 +91,14 @@ class BringNear(DaemonRequest):
 
 
 class Reached(Message):
-    """reached: an enum fan_reach for each block; dropped: hints that found no room so far."""
+    """reached: an enum fan_reach for each block; dropped: hints that have found no room so far."""
 
     reached: Sequence[int]
     dropped: int
 
 
 class KeepRecords(DaemonRequest):
-    """Wants records of this node's share to come to its disk."""
+    """Asks the daemon to bring records of this node's share to its disk."""
 
     NAME: ClassVar[str] = "keep"
 
@@ -107,13 +107,13 @@ class KeepRecords(DaemonRequest):
 
 
 class Keeping(Message):
-    """number: to ask by whether that goes on."""
+    """number: the number to give in AskKeeping."""
 
     number: int
 
 
 class AskKeeping(DaemonRequest):
-    """Wants to know whether records are still being brought to the disk."""
+    """Asks whether records are still being brought to the disk."""
 
     NAME: ClassVar[str] = "keeping"
 
@@ -121,7 +121,7 @@ class AskKeeping(DaemonRequest):
 
 
 class KeepingState(Message):
-    """goes_on: records are still being brought."""
+    """goes_on: whether records are still being brought."""
 
     goes_on: bool
 

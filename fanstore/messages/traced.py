@@ -1,4 +1,4 @@
-"""What a kept trace says of its job, as JSON within the file (docs/trace-format.md)."""
+"""Facts about the job that a kept trace holds, as JSON in the file (docs/trace-format.md)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +7,8 @@ from fanstore.messages.message import Message
 
 
 class TracedDataset(Message):
-    """pack_ranks: for each pack the ranks that have it; bounds: of the ranks' shares, where packs
-    are on the disks in part."""
+    """pack_ranks: for each pack the ranks that have it; bounds: the bounds of the ranks' shares, if
+    packs are only in part on the disks."""
 
     name: str
     directory: str
@@ -19,7 +19,7 @@ class TracedDataset(Message):
 
 
 class TracedJob(Message):
-    """base_realtime_ns: when the trace's time is 0, since 1970."""
+    """base_realtime_ns: the moment of the trace's time 0, in nanoseconds since 1970."""
 
     job_id: str
     host: str
@@ -29,7 +29,8 @@ class TracedJob(Message):
 
 
 class TraceEnd(Message):
-    """What was foreseen, and what the node did with that: figures that begin with "ahead"."""
+    """The predictions about the order of reading, and the figures of the node's prefetching: those
+    that begin with "ahead"."""
 
     order: OrderFigures | None
     node: Mapping[str, int]

@@ -1,5 +1,5 @@
-"""What watchers of a job are told, and the rates that they make of it. docs/monitoring.md has the
-schema of the rates, which `fanstore top --json` prints."""
+"""Answers to the watchers of a job, and the rates that watchers compute from them.
+docs/monitoring.md has the schema of the rates, which `fanstore top --json` prints."""
 
 from collections.abc import Mapping, Sequence
 
@@ -9,8 +9,9 @@ from fanstore.messages.message import Message
 
 
 class SourceWaits(Message):
-    """Waits for one source. ns: all together; bins: a histogram of them, by powers of two of ns;
-    bytes: stored bytes that came from there, None where that is not counted."""
+    """How programs waited for one source. ns: all waits together; bins: a histogram of the waits,
+    by powers of two of ns; bytes: stored bytes that came from there, None if they are not
+    counted."""
 
     count: int
     ns: int
@@ -19,7 +20,7 @@ class SourceWaits(Message):
 
 
 class ProgramCounters(Message):
-    """Some of Counters, as each program has them."""
+    """Those of Counters that each program has, too."""
 
     opens: int
     reads: int
@@ -33,8 +34,8 @@ class ProgramCounters(Message):
 
 
 class ProgramCounts(Message):
-    """What a rank or a program has counted by a time, `clock_s`, of its daemon's clock. stall_ns,
-    bytes: by source."""
+    """Counts of a rank or a program at time `clock_s` of its daemon's clock. stall_ns, bytes: by
+    source."""
 
     counters: ProgramCounters
     stall_ns: Mapping[str, int]
@@ -50,7 +51,7 @@ class _ProgramName(Message):
 
 
 class ProgramFigures(ProgramCounts, _ProgramName):
-    """A program that reads. number: in its job; threads: those that opened something."""
+    """A program that reads. number: its number in the job; threads: those that opened something."""
 
 
 class DiskFigures(Message):
@@ -61,8 +62,8 @@ class DiskFigures(Message):
 
 
 class MeasuredRank(JobFigures):
-    """What a rank has counted by `clock_s`, and by source what its programs waited for. host: its
-    node; up_s: since its daemon began."""
+    """Counts of a rank at `clock_s`. stalls: its programs' waits, by source; host: its node; up_s:
+    seconds since its daemon began."""
 
     first_id: str
     rank: int
@@ -77,16 +78,16 @@ class MeasuredRank(JobFigures):
 
 
 class WatchedRank(MeasuredRank):
-    """The same of a rank that serves, with its programs."""
+    """A MeasuredRank that serves, with its programs."""
 
     programs: Sequence[ProgramFigures]
     state: str = SERVING
 
 
 class Rates(Message):
-    """Rates between two looks, `span_s` apart; None where they are not known. bytes_per_s: by
-    source; stall_share: of the time of all threads, how much they waited, by source in
-    stall_shares."""
+    """Rates between two answers, `span_s` apart; None if a rate is not known. bytes_per_s: by
+    source; stall_share: the share of all threads' time spent waiting; stall_shares: the same by
+    source."""
 
     span_s: float
     opens_per_s: float | None
@@ -99,7 +100,7 @@ class Rates(Message):
 
 
 class ProgramRates(Rates, _ProgramName):
-    """Those of a program. active: it did something."""
+    """The rates of a program. active: it did something in that time."""
 
     active: bool
 
@@ -111,7 +112,8 @@ class _RankName(Message):
 
 
 class RankRates(Rates, _RankName):
-    """Those of a rank that serves, and what it holds now. cache_fill, disk_fill: shares."""
+    """The rates of a rank that serves, and some of its present counts. cache_fill, disk_fill:
+    shares in use."""
 
     opens: int
     read_bytes: int
@@ -126,7 +128,7 @@ class RankRates(Rates, _RankName):
 
 
 def some_of(counters: Counters) -> ProgramCounters:
-    """Returns the counters that programs have, too."""
+    """Returns those of the counters that programs have, too."""
     return ProgramCounters(
         opens=counters.opens,
         reads=counters.reads,

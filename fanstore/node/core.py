@@ -13,13 +13,13 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.messages.figures import NodeFigures
 from fanstore.messages.message import fields_of
 
-_IDLE_SLEEP_US = 4000  # a request of another rank waits so long at most, after a long silence
+_IDLE_SLEEP_US = 4000  # the longest wait of another rank's request after a long silence
 _MESSAGE_ROOM_BYTES = 1 << 16
 
 
 class Node:
-    """The node daemon's C core. Opened after staging, started once every rank is ready, stopped
-    when none needs it."""
+    """The node daemon's C core. Open it after staging, start it once every rank is ready, and stop
+    it when no rank needs it any more."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Node:
         deadline_s: float,
         shared_deadline_s: float,
     ) -> None:
-        """Raises FanstoreError where the cache cannot be made."""
+        """Raises FanstoreError if the cache cannot be made."""
         self._path = ffi.new("char[]", os.fsencode(job_segment))
         options = ffi.new(
             "struct fan_node_options *",
@@ -65,56 +65,58 @@ class Node:
     def set_share(
         self, mount: int, bounds: Sequence[int], largest_bytes: int, memory_bounds: Sequence[int]
     ) -> None:
-        """Tells the core what each rank keeps of the packs that are on the local disks in part (see
-        fanstore.staging.shares). To be called before `start`. Raises OSError."""
+        """Tells the core what each rank keeps of packs that are only in part on the local disks
+        (see fanstore.staging.shares). Call it before `start`. Raises OSError."""
         memory = list(memory_bounds)
         check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes, memory))
 
     def set_keepers(self, mount: int, rows: Any, memory_bounds: Sequence[int]) -> None:
-        """Tells the core the same record by record: rows (records, bytes) of bits, one for each
-        rank, as Shares.keepers has them. To be called before `start`. Raises OSError."""
+        """Does what set_share does, record by record. rows: (records, bytes) of bits, one bit for
+        each rank, as in Shares.keepers. Call it before `start`. Raises OSError."""
         bits, memory = ffi.from_buffer("uint8_t[]", rows), list(memory_bounds)
         check(lib.fan_node_set_keepers(self._node, mount, bits, len(bits), memory))
 
     def fill_ahead(self, mount: int, records: Any) -> None:
-        """Has records of this rank's share, an array of ids, be brought to the local disk in that
-        order while programs read. Raises OSError."""
+        """Brings records of this rank's share, an array of ids, to the local disk in that order
+        while programs read. Raises OSError."""
         ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
         check(lib.fan_node_fill_ahead(self._node, mount, ids, len(ids)))
 
     def fill_first(self, mount: int, records: Sequence[int]) -> int:
-        """Has records be brought before all that `fill_ahead` was given; returns a number for
+        """Brings records to the local disk before all those of `fill_ahead`; returns a number for
         `is_filling`. Raises OSError."""
         return check(lib.fan_node_fill_first(self._node, mount, list(records), len(records)))
 
     def is_filling(self, number: int) -> bool:
-        """Tells whether what `fill_first` was given is still being brought."""
+        """Returns whether the records of that call of `fill_first` are still being brought."""
         return bool(lib.fan_node_is_filling(self._node, number))
 
     def reach(self, mount: int, records: Sequence[int], blocks: Sequence[int]) -> list[int]:
-        """Has blocks of records, as many of both, be brought near as for a hint; returns where each
-        is by now, an enum fan_reach."""
+        """Brings blocks near as a hint would; records and blocks are of equal length. Returns where
+        each block is now, an enum fan_reach."""
         reached = ffi.new("uint32_t[]", len(records))
         lib.fan_node_reach(self._node, mount, list(records), list(blocks), len(records), reached)
         return list(reached)
 
     def begin_order(self, mount: int, records: Any, behind: int = 0) -> int:
-        """Has records, an array of ids, be brought before they are read, in that order, those of
-        the order `behind` first. Returns its number. Raises OSError."""
+        """Brings records, an array of ids, in that order before they are read, but after those of
+        the order `behind`. Returns the number of the new order. Raises OSError."""
         ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
         return check(lib.fan_node_order_begin(self._node, mount, ids, len(ids), behind))
 
     def pass_order(self, order: int, position: int, read: int) -> None:
-        """Says that the first `position` records of an order were read, and `read` in all."""
+        """Reports that the loader is past the first `position` records of an order and has read
+        `read` in all."""
         check(lib.fan_node_order_read(self._node, order, read))
         check(lib.fan_node_order_pass(self._node, order, position))
 
     def end_order(self, order: int) -> None:
-        """Says that no more of an order is read."""
+        """Reports that nothing more of an order will be read."""
         check(lib.fan_node_order_end(self._node, order))
 
     def start(self, transport: Any) -> None:
-        """Starts the core's thread, to which the transport, and MPI with it, belong from now on."""
+        """Starts the core's thread. The transport, and MPI with it, belong to that thread from now
+        on."""
         check(lib.fan_node_start(self._node, transport))
 
     @property
@@ -123,26 +125,27 @@ class Node:
         return int(lib.fan_node_cache_fd(self._node))
 
     def begin_session(self, pid: int) -> int | None:
-        """Returns a number for a client that connected; None when all are taken."""
+        """Returns a session number for a client that has connected; None if all are in use."""
         session = int(lib.fan_node_session_begin(self._node, pid))
         return session if session >= 0 else None
 
     def end_session(self, session: int) -> None:
-        """Gives a client's number back and frees whatever it held."""
+        """Takes back a client's session number and frees everything that the client held."""
         lib.fan_node_session_end(self._node, session)
 
     def finish(self) -> int:
-        """Tells the others that this rank reads nothing more; returns how many ranks still may."""
+        """Tells the others that this rank reads nothing more; returns how many ranks may still
+        read."""
         return int(lib.fan_node_finish(self._node))
 
     def post(self, rank: int, data: bytes) -> None:
-        """Sends a message to another rank, after all that was sent to it before. May be called from
-        any thread. Raises OSError: EREMOTEIO where that rank is lost, ESHUTDOWN where this one has
+        """Sends a message to another rank, after everything sent to it before. May be called from
+        any thread. Raises OSError: EREMOTEIO if that rank is lost, ESHUTDOWN if this one has
         stopped."""
         check(lib.fan_node_post(self._node, rank, data, len(data)))
 
     def take(self) -> tuple[int, bytes] | None:
-        """Returns the sender and the next message that came, or None. For one thread, while the
+        """Returns the sender and content of the next message, or None. For one thread, while the
         node is open."""
         count = self._take()
         if count == -errno.ENOBUFS:
@@ -158,31 +161,31 @@ class Node:
 
     @property
     def message_fd(self) -> int:
-        """A descriptor that is readable while there is a message to be taken."""
+        """A descriptor that is readable while a message waits in `take`."""
         return int(lib.fan_node_message_fd(self._node))
 
     def is_lost(self, rank: int) -> bool:
-        """Tells whether a rank has died or does not answer any more."""
+        """Returns whether a rank has died or no longer answers."""
         return bool(lib.fan_node_is_lost(self._node, rank))
 
     def lose(self, rank: int) -> None:
-        """Has a rank count as lost from now on."""
+        """Makes a rank count as lost from now on."""
         lib.fan_node_lose(self._node, rank)
 
     def lost_ranks(self, world_size: int) -> list[int]:
-        """The ranks that do not answer any more."""
+        """Returns the ranks that no longer answer."""
         return [rank for rank in range(world_size) if self.is_lost(rank)]
 
     def slow_ranks(self, world_size: int) -> tuple[set[int], tuple[int, float]]:
-        """Returns the ranks whose last deadline passed, and (rank, seconds) of the oldest fetch
-        under way."""
+        """Returns the ranks that missed their last deadline, and (rank, seconds) of the oldest
+        fetch under way."""
         late = {rank for rank in range(world_size) if lib.fan_node_is_late(self._node, rank)}
         waited_ns = int(lib.fan_node_waited_ns(self._node, self._slow_rank))
         return late, (int(self._slow_rank[0]), waited_ns / 1e9)
 
     def shared_waited_s(self) -> float:
-        """Returns for how long the oldest read of the shared file system has waited; 0: none is
-        under way."""
+        """Returns how long the oldest read of the shared file system has waited; 0 if none is under
+        way."""
         return float(lib.fan_node_shared_waited_ns(self._node)) / 1e9
 
     def stats(self) -> NodeFigures:
@@ -193,7 +196,7 @@ class Node:
         return NodeFigures(**{**counts, "latency_bins": list(stats.latency_bins)})
 
     def stop(self) -> bool:
-        """Ends the thread. Returns whether nothing is outstanding, so that MPI can be finalised."""
+        """Ends the thread. Returns whether nothing is outstanding; if so, MPI can be finalised."""
         return int(lib.fan_node_stop(self._node)) == 0
 
     def close(self) -> None:

@@ -5,17 +5,17 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               segment      what clients map (csrc/format/shm_format.h)
               placeholder  the dangling link behind every virtual descriptor
               sock         the daemon's socket
-              live         the socket for whoever watches (HTTP, fanstore/watch/answers.py)
+              live         the socket for watchers (HTTP, fanstore/watch/answers.py)
               coordinate   the socket of jobs that share batches (fanstore/coordinate)
-              outputs      the socket for what is written (csrc/format/output_format.h)
-              order        the socket for what loaders read (fanstore/foresight/announcement.py)
+              outputs      the socket for questions about outputs (csrc/format/output_format.h)
+              order        the socket for announcements (fanstore/foresight/announcement.py)
               in_job       a link to fanstore/in_job, the code that runs in Python programs
-              order-notes  why programs tell nothing
+              order-notes  why programs announce nothing
               objects/     what programs of this node wrote, in many small folders
               outputs.journal   which of that is in the output directory
               copies/      what programs of other nodes wrote, fetched
               code/<n>     programs and libraries of the n-th mount that were loaded
-              tree/<n>     directories made real for the n-th mount, where not in its prefix
+              tree/<n>     real directories for the n-th mount, if they are not in its prefix
               log          the daemon's own stderr once it serves
 """
 
@@ -52,10 +52,11 @@ class JobDirectory:
         self._kept: int | None = None
 
     def make(self) -> None:
-        """Makes the directory and takes its lock. To be called under the base's lock."""
+        """Makes the directory and takes its lock. Call it under the base's lock."""
         os.mkdir(self.path, 0o700)
         self._fd = locks.take(self.lock_path, exclusive=False)
-        # systemd-tmpfiles leaves a locked directory alone, and all below it, however old it is.
+        # systemd-tmpfiles leaves a locked directory and everything below it alone, whatever its
+        # age.
         self._kept = os.open(self._base_path, os.O_RDONLY | os.O_DIRECTORY)
         locks.try_lock(self._kept, exclusive=False)
         os.symlink(PLACEHOLDER_TARGET, os.path.join(self.path, "placeholder"))
@@ -66,17 +67,17 @@ class JobDirectory:
         return os.path.join(self.path, *names)
 
     def removed(self) -> list[str]:
-        """Returns the names of what clients need and somebody else has removed, as cleaners of /tmp
+        """Returns the names that clients need and somebody else has removed, as cleaners of /tmp
         do."""
         return [name for name in _NEEDED if not os.path.lexists(self.file(name))]
 
     def raw_calls(self) -> list[str]:
-        """The programs and libraries whose own system calls a client could not redirect
+        """Returns the programs and libraries whose own system calls a client could not redirect
         (csrc/preload/syscall/raw.c)."""
         return self._notes("raw-calls")
 
     def order_notes(self) -> list[str]:
-        """Why Python programs do not tell what they will read
+        """Returns why Python programs do not announce what they will read
         (csrc/preload/loading/python_hook.c)."""
         return self._notes("order-notes")
 
@@ -88,7 +89,7 @@ class JobDirectory:
         return sorted(set(text.splitlines()))
 
     def describe(self, about: JobDescription | None) -> None:
-        """Writes job.json. about: None while nothing is known."""
+        """Writes job.json. about: the job's description, None if it is not known yet."""
         own: dict[str, object] = {"job_id": self.job_id, "daemon_pid": os.getpid()}
         own["slurm_job"] = os.environ.get("SLURM_JOB_ID", "")
         if about is not None:
@@ -99,7 +100,7 @@ class JobDirectory:
         os.rename(temporary, self.file("job.json"))
 
     def release(self) -> None:
-        """Gives the lock back; the next sweep removes the directory."""
+        """Releases the lock; the next sweep removes the directory."""
         for fd in (self._fd, self._kept):
             if fd is not None:
                 os.close(fd)
@@ -107,9 +108,9 @@ class JobDirectory:
 
 
 def sweep(base: StagingFolder) -> list[str]:
-    """Removes all jobs, prefixes and staged datasets that nobody holds. To be called under the
-    base's lock. A job with outputs that are nowhere else stays, see `rescue_dead`. Returns the
-    names of files in FanStore's prefixes that are somebody else's, which stay."""
+    """Removes all jobs, prefixes and staged datasets that nobody holds. Call it under the base's
+    lock. A job whose outputs are nowhere else stays, see `rescue_dead`. Returns the names of files
+    in FanStore's prefixes that belong to somebody else; they stay."""
     for path in base.entries("jobs"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused and not needs_rescue(path):
@@ -125,8 +126,9 @@ def rescue_dead(
     only: str | None = None,
     given_up: Callable[[], bool] = lambda: False,
 ) -> list[Rescued]:
-    """Brings outputs of dead jobs, or of one job directory, to their output directories or into
-    `unstaged`; `given_up` ends copying. Not under the base's lock: it may take long."""
+    """Brings outputs of dead jobs, or of the job directory `only`, to their output directories or
+    into `unstaged`. Copying ends once `given_up` returns true. Do not call it under the base's
+    lock: it may take long."""
     done = []
     for path in base.entries("jobs") if only is None else [only]:
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
@@ -137,7 +139,8 @@ def rescue_dead(
 
 
 def clean_up(base: StagingFolder) -> list[str]:
-    """Does what `sweep` does, from outside, when a job has given back what it held."""
+    """Takes the base's lock and does what `sweep` does, after a job has released all that it
+    held."""
     with base.locked():
         left = sweep(base)
     base.empty_trash()
@@ -147,7 +150,7 @@ def clean_up(base: StagingFolder) -> list[str]:
 
 
 def clean_up_directory(local_dir: str) -> list[str]:
-    """Does what `clean_up` does for whatever jobs left under a local directory."""
+    """Does what `clean_up` does, for all jobs under a local directory."""
     base = StagingFolder(local_dir)
     return clean_up(base) if os.path.lexists(base.path) else []
 
@@ -155,8 +158,8 @@ def clean_up_directory(local_dir: str) -> list[str]:
 def rescue_job(
     job_directory: str, given_up: Callable[[], bool] = lambda: False, hangs: bool = False
 ) -> list[Rescued]:
-    """Does what `rescue_dead` does for one job, which may be gone altogether. hangs: its daemon was
-    killed, and the kernel is not done with it: it holds the job's lock, and does nothing more."""
+    """Does what `rescue_dead` does, for one job; its directory may be gone. hangs: the job's daemon
+    was killed but still hangs in the kernel: it holds the job's lock and does nothing more."""
     if not os.path.lexists(job_directory):
         return []
     if hangs:

@@ -1,5 +1,5 @@
-"""The daemon's side of the access trace: a thread gives lanes free whose owners have ended (threads
-of any process, in this PID namespace or another), and moves notes into the trace that is kept."""
+"""The daemon's side of the access trace: a thread that frees lanes whose owners have ended (threads
+of any process, in this PID namespace or another) and moves notes into the kept trace."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ if TYPE_CHECKING:
     from fanstore.node.trace_file import KeptTrace
 
 
-_FIRST_SPACE = 0xEFFFFFFC  # of the machine: from there all processes are seen (linux/proc_ns.h)
+_FIRST_SPACE = 0xEFFFFFFC  # the first PID namespace, which sees all processes (linux/proc_ns.h)
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 @dataclass(frozen=True)
 class Owner:
-    """Whose a lane is. process: its program's number; space: the inode number of the PID namespace
-    in which pid and tid count, 0: unknown; claimed_ns: when, CLOCK_MONOTONIC."""
+    """The owner of a lane. process: its program's number; space: the inode number of the PID
+    namespace of pid and tid, 0 if unknown; claimed_ns: when it claimed the lane, by
+    CLOCK_MONOTONIC."""
 
     process: int
     space: int
@@ -38,16 +39,16 @@ class Owner:
 
 
 class Census:
-    """Finds owners that have ended. It is asked again and again, and remembers what it saw of other
-    PID namespaces."""
+    """Finds owners that have ended. Remembers, from call to call, what it saw of other PID
+    namespaces."""
 
     def __init__(self) -> None:
         self._space = _space_of("self")
         self._seen: dict[Owner, str] = {}
 
     def ended(self, owners: Iterable[Owner]) -> set[Owner]:
-        """Returns those that will write no more. One that cannot be seen from here counts as
-        alive."""
+        """Returns the owners that will write no more. An owner that cannot be seen from here counts
+        as alive."""
         owners = list(owners)
         latest: dict[tuple[int, int, int], int] = {}
         for owner in owners:
@@ -62,7 +63,8 @@ class Census:
         return replaced | gone | (self._ended_away(away) if away else set())
 
     def _ended_away(self, owners: set[Owner]) -> set[Owner]:
-        """Does the same for owners in other PID namespaces, which have other numbers here."""
+        """Does the same for owners in other PID namespaces, whose numbers differ from those
+        here."""
         self._seen = {owner: at for owner, at in self._seen.items() if owner in owners}
         places = _threads_of({owner.space for owner in owners})
         ended = set()
@@ -83,8 +85,7 @@ def _space_of(pid: str) -> int:
 
 
 def _lives(thread: str, claimed_ns: int) -> bool:
-    """Tells whether a thread (PID/task/TID) runs, and is none that got its number after
-    claimed_ns."""
+    """Returns whether a thread (PID/task/TID) runs, and did not get its number after claimed_ns."""
     try:
         found = stat_of(thread)
     except OSError:
@@ -96,13 +97,15 @@ def _lives(thread: str, claimed_ns: int) -> bool:
 
 
 def _asleep_ns() -> int:
-    """Returns how long the machine was suspended: what CLOCK_BOOTTIME counts, too."""
+    """Returns how long the machine was suspended, which CLOCK_BOOTTIME counts and CLOCK_MONOTONIC
+    does not."""
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return max(0, boot_ns - time.monotonic_ns())
 
 
 def _threads_of(spaces: set[int]) -> dict[tuple[int, int, int], str]:
-    """Returns the threads of some PID namespaces by (namespace, pid, tid), as these are there."""
+    """Returns the threads of some PID namespaces, keyed by (namespace, pid, tid) in that
+    namespace."""
     found = {}
     for entry in os.scandir("/proc"):
         if not entry.name.isdigit() or _space_of(entry.name) not in spaces:
@@ -119,8 +122,7 @@ def _threads_of(spaces: set[int]) -> dict[tuple[int, int, int], str]:
 
 
 def _numbers_there(thread: str) -> tuple[int, int] | None:
-    """Returns the pid and tid that a thread has in its own PID namespace; None of one that has
-    ended."""
+    """Returns the pid and tid of a thread in its own PID namespace; None if it has ended."""
     fields = {}
     with contextlib.suppress(OSError), open(f"/proc/{thread}/status", encoding="latin-1") as status:
         for line in status:
@@ -132,11 +134,11 @@ def _numbers_there(thread: str) -> tuple[int, int] | None:
 
 
 _LOOK_S = 1.0
-_END_WAIT_S = 20.0  # for the file system of a trace that is kept
+_END_WAIT_S = 20.0  # for the file system of the kept trace
 
 
 class Lanes:
-    """The lanes of a job segment, for the daemon that writes it. Used by one thread at a time."""
+    """The lanes of a job segment, for the daemon that owns it. For one thread at a time."""
 
     def __init__(self, segment: str) -> None:
         with open(segment, "r+b") as stream:
@@ -155,7 +157,7 @@ class Lanes:
         ]  # fmt: skip
 
     def noted(self) -> int:
-        """Returns how many notes those lanes have had."""
+        """Returns how many notes have been written to the live lanes."""
         return sum(int(self.lanes[number].head) for number in self.live())
 
     def ended(self) -> list[int]:
@@ -165,7 +167,7 @@ class Lanes:
         return [number for number, owner in owners.items() if owner in ended]
 
     def free(self, number: int) -> None:
-        """Gives a lane free; what was counted there stays counted."""
+        """Frees a lane; its counts are kept."""
         counted = ffi.new("struct fan_counters *")
         check(lib.fan_trace_retire(self._base, len(self.image), number, counted))
 
@@ -178,7 +180,7 @@ class Lanes:
 
 
 class LaneKeeper:
-    """A thread that looks after the lanes until `stop`. kept: the trace that is kept, or None."""
+    """A thread that looks after the lanes until `stop`. kept: the trace to keep, or None."""
 
     def __init__(self, segment: str, kept: KeptTrace | None) -> None:
         self._lanes = Lanes(segment)
@@ -187,17 +189,17 @@ class LaneKeeper:
         self._thread = threading.Thread(target=self._run, name="fanstore-lanes", daemon=True)
 
     def start(self) -> None:
-        """Begins to look."""
+        """Starts the thread."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread when it has done all that is left, or hangs in the file system of the
-        trace."""
+        """Ends the thread; waits until it has done the rest, but not for long if the file system of
+        the trace hangs."""
         self._stopping.set()
         self._thread.join(_END_WAIT_S)
 
     def figures(self) -> TraceFigures | None:
-        """Returns where the trace is kept; None where it is not."""
+        """Returns where the trace is kept; None if none is."""
         if self._kept is None:
             return None
         hangs = self._stopping.is_set() and self._thread.is_alive()
@@ -224,5 +226,5 @@ class LaneKeeper:
                 if self._kept is not None:
                     self._kept.take_last(number)
                 self._lanes.free(number)
-        except OSError as error:  # of /proc: there are no descriptors left
+        except OSError as error:  # from /proc: there are no descriptors left
             print(f"fanstore: lanes: {os.strerror(error.errno or 0)}", file=sys.stderr, flush=True)

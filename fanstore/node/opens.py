@@ -1,5 +1,5 @@
-"""Which files programs opened, and for which sample, as the notes of their lanes say while they
-run."""
+"""The files that running programs have opened, and the samples that they opened them for, from the
+notes of their lanes."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Reads = NDArray[np.void]
 
 
-# A file that was opened for a sample. dataset: its number in the notes; sample: which; visit: which
-# reading of a sample, from 0; file: its mount << 32 | its record id.
+# A file that was opened for a sample. dataset: its number in the notes; sample: its number; visit:
+# counts readings of samples, from 0; file: its mount << 32 | its record id.
 READ = np.dtype([("dataset", "<u4"), ("sample", "<u4"), ("visit", "<i8"), ("file", "<i8")])
 _NONE = 0xFFFFFFFF
 _KIND_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(24)
@@ -29,7 +29,7 @@ _UNDER_WAY_MAX = 4096  # opens of one sample
 
 
 class Tagged:
-    """Takes the notes of lanes, in pieces."""
+    """Collects the files that were opened for samples, from notes that come in pieces."""
 
     def __init__(self) -> None:
         self._under_way: dict[int, tuple[int, Notes]] = {}  # by lane: owner, last sample
@@ -37,13 +37,13 @@ class Tagged:
         self._visits = 0
 
     def take(self, lane: int, owner: int, notes: Notes, lost: bool) -> None:
-        """Takes the next notes of a lane. owner: differs where another thread has the lane. lost:
-        whether some before them were."""
+        """Takes the next notes of a lane. owner: changes when another thread takes the lane. lost:
+        whether some notes before these were lost."""
         is_sample = notes >> _KIND_SHIFT == _SAMPLE
         if lane not in self._under_way and not is_sample.any():
             return
         before, begun = self._under_way.pop(lane, (owner, notes[:0]))
-        if lost or before != owner:  # nobody knows what else was opened for it
+        if lost or before != owner:  # other files may have been opened for that sample
             begun = notes[:0]
         notes = np.append(begun, notes[is_sample | (notes >> _KIND_SHIFT == _OPEN)])
         begins = np.flatnonzero(notes >> _KIND_SHIFT == _SAMPLE)
@@ -55,7 +55,7 @@ class Tagged:
         self._add(notes[begins[0] : begins[-1]])
 
     def _add(self, notes: Notes) -> None:
-        """Adds samples that were read to their end."""
+        """Adds samples that were read completely."""
         is_sample = notes >> _KIND_SHIFT == _SAMPLE
         visit = (np.cumsum(is_sample) - 1)[~is_sample]
         sample, opened = notes[is_sample][visit], notes[~is_sample]
@@ -68,7 +68,7 @@ class Tagged:
         self._reads.append(reads[reads["sample"] != _NONE])
 
     def reads(self) -> Reads:
-        """Returns what was read since the last call, an array of READ."""
+        """Returns the files opened for samples since the last call, an array of READ."""
         reads, self._reads = self._reads, []
         return np.concatenate(reads) if reads else np.empty(0, READ)
 
@@ -81,8 +81,9 @@ _DEPTH_MAX = 64  # of parents
 class Opens:
     """Takes the new notes of all lanes of a job segment, again and again.
 
-    most: how many one lane had the last time. It holds `lane_notes`; more are lost before a look.
-    tagged: takes those that say of which samples they are.
+    most: the largest number of new notes in one lane at the last look. A lane holds `lane_notes`;
+    if there are more between two looks, the oldest are lost. tagged: collects the files that were
+    opened for samples.
     """
 
     def __init__(self, segment: str) -> None:
@@ -96,8 +97,8 @@ class Opens:
         self._space = os.stat("/proc/self/ns/pid").st_ino
 
     def take(self) -> list[tuple[frozenset[int], dict[int, NDArray[np.uint64]]]]:
-        """Returns for each lane with new opens its process and the parents of that, and the record
-        ids by mount. No process: it is not known."""
+        """Returns for each lane with new opens its process with the parents of that process, and
+        the record ids by mount. The set of processes is empty if they are not known."""
         if not self._file.rings.shape[1]:
             return []
         heads = self._file.lanes["head"].copy()
@@ -110,13 +111,14 @@ class Opens:
         return found
 
     def _opened(self, number: int, head: int) -> dict[int, NDArray[np.uint64]]:
-        """Takes the notes of a lane before `head`: of all lanes those up to one moment."""
+        """Takes the notes of a lane before `head`, so that all lanes are read up to the same
+        moment."""
         notes, lost, end = self._file.notes_of(number, int(self._taken[number]))
         later = max(0, end - head)
         notes = notes[: max(0, len(notes) - later)]
         self._taken[number] = end - later
         lane = self._file.lanes[number]
-        if lane["state"] == lib.FAN_LANE_LIVE:  # of one thread
+        if lane["state"] == lib.FAN_LANE_LIVE:  # the lane belongs to one thread
             self.tagged.take(number, int(lane["first"]), notes, lost > 0)
         notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
         mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
@@ -124,7 +126,8 @@ class Opens:
         return {int(mount): files[mounts == mount] for mount in np.unique(mounts)}
 
     def _family(self, number: int) -> frozenset[int]:
-        """Returns the process that a lane belongs to, with its parents, where that can be seen."""
+        """Returns the process of a lane, with its parents; empty if they cannot be seen from
+        here."""
         lane: Any = self._file.lanes[number]
         if int(lane["pid_space"]) != self._space or not int(lane["pid"]):
             return frozenset()
@@ -135,19 +138,21 @@ class Opens:
         return self._parents[pid]
 
     def group_of(self, family: frozenset[int]) -> int:
-        """Returns the process group of a process, given with its parents; 0: it is not known."""
+        """Returns the process group of a process, given as the set with its parents; 0 if it is not
+        known."""
         return self._groups.get(family, 0) if family else 0
 
 
 def with_parents(pid: int) -> tuple[frozenset[int], int]:
-    """Returns a process with its parents, and its process group; of one that is gone nothing."""
+    """Returns a process with its parents, and its process group; an empty set and 0 if it has
+    ended."""
     found, own_group = {pid}, 0
     for _ in range(_DEPTH_MAX):
         try:
             said = stat_of(pid)
         except OSError:
             said = None
-        # With a negative group it goes at this moment, and its parent is not shown any more.
+        # A negative group: the process is ending, and its parent is no longer shown.
         if said is None or said.group < 0:
             return frozenset() if len(found) == 1 else frozenset(found), own_group
         pid, own_group = said.parent, own_group or said.group

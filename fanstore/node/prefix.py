@@ -1,11 +1,11 @@
-"""Mount prefixes: what they are called, who made them, and how they go.
+"""Mount prefixes: their names, their makers, and their removal.
 
-A prefix that did not exist is made, and an entry in `<base>/prefixes` says so before it is; jobs
-of one user share it by holding the entry. What existed before is never touched: directories of
-its dataset are made real in the job's own directory instead.
+If a prefix does not exist, FanStore makes it, and first writes an entry in `<base>/prefixes`; jobs
+of one user share the prefix by holding the entry. FanStore never touches a directory that existed
+before: it makes real directories for that dataset in the job's own directory instead.
 
-In a prefix that FanStore made stands a note for those who see the bare directory: programs without
-the preload library. Those with it never see the note, for they are shown what the index lists.
+A prefix that FanStore made contains a note for programs without the preload library, which see the
+bare directory. Programs with the library never see the note: they see what the index lists.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Prefix:
-    """A prefix as the segment wants it. alias: the spelling given, or "" if it is the same."""
+    """A prefix in the form that the segment needs. alias: the spelling given, or "" if it is the
+    same."""
 
     path: str
     alias: str
@@ -53,8 +54,8 @@ class Prefix:
 
 
 def default_prefix(dataset_name: str) -> str:
-    """Returns /tmp/fanstore-<user>/<dataset name>. Raises FanstoreError when that directory is
-    another's."""
+    """Returns /tmp/fanstore-<user>/<dataset name>. Raises FanstoreError if /tmp/fanstore-<user>
+    belongs to another user."""
     parent = f"/tmp/fanstore-{user_name()}"
     if os.path.lexists(parent):
         make_private(parent)
@@ -62,7 +63,7 @@ def default_prefix(dataset_name: str) -> str:
 
 
 def spell(given: str) -> Prefix:
-    """Returns the canonical path of a prefix, which need not exist, with the spelling given."""
+    """Returns the canonical path of a prefix, which need not exist, and the spelling given."""
     absolute = os.path.abspath(given)
     canonical = os.path.realpath(given)
     plain = ".." not in given.split("/")
@@ -78,7 +79,7 @@ def _nested(path: str, other: str) -> bool:
 
 
 def check_prefixes(prefixes: Sequence[Prefix], base: StagingFolder) -> None:
-    """Raises UsageError where prefixes are nested, or meet FanStore's own directory."""
+    """Raises UsageError if prefixes are nested, or overlap FanStore's own directory."""
     for number, prefix in enumerate(prefixes):
         if prefix.path == "/":
             raise UsageError("the mount prefix cannot be /: name a directory with --mount")
@@ -105,7 +106,8 @@ def check_prefixes(prefixes: Sequence[Prefix], base: StagingFolder) -> None:
 
 
 class PrefixHold:
-    """One job's hold on a prefix that FanStore made; `made` is false for one that was there."""
+    """One job's hold on a prefix that FanStore made; `made` is false for a prefix that existed
+    before."""
 
     def __init__(self, base: StagingFolder, prefix: str) -> None:
         self.prefix = prefix
@@ -117,9 +119,9 @@ class PrefixHold:
         self._directories: list[str] = []
 
     def hold(self) -> None:
-        """Joins or makes the prefix. To be called under the base's lock, leftovers swept. Raises
-        FanstoreError, naming the prefix, when it cannot be made; UsageError when it is nested with
-        one that another job made."""
+        """Joins or makes the prefix. Call it under the base's lock, after a sweep. Raises
+        FanstoreError, naming the prefix, if it cannot be made; UsageError if it is nested with one
+        that another job made."""
         self._refuse_nesting()
         try:
             if not self._join():
@@ -131,8 +133,8 @@ class PrefixHold:
             ) from error
 
     def release(self) -> None:
-        """Gives the prefix back; the last holder's is removed by the next sweep, or now, where
-        somebody removed the entry and no sweep would find it."""
+        """Releases the prefix. The next sweep removes it if nobody holds it. If somebody has
+        removed the entry, no sweep would find the prefix, so it is removed now."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
@@ -159,8 +161,9 @@ class PrefixHold:
         return True
 
     def _make(self) -> None:
-        """Makes the missing directories. Other jobs, or ranks of this one, may make the same with
-        another local directory: what they made first counts as there before."""
+        """Makes the missing directories. Other jobs, or ranks of this one, may make the same ones
+        from another local directory: a directory that they made first counts as one that existed
+        before."""
         for tries_left in reversed(range(_TRIES)):
             with contextlib.suppress(FileNotFoundError):
                 if stat.S_ISDIR(os.stat(self.prefix).st_mode):  # one look: others come between two
@@ -175,7 +178,7 @@ class PrefixHold:
 
     def _make_missing(self, missing: list[str]) -> None:
         if not missing:
-            raise FileExistsError(17, os.strerror(17))  # another made them just now
+            raise FileExistsError(17, os.strerror(17))  # another process made them just now
         self._fd = locks.take(self.lock_path, exclusive=False)
         _write_entry(self.lock_path, missing)
         made: list[str] = []
@@ -210,13 +213,13 @@ def _read_entry(entry: str) -> list[str]:
 
 
 def prefix_of(entry: str) -> str:
-    """Returns the mount prefix that an entry stands for, or the entry's own path where it does not
-    say."""
+    """Returns the mount prefix that an entry stands for, or the entry's own path if it names
+    none."""
     return (_read_entry(entry) or [entry])[-1]
 
 
 def _put_note(prefix: str) -> None:
-    """Writes the note for people; the mount works as well without it (on a full disk)."""
+    """Writes the note for people; if that fails (on a full disk), the mount works without it."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with contextlib.suppress(OSError):
         fd = os.open(os.path.join(prefix, NOTE_NAME), flags, 0o400)
@@ -225,8 +228,8 @@ def _put_note(prefix: str) -> None:
 
 
 def _is_note(name: str, at: int) -> bool:
-    """Tells whether a file of a directory is the note, or the beginning of it, as a full disk or a
-    kill leaves it."""
+    """Returns whether a file of a directory is the note, or a beginning of it left by a full disk
+    or a kill."""
     if name != NOTE_NAME:
         return False
     try:
@@ -238,8 +241,8 @@ def _is_note(name: str, at: int) -> bool:
 
 
 def _remove_empty_tree(path: str, base: str) -> list[str]:
-    """Removes the empty directories at and under `path`, and the note and the links of `--trap`
-    there; returns the names of what is not ours."""
+    """Removes the empty directories at and under `path`, with the note and the links of `--trap`;
+    returns the names of files that are not FanStore's."""
     left = []
     with contextlib.suppress(OSError):
         for directory in bottom_up(path):
@@ -266,18 +269,18 @@ def _is_there(name: str, at: int) -> bool:
 
 
 def _is_traps(name: str, at: int, prefix: str, base: str) -> bool:
-    """Tells whether csrc/trap/names.c made a link: in a spelling of its own, or to FanStore's
-    names."""
+    """Returns whether csrc/trap/names.c made a link: its target has that file's own spelling, or is
+    a name of FanStore's."""
     try:
         to = os.readlink(name, dir_fd=at)
-    except OSError:  # no link, or its supervisor was faster
+    except OSError:  # not a link, or its supervisor has removed it
         return False
     return to.startswith("/./") or _within(to, prefix) or _within(to, base)
 
 
 def remove_prefix(base: StagingFolder, entry: str) -> list[str]:
-    """Removes the directories that an entry names, and the entry. Returns the names of what had to
-    stay."""
+    """Removes the directories that an entry names, and the entry. Returns the names of files that
+    had to stay."""
     left = _remove_made(base, _read_entry(entry))
     os.unlink(entry)
     return left
@@ -294,7 +297,8 @@ def _remove_made(base: StagingFolder, made: list[str]) -> list[str]:
 
 
 def _hand_over(base: StagingFolder, parent: str) -> None:
-    """Leaves a directory that we made, and that others' prefixes lie in, to the last of those."""
+    """Leaves a directory that we made, and that contains prefixes of others, to the last of
+    those."""
     for entry in base.entries("prefixes"):
         made = _read_entry(entry)
         if made and parent not in made and _within(made[0], parent):
@@ -302,8 +306,8 @@ def _hand_over(base: StagingFolder, parent: str) -> None:
 
 
 def sweep_prefixes(base: StagingFolder) -> list[str]:
-    """Removes the prefixes that no job holds. To be called under the base's lock. Returns the names
-    of what had to stay."""
+    """Removes the prefixes that no job holds. Call it under the base's lock. Returns the names of
+    files that had to stay."""
     left: list[str] = []
     for entry in base.entries("prefixes"):
         with contextlib.suppress(OSError), locks.free(entry) as unused:

@@ -18,8 +18,8 @@ _PR_SET_NAME = 15
 
 
 def die_with_parent(parent: int, signal_number: int) -> None:
-    """Asks the kernel to send this process a signal when its parent ends; sends it at once if it
-    has."""
+    """Asks the kernel to send this process a signal when its parent ends; sends it at once if the
+    parent has ended."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number, 0, 0, 0)
     if os.getppid() != parent:
         os.kill(os.getpid(), signal_number)
@@ -31,7 +31,8 @@ def set_name(name: str) -> None:
 
 
 class Process:
-    """A process that is not our child, by its id and start time, so that an id reused is seen."""
+    """A process that is not our child, identified by its id and start time, so that a reused id is
+    noticed."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
@@ -41,7 +42,7 @@ class Process:
     def _group(self) -> int:
         try:
             return os.getpgid(self.pid)
-        except ProcessLookupError:  # it has ended since
+        except ProcessLookupError:  # the process has ended since
             return 0
 
     def _stat(self) -> ProcessStat | None:
@@ -51,17 +52,17 @@ class Process:
             return None
 
     def _start_now(self) -> int | None:
-        """Returns when the process that has the id now began; None when there is none."""
+        """Returns when the process that has this id now began; None if there is none."""
         found = self._stat()
         return None if found is None else found.start_ticks
 
     def runs(self) -> bool:
-        """Tells whether it still runs; a zombie does not."""
+        """Returns whether the process still runs; a zombie does not."""
         found = self._stat()
         return found is not None and found.runs and found.start_ticks == self._start
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits for its end for at most `timeout_s`; tells whether it came."""
+        """Waits at most `timeout_s` for the process to end; returns whether it has."""
         deadline_s = time.monotonic() + timeout_s
         while self.runs():
             if time.monotonic() > deadline_s:
@@ -70,9 +71,10 @@ class Process:
         return True
 
     def kill(self) -> None:
-        """Kills it, if it still runs; and all its group, where it led one from the beginning."""
+        """Kills the process if it still runs; kills its whole group if it led one from the
+        beginning."""
         if self._start_now() not in (None, self._start):
-            return  # another process has its number by now, so its group is gone
+            return  # another process has the id now, so the group is gone
         with contextlib.suppress(ProcessLookupError):
             if self._leads_group:
                 os.killpg(self.pid, signal.SIGKILL)
@@ -81,7 +83,8 @@ class Process:
 
 
 class _Dropping(io.FileIO):
-    """A file that drops what the disk does not take, so that no daemon ends for want of a log."""
+    """A file that drops data which the disk cannot take, so that a daemon does not end for want of
+    a log."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -90,7 +93,7 @@ class _Dropping(io.FileIO):
 
 
 def log_to(path: str) -> None:
-    """Has standard error go to a file from here on."""
+    """Sends standard error to a file from now on."""
     sys.stderr.flush()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:

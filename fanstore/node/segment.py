@@ -28,8 +28,8 @@ _LANE_BYTES = ffi.sizeof("struct fan_lane")
 @dataclass(frozen=True)
 class MountEntry:
     """One mount as clients see it. Paths are absolute; places: the FAN_PLACE_* of each pack;
-    damaged: record ids by pack; unchecked: packs that an earlier job left; outputs: the output
-    tree, "" in jobs of several ranks."""
+    damaged: record ids by pack; unchecked: packs left by an earlier job; outputs: the output tree,
+    "" in jobs of several ranks."""
 
     prefix: str
     alias: str
@@ -50,7 +50,7 @@ _STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_
 
 
 class _Layout:
-    """Hands out aligned ranges, one after the other."""
+    """Assigns aligned ranges, one after the other."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -110,8 +110,8 @@ def _size_bytes(entries: Sequence[MountEntry]) -> int:
 
 
 def _reserve(fd: int, path: str, size_bytes: int) -> None:
-    """Takes all of a file's room on the disk now: a page that a full disk cannot give any more
-    kills whoever first touches it in a mapping (SIGBUS)."""
+    """Reserves all of a file's space on the disk now: if the disk is full later, the kernel kills
+    (SIGBUS) the process that first touches a missing page of the mapping."""
     try:
         os.posix_fallocate(fd, 0, size_bytes)
     except OSError as error:
@@ -127,18 +127,18 @@ def _reserve(fd: int, path: str, size_bytes: int) -> None:
 
 @dataclass(frozen=True)
 class LaneTable:
-    """How many lanes the access trace has, and whether with notes or with counters alone."""
+    """The number of lanes in the access trace, and whether they hold notes or only counters."""
 
     count: int
     notes: bool
 
     def size_bytes(self) -> int:
-        """Returns the room that they take."""
+        """Returns the space that the trace takes in the segment."""
         return int(self._lanes_bytes() + self.count * self.ring_notes * 8)
 
     @property
     def ring_notes(self) -> int:
-        """Notes that a lane holds."""
+        """The number of notes that a lane holds."""
         return int(lib.FAN_RING_NOTES) if self.notes else 0
 
     def _lanes_bytes(self) -> int:
@@ -146,7 +146,7 @@ class LaneTable:
         return int(header + self.count * ffi.sizeof("struct fan_lane"))
 
     def fill(self, image: memoryview, offset: int) -> None:
-        """Writes the head of the trace at `offset` of the segment, and the lane that is shared."""
+        """Writes the head of the trace at `offset` of the segment, and the shared lane."""
         header = ffi.new("struct fan_trace *")
         header.lanes_offset = offset + self._lanes_bytes() - self.count * _LANE_BYTES
         header.rings_offset = offset + self._lanes_bytes()
@@ -174,7 +174,7 @@ def write_segment(
     world_size: int = 1,
     lanes: LaneTable | None = None,
 ) -> None:
-    """Writes the whole segment for serving `entries` and puts it at `path`, complete."""
+    """Writes the whole segment for serving `entries`; it appears at `path` only when complete."""
     lanes = default_lanes() if lanes is None else lanes
     temporary = path + ".part"
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -194,7 +194,7 @@ def write_segment(
 
 
 def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) -> Any:
-    """Fills all but the header, which it returns."""
+    """Fills in everything but the header, and returns the header."""
     layout = _Layout()
     layout.take(ffi.sizeof("struct fan_job_header"))
     mounts_bytes = ffi.sizeof("struct fan_mount") * len(entries)
@@ -221,7 +221,8 @@ def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) ->
 
 
 def read_counters(path: str) -> Counters:
-    """Returns the counters of a segment, summed over its lanes and what ended programs counted."""
+    """Returns the counters of a segment: the sum over its lanes and over programs that have
+    ended."""
     total = ffi.new("struct fan_counters *")
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         lib.fan_trace_sum(ffi.from_buffer(mapping), len(mapping), total)
@@ -229,7 +230,7 @@ def read_counters(path: str) -> Counters:
 
 
 def read_processes(path: str) -> int:
-    """Returns into how many programs the preload library has come under a segment's job."""
+    """Returns how many programs of the segment's job have loaded the preload library."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["processes"].offset
     with open(path, "rb", buffering=0) as stream:
         stream.seek(offset)
@@ -237,7 +238,7 @@ def read_processes(path: str) -> int:
 
 
 def read_damaged(path: str, mount: int) -> list[int]:
-    """Returns the records of a mount that are marked as damaged by now, rising."""
+    """Returns the records of a mount that are marked as damaged by now, in ascending order."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         header = ffi.new("struct fan_job_header *")
         ffi.buffer(header)[:] = mapping[: ffi.sizeof("struct fan_job_header")]
@@ -255,7 +256,7 @@ def read_damaged(path: str, mount: int) -> list[int]:
 
 
 def mark_ended(path: str) -> None:
-    """Tells programs that live on that the job is over, and its directory goes."""
+    """Tells programs that outlive the job that it is over and its directory will be removed."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["state"].offset
     with contextlib.suppress(FileNotFoundError), open(path, "r+b", buffering=0) as stream:
         os.pwrite(stream.fileno(), int(lib.FAN_JOB_ENDED).to_bytes(4, "little"), offset)

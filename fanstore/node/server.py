@@ -1,5 +1,5 @@
-"""The C core of this node with its block cache, and over MPI the other ranks, where there are
-any."""
+"""The C core of this node with its block cache; with several ranks, also MPI, which connects it to
+them."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from fanstore.startup import MpiWorld, World
 
 
 class NodeServer:
-    """Fetches what is not on the local disk from other ranks and the shared file system, and serves
-    packs to other ranks. Opened when this rank's segment is published, started with those of all
-    other ranks."""
+    """Fetches data that is not on the local disk from other ranks and the shared file system, and
+    serves packs to other ranks. Open it when this rank's segment is published; all ranks start
+    theirs together."""
 
     def __init__(
         self, world: World, job_segment: str, cache_bytes: int, settings: Settings
     ) -> None:
-        """Raises FanstoreError where the block cache cannot be made."""
+        """Raises FanstoreError if the block cache cannot be made."""
         self._world = world
         self._deadline_s = settings.deadline_s
         self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
-        self._lock = threading.Lock()  # of the node's life: figures are asked for in any thread
+        self._lock = threading.Lock()  # guards the node's life: any thread may ask for figures
         self._whole: bool | None = None
         self._last: tuple[Sequence[int], NodeFigures] | None = None
         self.node = Node(
@@ -42,7 +42,8 @@ class NodeServer:
         )
 
     def start(self) -> None:
-        """Waits for all ranks. From then on MPI belongs to the core's thread."""
+        """Waits for all ranks, then starts the core. From then on MPI belongs to the core's
+        thread."""
         if not isinstance(self._world, MpiWorld):
             self.node.start(ffi.NULL)
             return
@@ -54,19 +55,18 @@ class NodeServer:
 
     def peers(self) -> ConnectedPeers | None:
         """Returns the calls between the daemons, to be started once and closed before `stop`; None
-        where there is one."""
+        if there is only one daemon."""
         if self._world.world_size == 1:
             return None
         return ConnectedPeers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
 
     def finish(self) -> int:
-        """Tells the others that this rank reads nothing more; returns how many of them still
-        may."""
+        """Tells the others that this rank reads nothing more; returns how many of them may still
+        read."""
         return self.node.finish()
 
     def stall_lines(self) -> list[str]:
-        """Returns what is to be said of ranks, and of a shared file system, that reads wait for, a
-        line each."""
+        """Returns the lines to print about ranks, and a shared file system, that reads wait for."""
         world_size = self._world.world_size
         late, waits_for = self.node.slow_ranks(world_size)
         lost = set(self.node.lost_ranks(world_size))
@@ -84,14 +84,14 @@ class NodeServer:
             return self._figures()[1]
 
     def _figures(self) -> tuple[Sequence[int], NodeFigures]:
-        """Those of the end, once the core has ended."""
+        """Returns the present figures; after the core has ended, its last ones."""
         if self._last is not None:
             return self._last
         return self.node.lost_ranks(self._world.world_size), self.node.stats()
 
     def stop(self) -> bool:
-        """Ends the core's thread. Returns whether MPI may be used again: no rank was lost on the
-        way."""
+        """Ends the core's thread. Returns whether MPI may be used again, that is if no rank was
+        lost."""
         with self._lock:
             if self._whole is None:
                 quiet = self.node.stop()

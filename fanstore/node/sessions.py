@@ -16,12 +16,13 @@ _SPARE_DESCRIPTORS = 32
 
 
 class Sessions:
-    """Begins a session for each client that asks, and ends it when its connection does."""
+    """Begins a session for each client that asks, and ends it when the client's connection
+    closes."""
 
     def __init__(
         self, selector: selectors.BaseSelector, node: Node | None, warn: Callable[[str], None]
     ) -> None:
-        """warn: says a line once, at the end of the job."""
+        """warn: prints a line once, at the end of the job."""
         self._selector = selector
         self._node = node
         self._warn = warn
@@ -29,7 +30,7 @@ class Sessions:
         self._has_refused = False
 
     def begin(self, channel: Channel) -> None:
-        """Answers with the session's number and the cache's memory file, or with an error."""
+        """Answers with the session's number and the cache's memory file, or with a Refusal."""
         if self._node is None:
             channel.send(Refusal(error="nothing is remote"))
             return
@@ -58,11 +59,13 @@ class Sessions:
         channel.send(Refusal(error="every session is taken"))
 
     def owns(self, channel: Channel) -> bool:
-        """Whether `channel` is a client's connection, open until the client goes."""
+        """Returns whether `channel` is a client's connection, which stays open until the client
+        ends."""
         return channel in self._live
 
     def _hear(self, channel: Channel) -> None:
-        """A client says nothing after it has begun: what is there to read is its end."""
+        """Ends a session. A client sends nothing after its request: a readable connection has been
+        closed."""
         with contextlib.suppress(OSError):
             if channel.socket.recv(4096):
                 return
@@ -77,6 +80,7 @@ class Sessions:
 
 
 def _has_room(channel: Channel) -> bool:
-    """Whether one more connection can stay open: descriptors are given out lowest first."""
+    """Returns whether one more connection can stay open: the kernel assigns the lowest free
+    descriptor."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit == resource.RLIM_INFINITY or channel.fileno() < limit - _SPARE_DESCRIPTORS

@@ -1,5 +1,4 @@
-"""Telling, while it happens, that reads wait for a rank or the shared file system: what is to be
-said when (pure)."""
+"""Decides when to report that reads wait for a rank or the shared file system (pure)."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ _QUIET_S = 60.0  # at least, between two lines about one rank
 
 
 class Stalls:
-    """Remembers what was said, and when, so that it is not said too often."""
+    """Remembers what was reported, and when, so that nothing is reported too often."""
 
     def __init__(self, deadline_s: float, shared_deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -27,9 +26,9 @@ class Stalls:
         lost: set[int],
         shared_waited_s: float = 0.0,
     ) -> list[str]:
-        """What to say now. waits_for: the rank of the oldest fetch under way, and its age. late:
-        ranks that let the deadline of a request pass; lost: those that are not asked any more.
-        shared_waited_s: the age of the oldest read of the shared file system under way."""
+        """Returns the lines to print now. waits_for: the rank of the oldest fetch under way, and
+        its age. late: ranks that missed the deadline of a request; lost: ranks that are no longer
+        asked. shared_waited_s: the age of the oldest read of the shared file system under way."""
         rank, waited_s = waits_for
         said = []
         if waited_s >= self._patience_s and self._may_tell("slow", rank, now_s):

@@ -1,5 +1,5 @@
-"""The trace that is kept of one rank (`--trace FILE`): notes are taken from the lanes before they
-are overwritten, and written beside FILE until the job ends."""
+"""The kept trace of one rank (`--trace FILE`): takes notes from the lanes before they are
+overwritten, and writes them to a file beside FILE until the job ends."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SAMPLE = dtype_of("struct fan_traced_sample")
 
 
 class KeptTrace:
-    """Writes the trace of one rank to `path`. about: what the job says of itself, for the file;
-    look: gives some figures of the daemon, fields of `struct fan_traced_sample`; foreseen: says at
-    the end what was, for the file. After an error the trace ends, `problem` says why, and the job
-    goes on."""
+    """Writes the trace of one rank to `path`. about: the job's description, for the file; look:
+    returns figures of the daemon, fields of `struct fan_traced_sample`; foreseen: returns, at the
+    end, the figures of prediction for the file. After an error the trace ends, `problem` names the
+    error, and the job goes on."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class KeptTrace:
         look: Callable[[], dict[str, int]],
         foreseen: Callable[[], TraceEnd],
     ) -> None:
-        """Raises OSError where the file cannot be made."""
+        """Raises OSError if the file cannot be made."""
         self._file = LaneFile(segment)
         self._rank = rank
         self._look = look
@@ -66,7 +66,7 @@ class KeptTrace:
         self._put(int(lib.FAN_TRACE_JOB), to_json(about))
 
     def take(self) -> float:
-        """Takes all new notes; returns how long to wait before the next time, in seconds."""
+        """Takes all new notes; returns how many seconds to wait before the next call."""
         heads = self._file.lanes["head"].copy()
         waiting = heads - self._taken
         for number in np.flatnonzero(waiting):
@@ -81,16 +81,16 @@ class KeptTrace:
         return _PAUSE_S if waiting.any() else _IDLE_PAUSE_S
 
     def take_last(self, number: int) -> None:
-        """Takes what is left in a lane whose owner has ended."""
+        """Takes the remaining notes of a lane whose owner has ended."""
         self._take_lane(number)
         lost = int(self._file.lanes["head"][number]) - int(self._taken[number])
-        self._dropped[number] += np.uint64(lost)  # taken, and never written
+        self._dropped[number] += np.uint64(lost)  # places that were claimed but never written
         self._taken[number] += np.uint64(lost)
         self._note_counts(number, self._now_ns())
         self._counted[number] = 0  # for the next owner
 
     def finish(self) -> None:
-        """Takes what is left and ends the file."""
+        """Takes the remaining notes and ends the file."""
         self._sample_due_s = 0.0
         self.take()
         self._flush()
@@ -117,7 +117,7 @@ class KeptTrace:
         self._runs_bytes += run.nbytes + notes.nbytes
 
     def _note_counts(self, number: int, end_ns: int = 0) -> None:
-        """Makes an entry of what a lane has counted since the last one."""
+        """Adds an entry with the counts of a lane since its last entry."""
         lane = self._file.lanes[number].copy()
         now = lane["counters"].reshape(1).view("<u8")
         before = self._counted[number : number + 1].view("<u8")
@@ -135,7 +135,7 @@ class KeptTrace:
         self._rows.append(row)
 
     def _sample(self) -> None:
-        """Makes a sample of what was counted by now, and of the daemon."""
+        """Adds a sample of the present counts and of the daemon's figures."""
         now_s = time.monotonic()
         self._sample_due_s = now_s + max(_SAMPLE_S, _SAMPLE_PART * (now_s - self._begun_s))
         lanes, ended = self._file.lanes_with_ended()
@@ -150,7 +150,7 @@ class KeptTrace:
         self._samples.append(row)
 
     def _flush(self) -> None:
-        """Writes what is gathered, and what was counted meanwhile."""
+        """Writes the gathered notes and samples, and the counts since the last time."""
         for number in np.flatnonzero(self._file.lanes["state"] != lib.FAN_LANE_FREE):
             self._note_counts(int(number))
         if self._runs:
@@ -180,7 +180,7 @@ class KeptTrace:
             raise
 
     def _guarded(self, work: Any) -> None:
-        """Does something with the file, unless that failed before."""
+        """Runs work on the file, unless an earlier one failed."""
         if self.problem:
             return
         try:

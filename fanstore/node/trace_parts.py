@@ -1,5 +1,5 @@
-"""Where the traces of ranks go when their job ends: all parts become one file. Apart from what
-writes them, as daemons without a kept trace do without NumPy."""
+"""Joins the traces of all ranks to one file when the job ends. Separate from trace_file, which
+needs NumPy: daemons without a kept trace do not load it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PIECE_BYTES = 1 << 20
 
 
 def part_path(file: str, job_id: str) -> str:
-    """Returns where one rank's trace grows until the job ends: beside `file`, under a name that no
-    other job or rank has."""
+    """Returns the path of one rank's trace until the job ends: beside `file`, under a name that no
+    other job or rank uses."""
     return f"{file}.{job_id}.part"
 
 
@@ -30,13 +30,13 @@ class TracePart(NamedTuple):
 
 
 def begun(parts: Sequence[TracePart]) -> list[TracePart]:
-    """Returns the parts without those that are empty, for the disk was full from the first: they
-    go, and replace nothing."""
+    """Returns the parts that are not empty. An empty part, left by a disk that was full from the
+    first, is removed and replaces nothing."""
     return [part for part in parts if not _is_removed(part.path)]
 
 
 def _is_removed(path: str) -> bool:
-    with contextlib.suppress(OSError):  # another rank's may not be to be seen from here
+    with contextlib.suppress(OSError):  # another rank's part may not be visible from here
         if os.path.getsize(path) == 0:
             os.unlink(path)
             return True
@@ -44,8 +44,8 @@ def _is_removed(path: str) -> bool:
 
 
 def join_traces(file: str, parts: Sequence[TracePart]) -> list[str]:
-    """Replaces `file` by the traces of all ranks, for rank 0. Returns what is to be said: a part
-    that is not to be seen from here stays."""
+    """Replaces `file` by the joined traces of all ranks; for rank 0. Returns the lines to print: a
+    part that cannot be seen from here stays where it is."""
     temporary = f"{parts[0].path}.all"
     said = []
     taken = []
@@ -73,15 +73,15 @@ def join_traces(file: str, parts: Sequence[TracePart]) -> list[str]:
 
 
 def _append(joined: BinaryIO, path: str) -> None:
-    """Copies the sections of a trace, without its header."""
+    """Copies the sections of a trace without its header."""
     with open(path, "rb") as part:
         if part.read(len(file_header()))[: len(MAGIC)] == MAGIC:
             shutil.copyfileobj(part, joined, _PIECE_BYTES)
 
 
 def place_alone(file: str, part: TracePart, world_size: int) -> list[str]:
-    """Puts a rank's own trace in its place where the ranks cannot put theirs together: as `file`,
-    or on other ranks than 0 as `file`.rankN. Returns what is to be said."""
+    """Renames a rank's own trace to `file`, or on ranks other than 0 to `file`.rankN, if the ranks
+    cannot join their traces. Returns the lines to print."""
     path = file if part.rank == 0 else f"{file}.rank{part.rank}"
     try:
         os.rename(part.path, path)

@@ -1,1 +1,2 @@
-"""Outputs: what programs write under a mount, from its first byte to the output directory."""
+"""Outputs: files that programs write under a mount, from their first byte to the output
+directory."""

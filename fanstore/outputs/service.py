@@ -1,5 +1,5 @@
-"""The outputs of one rank while a job runs, in a thread of its own: stage-out, and where there are
-other ranks, what programs ask about names that those keep."""
+"""The outputs of one rank while a job runs, in their own thread: stage-out, and, if there are other
+ranks, the answers to programs about names that those ranks keep."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from fanstore.outputs.tree.taking_up import TakingUp
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import take_stock
 
-LOCK = ".fanstore-continued"  # held by the one job that goes on with an output directory
+LOCK = ".fanstore-continued"  # locked by the one job that goes on with an output directory
 _LOOK_S = 0.1
-_SHARE = 10  # of the time, at most one part in so many goes to looking for what is to be done
+_SHARE = 10  # the pause after a pass, in times that the pass took to look for work
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MOST_S = 10.0
 _PAUSE_MOST_AT_END_S = 1.0
@@ -45,7 +45,7 @@ _ANSWER_S = 10.0
 
 @dataclass(frozen=True)
 class MountedDataset:
-    """A dataset and where it is seen. prefixes: the mount prefix first, then other spellings."""
+    """A dataset and its place. prefixes: the mount prefix first, then other spellings."""
 
     dataset: Dataset
     prefixes: tuple[bytes, ...]
@@ -53,8 +53,8 @@ class MountedDataset:
 
 @dataclass(frozen=True)
 class Taken:
-    """What a rank goes on with. touched: the mounts and records of directories of the dataset in
-    which there is something."""
+    """The outputs of an earlier run that a rank goes on with. touched: the mounts and records of
+    the dataset's directories that contain some."""
 
     files: int
     bytes: int
@@ -62,15 +62,16 @@ class Taken:
 
 
 class OutputService:
-    """Starts once the job's segment is there, and is closed before the job's directory goes. Its
-    methods are for one thread that is not the service's own, unless they say otherwise."""
+    """The service of the outputs. Start it once the job's segment exists, and close it before the
+    job's directory is removed. Its methods are for one thread other than the service's own, unless
+    they say otherwise."""
 
     def __init__(
         self, directory: str, header: Header, roots: list[tuple[bytes, bytes]],
         prefixes: Sequence[str], wait_s: float,
     ) -> None:  # fmt: skip
         """directory: the job's. roots: as for take_stock. prefixes: of the mounts. wait_s: how long
-        names that cannot be placed are tried for at the end."""
+        to try, at the end, to place names that cannot be placed."""
         self._wait_s = wait_s
         self._target = Target(header)
         self._placed = Placed(os.path.join(directory, FILE), header)
@@ -96,9 +97,10 @@ class OutputService:
         lock: int | None,
         check: Callable[[], None],
     ) -> Taken:
-        """Goes on with what the output directory holds, before `start`. inputs: of each mount.
-        keeps: as TakingUp.run, of a mount. lock: a descriptor that holds LOCK in the output
-        directory, closed with the service. check: raises where it is to end. Raises OSError."""
+        """Goes on with the content of the output directory; call it before `start`. inputs: of each
+        mount. keeps: as for TakingUp.run, with the mount first. lock: a descriptor that holds LOCK
+        in the output directory, closed with the service. check: raises if the work is to end.
+        Raises OSError."""
         self._lock = lock
         taking_up = TakingUp(self._target, self._placed, self._shared, check)
         touched: list[tuple[int, int]] = []
@@ -108,8 +110,8 @@ class OutputService:
         return Taken(taking_up.files, taking_up.bytes, touched)
 
     def start(self, ranks: Ranks | None) -> None:
-        """Begins to place outputs, and to answer where there are other ranks. Raises FanstoreError
-        or OSError; `close` must follow."""
+        """Begins to place outputs, and to answer programs if there are other ranks. Raises
+        FanstoreError or OSError; call `close` afterwards in any case."""
         self._thread.start()
         if ranks is not None:
             self._ranks = ranks
@@ -118,8 +120,7 @@ class OutputService:
         self._worker = self.submit(self._work())
 
     def _do(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Runs a coroutine in the service's thread. Raises FanstoreError when that takes too
-        long."""
+        """Runs a coroutine in the service's thread. Raises FanstoreError if it takes too long."""
         future = self.submit(work)
         try:
             return future.result(_ANSWER_S)
@@ -128,26 +129,26 @@ class OutputService:
             raise FanstoreError("the daemon's thread for outputs does not answer") from None
 
     def _take(self, name: bytes, identity: Identity) -> bool:
-        """Tells whether what stands in the way of an output is this job's, by another rank, and is
-        this rank's from now on."""
+        """Returns whether the file in the way of an output was placed by another rank of this job;
+        it then belongs to this rank."""
         assert self._ranks is not None
         with contextlib.suppress(FanstoreError, OSError):
             return bool(self._do(self._ranks.take(name, identity)))
         return False
 
     def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
-        """Runs a coroutine in the service's thread. May be called from any thread, until the
-        service is closed."""
+        """Runs a coroutine in the service's thread. May be called from any thread until the service
+        is closed."""
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def give_up(self) -> None:
-        """Ends `flush`, and what `account` waits for: what is not placed by now is not. May be
-        called from any thread."""
+        """Ends `flush`, and the waits of `account`: outputs not placed by now are not placed. May
+        be called from any thread."""
         self._ended[0] = 1
 
     async def _pass(self, last: bool, force: bool = False) -> None:
-        """Does a pass, or returns where that is given up, also where it hangs. Raises OSError. The
-        thread is one that nobody waits for at the end."""
+        """Runs one pass; returns early if it is given up, even if it hangs. Raises OSError. The
+        pass runs in a daemon thread, which the end of the process does not wait for."""
         ran: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def run() -> None:
@@ -167,8 +168,8 @@ class OutputService:
                 self._blocked = ""
 
     async def _work(self) -> None:
-        """Passes whenever something has changed, and once more when that is over: a program counts
-        a change before it makes it."""
+        """Runs a pass whenever something has changed, and one more afterwards: a program counts a
+        change before it makes the change."""
         seen, attempt, again = 0, 0, False
         while not self._flushing and not self._ended[0]:
             changes = self._shared.changes()
@@ -192,10 +193,10 @@ class OutputService:
             await asyncio.sleep(min(_LOOK_S, pause_s))
 
     async def flush(self) -> None:
-        """Waits until all outputs are placed, or cannot be: the programs have ended. For
+        """Waits until all outputs are placed, or cannot be. The programs have ended. For
         `submit`."""
         self._flushing = True
-        self._stage_out.count()  # what the pass that is under way has not seen
+        self._stage_out.count()  # includes outputs that the running pass has not seen
         assert self._worker is not None
         await asyncio.wait([asyncio.wrap_future(self._worker)])
         until_s, attempt = time.monotonic() + self._wait_s, 0
@@ -215,9 +216,9 @@ class OutputService:
             return
 
     async def account(self, unstaged: str) -> OutputAccount:
-        """Tells, at the end, what became of all outputs; those not placed are moved to `unstaged`.
-        For `submit`."""
-        if self._ranks is not None and not self._blocked:  # others went on when flush was over
+        """Returns, at the end, the account of all outputs; moves those that are not placed to
+        `unstaged`. For `submit`."""
+        if self._ranks is not None and not self._blocked:  # other ranks went on after flush
             with contextlib.suppress(OSError):
                 await self._pass(True, True)
                 self._target.sync()
@@ -245,8 +246,8 @@ class OutputService:
         )
 
     def _lost(self) -> list[str]:
-        """Returns the names kept here of what ranks had that are lost, and did not place: whoever
-        cleans up after those may."""
+        """Returns the names kept here whose files were on lost ranks and were not placed. Whoever
+        cleans up after those ranks may still place them."""
         if self._ranks is None:
             return []
         pointers = take_stock(self._roots, lift=False).pointers
@@ -280,7 +281,8 @@ class OutputService:
         )
 
     def _unfinished(self) -> list[str]:
-        """Returns the paths in the mounts of what somebody is writing when all ought to be over."""
+        """Returns the paths, in the mounts, of files that somebody is still writing although all
+        programs should have ended."""
         if not self._flushing:
             return []
         names = sorted(self._stage_out.result.busy & self._stage_out.result.waiting.keys())
@@ -293,7 +295,7 @@ class OutputService:
         return os.fsdecode(name)
 
     def close(self) -> None:
-        """Ends the threads; waits for what a pass is at, but not for long where that was given up:
+        """Ends the threads. Waits for the current pass; if it was given up, not for long, because
         it may hang."""
         if self._closed:
             return
@@ -314,7 +316,7 @@ class OutputService:
             os.close(self._lock)
 
     def _tidy_up(self) -> None:
-        """Removes what is FanStore's own in the output directory."""
+        """Removes FanStore's own files in the output directory."""
         for thread in threading.enumerate():
             if thread.name == _PASSES:
                 thread.join()

@@ -1,1 +1,1 @@
-"""Calls between the node daemons of a job; knows nothing of what they are about."""
+"""Calls between the node daemons of a job; independent of what the calls do."""

@@ -1,4 +1,4 @@
-"""Peers of a rank that has no others."""
+"""The Peers of a rank in a job without other ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Alone:
-    """The Peers of a world of one rank: every call is a call of this rank's own functions."""
+    """The Peers of a job of one rank: every call is a call of this rank's own functions."""
 
     rank = 0
     world_size = 1
@@ -30,8 +30,8 @@ class Alone:
         self._functions[name](rank, *args)
 
     def is_lost(self, rank: int) -> bool:
-        """Says no: this rank itself is never lost."""
+        """Returns False: this rank itself is never lost."""
         return False
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
-        """Does nothing, as no rank can be lost."""
+        """Does nothing, because no rank can be lost."""

@@ -1,8 +1,9 @@
 """Calls between the node daemons of a job, as messages through their C cores.
 
-Everything here runs in one event loop. Messages are pickled: only daemons of this job send them, in
-pieces that a core can send. All that is sent to a rank in one turn of the loop goes together: a
-message costs both cores and the other loop many times what is in it."""
+Everything here runs in one event loop. Messages are pickled, which is safe because only daemons of
+this job send them, and cut into pieces that a core can send. All messages to a rank in one turn of
+the loop are sent as one: sending costs both cores and the other loop far more than the content.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ _FIRST, _LAST = 1, 2
 
 
 def pieces_of(message: bytes) -> Iterator[bytes]:
-    """Yields the pieces of a message, each after a byte of flags: is it the first, the last."""
+    """Yields the pieces of a message. Each begins with a byte of flags: whether it is the first,
+    and whether it is the last."""
     end = max(len(message), 1)
     for start in range(0, end, PIECE_BYTES):
         flags = _FIRST * (start == 0) + _LAST * (start + PIECE_BYTES >= end)
@@ -32,14 +34,14 @@ def pieces_of(message: bytes) -> Iterator[bytes]:
 
 
 class Joiner:
-    """Joins the pieces that one sender sent, in order, into messages."""
+    """Joins the pieces from one sender, in order, into messages."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
 
     def join(self, piece: bytes) -> bytes | memoryview | None:
-        """Returns the whole message where `piece` is its last, else None. A first piece drops what
-        was begun before: its sender could not send the rest."""
+        """Returns the whole message if `piece` is its last, else None. A first piece drops an
+        incomplete message: its sender could not send the rest."""
         flags = piece[0]
         if flags == _FIRST | _LAST:
             self._pieces.clear()
@@ -61,7 +63,7 @@ _TICK_MOST_S = 0.25
 
 
 class RankGone(OSError):
-    """The rank that was to answer is lost (EIO)."""
+    """The rank that should answer is lost (EIO)."""
 
 
 class Mail(Protocol):
@@ -69,25 +71,25 @@ class Mail(Protocol):
 
     @property
     def message_fd(self) -> int:
-        """A descriptor that is readable while a message waits to be taken."""
+        """A descriptor that is readable while a message waits in `take`."""
 
     def post(self, rank: int, data: bytes) -> None:
-        """Sends `data` to a rank, after all that was sent to it before. Raises OSError."""
+        """Sends `data` to a rank, after everything sent to it before. Raises OSError."""
 
     def take(self) -> tuple[int, bytes] | None:
-        """Returns the next message that came as (sender, data), or None."""
+        """Returns the next message that has come as (sender, data), or None."""
 
     def is_lost(self, rank: int) -> bool:
-        """Tells whether a rank counts as lost."""
+        """Returns whether a rank counts as lost."""
 
     def lose(self, rank: int) -> None:
-        """Has a rank count as lost from now on."""
+        """Makes a rank count as lost from now on."""
 
 
 class _Other:
-    """What this rank knows of another. heard_s: when something last came from it, or when a call
-    began to wait for it. outgoing: messages that are to be sent in this turn of the loop, each with
-    its kind and number."""
+    """What this rank knows about another. heard_s: when something last came from it, or when a call
+    began to wait for it. outgoing: messages to send in this turn of the loop, each with its kind
+    and number."""
 
     def __init__(self) -> None:
         self.outgoing: list[tuple[bytes, str, int]] = []
@@ -99,10 +101,11 @@ class _Other:
 
 
 class ConnectedPeers:
-    """The Peers of a rank that has others. Register the functions with `serve`, then `start` it."""
+    """The Peers of a rank in a job of several. Register the functions with `serve`, then call
+    `start`."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
-        """A rank that owes an answer and is silent for three times `deadline_s` is lost."""
+        """A rank is lost if it owes an answer and is silent for three times `deadline_s`."""
         self._rank = rank
         self._mail = mail
         self._deadline_s = deadline_s
@@ -112,7 +115,7 @@ class ConnectedPeers:
         self._on_lost: list[Callable[[int], None]] = []
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = 0  # tasks that are to begin something that was asked for
+        self._waiting = 0  # tasks that have yet to begin a call of another rank
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -136,7 +139,7 @@ class ConnectedPeers:
         self._start(self._watch())
 
     def close(self) -> None:
-        """Stops answering; calls under way fail with EIO. May be called without a start."""
+        """Stops answering; pending calls fail with EIO. May be called without a start."""
         if self._loop is None:
             return
         self._loop.remove_reader(self._mail.message_fd)
@@ -149,8 +152,8 @@ class ConnectedPeers:
             self._fail_calls(rank, other)
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """Returns what the function of that rank returns, or raises the OSError that it raises;
-        RankGone (EIO) when the rank is lost."""
+        """Returns the result of the function on that rank, or raises the OSError that it raises;
+        RankGone (EIO) if the rank is lost."""
         if rank == self._rank:
             result = self._functions[name](rank, *args)
             return await result if inspect.isawaitable(result) else result
@@ -167,8 +170,8 @@ class ConnectedPeers:
             other.calls.pop(number, None)
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Calls that rank's function and asks for no answer; does nothing when the rank is lost. A
-        function of this rank is called at once, a coroutine as a task."""
+        """Calls the function on that rank without an answer; does nothing if the rank is lost. If
+        that rank is this one, calls the function at once, and runs a coroutine as a task."""
         if rank == self._rank:
             result = self._functions[name](rank, *args)
             if inspect.isawaitable(result):
@@ -177,20 +180,21 @@ class ConnectedPeers:
         self._send_surely(rank, ("tell", 0, name, args))
 
     def is_lost(self, rank: int) -> bool:
-        """Tells whether that rank has died, or is silent for so long that it counts as dead."""
+        """Returns whether that rank has died, or has been silent for so long that it counts as
+        dead."""
         other = self._others[rank]
         if not other.lost and rank != self._rank and self._mail.is_lost(rank):
             self._lose(rank)
         return other.lost
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
-        """Has callback(rank) called, by the loop, once for each rank that is lost from now on."""
+        """Makes the loop call callback(rank) once for each rank that is lost from now on."""
         self._on_lost.append(callback)
 
     # ---- sending ----
 
     def _send(self, rank: int, message: tuple[Any, ...]) -> None:
-        """Sends a message at the end of this turn. Raises RankGone, and what cannot be pickled."""
+        """Sends a message at the end of this turn. Raises RankGone, and the errors of pickling."""
         if self.is_lost(rank) or self._loop is None:
             raise _gone(rank)
         outgoing = self._others[rank].outgoing
@@ -209,7 +213,7 @@ class ConnectedPeers:
             self._post_all(rank, together)
 
     def _post_all(self, rank: int, together: list[tuple[bytes, str, int]]) -> None:
-        """Sends messages as one, or one by one where there is no memory for that."""
+        """Sends messages as one, or one by one if there is no memory for all together."""
         try:
             for piece in pieces_of(b"".join(message for message, _, _ in together)):
                 self._mail.post(rank, piece)
@@ -225,8 +229,8 @@ class ConnectedPeers:
                     self._post_all(rank, [each])
 
     def _not_sent(self, rank: int, kind: str, number: int, error: OSError) -> None:
-        """Fails a call, answers with an error, or gives up the rank: one that cannot be told
-        something, for want of memory, would wait forever or miss what follows from it."""
+        """Fails a call, answers with an error, or gives up the rank. Without that, a rank that
+        misses a message for want of memory would wait forever or miss its effect."""
         if kind == "answer":
             self._send_surely(rank, ("error", number, error))
         elif kind != "call":
@@ -236,7 +240,7 @@ class ConnectedPeers:
             _fail(self._others[rank].calls[number], error)
 
     def _send_answer(self, rank: int, number: int, result: Any) -> None:
-        """Sends an answer, or the error that it cannot be sent."""
+        """Sends an answer, or the error that prevents it from being sent."""
         try:
             self._send(rank, ("answer", number, result))
         except RankGone:
@@ -268,7 +272,7 @@ class ConnectedPeers:
             self._send_surely(rank, ("pong", 0))
         elif kind in ("call", "tell"):
             name, args = rest
-            if self._waiting:  # they begin in the order in which they came
+            if self._waiting:  # calls begin in the order in which they came
                 self._waiting += 1
                 self._start(self._begin_later(rank, kind == "call", number, name, args))
             else:
@@ -281,7 +285,7 @@ class ConnectedPeers:
     def _begin(
         self, rank: int, wanted: bool, number: int, name: str, args: tuple[Any, ...]
     ) -> None:
-        """Answers at once, without a task, where the function has a result by then."""
+        """Answers at once, without a task, if the function returns no coroutine."""
         try:
             result = self._functions[name](rank, *args)
         except Exception as error:
@@ -323,7 +327,7 @@ class ConnectedPeers:
     # ---- who is there ----
 
     async def _watch(self) -> None:
-        """Gives up ranks that owe an answer and are silent for too long; runs until it is
+        """Gives up ranks that owe an answer and are silent for too long. Runs until it is
         cancelled."""
         loop = asyncio.get_running_loop()
         before_s = loop.time()
@@ -331,7 +335,7 @@ class ConnectedPeers:
             await asyncio.sleep(self._tick_s)
             self._receive()
             now_s = loop.time()
-            # While this rank itself stood still, others could not be heard.
+            # While this rank itself was stopped, it could not hear others.
             missed_s = max(0.0, now_s - before_s - 2 * self._tick_s)
             before_s = now_s
             for rank, other in enumerate(self._others):
@@ -379,8 +383,8 @@ async def _finish(name: str, result: Any) -> None:
 
 
 def _told(name: str, error: Exception) -> OSError:
-    """Returns the error that the caller is to see: an OSError as it is, any other as EIO, after its
-    traceback went to the log."""
+    """Returns the error for the caller: an OSError as it is; for any other, EIO, and its traceback
+    goes to the log."""
     if isinstance(error, OSError):
         return error
     _log(name, error)

@@ -1,4 +1,4 @@
-"""The calls between ranks, as those see them who make and answer them."""
+"""The interface of calls between ranks, for the code that makes and answers them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,15 @@ class Peers(Protocol):
         """Answers calls of `name` by function(sender_rank, *args), which may be a coroutine."""
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """Returns what the function of that rank returns, or raises the OSError that it raises;
-        RankGone (EIO) when the rank is lost."""
+        """Returns the result of the function on that rank, or raises the OSError that it raises;
+        RankGone (EIO) if the rank is lost."""
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Calls that rank's function and asks for no answer; does nothing when the rank is lost."""
+        """Calls the function on that rank without an answer; does nothing if the rank is lost."""
 
     def is_lost(self, rank: int) -> bool:
-        """Tells whether that rank has died, or is silent for so long that it counts as dead."""
+        """Returns whether that rank has died, or has been silent for so long that it counts as
+        dead."""
 
     def on_lost(self, callback: Callable[[int], None]) -> None:
-        """Has callback(rank) called once for each rank that is lost from now on."""
+        """Makes callback(rank) be called once for each rank that is lost from now on."""

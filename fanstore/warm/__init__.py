@@ -1,1 +1,1 @@
-"""Brings files of a job that runs near this node, before anybody reads them."""
+"""Brings files of a running job near this node, before programs read them."""

@@ -1,4 +1,4 @@
-"""Has the node daemon bring what is not on this node's disk, and waits for it."""
+"""Asks the node daemon to bring data that is not on this node's disk, and waits for it."""
 
 from __future__ import annotations
 
@@ -26,23 +26,24 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK_BYTES = int(lib.FAN_CACHE_BLOCK_BYTES)
-_WINDOW = 128  # blocks asked for at once: half of the daemon's line
-_TRIES = 3  # how often a block is begun that does not come
+_WINDOW = 128  # blocks in one request: half of the daemon's queue
+_TRIES = 3  # how often a block may be begun before it is given up
 _KEEP_RECORDS = 1024
 _KEEP_BYTES = 64 << 20
-_PAUSE_S = (0.002, 0.05)  # between two looks, where nothing came, at first and at most
+_PAUSE_S = (0.002, 0.05)  # between two looks if nothing came: the first, and the longest
 
 _WAITING = (lib.FAN_REACH_COMING, lib.FAN_REACH_BEGUN, lib.FAN_REACH_LATER)
 
 
 class _Pause:
-    """Waits between two looks: longer, the longer nothing came."""
+    """The pause between two looks: it grows while nothing comes."""
 
     def __init__(self) -> None:
         self._next_s = _PAUSE_S[0]
 
     def wait(self, came: bool) -> None:
-        """Waits, unless something came."""
+        """Sleeps before the next look, twice as long each time up to a limit. If `came` is true,
+        returns at once and resets the pause."""
         if came:
             self._next_s = _PAUSE_S[0]
             return
@@ -51,14 +52,14 @@ class _Pause:
 
 
 class _Block:
-    """A block that is to come. begun: how often it was."""
+    """A block that should come. begun: how often the daemon has begun to bring it."""
 
     def __init__(self, record: int, number: int, amount_bytes: int) -> None:
         self.record = record
         self.number = number
         self.bytes = amount_bytes
         self.begun = 0
-        self.seen = False  # somewhere else than here
+        self.seen = False  # it was not here at the first look
 
 
 class Bringing:
@@ -74,8 +75,8 @@ class Bringing:
         self._dropped = self._dropped_before = ask(job, ListMounts(), MountList).dropped
 
     def bring(self, records: NDArray[Any]) -> list[int]:
-        """Brings records to the disk or the cache; returns those that were on the disk before, of
-        which nothing is counted. Raises FanstoreError where the daemon does not answer."""
+        """Brings records to the disk or the cache; returns those that were already on the disk,
+        which are not counted. Raises FanstoreError if the daemon does not answer."""
         self._through_cache(self._blocks(records))
         keep, self._to_keep = list(self._to_keep), {}
         for batch in self._batches(keep):
@@ -116,7 +117,7 @@ class Bringing:
         return answer.reached
 
     def _is_left(self, block: _Block, where: int) -> bool:
-        """Counts a block, unless it is on its way."""
+        """Returns whether a block is still on its way; counts it if it is not."""
         block.begun += where == lib.FAN_REACH_BEGUN
         if where in _WAITING and block.begun <= _TRIES:
             block.seen = True
@@ -130,8 +131,8 @@ class Bringing:
         return False
 
     def _became(self, block: _Block, where: int) -> str:
-        """The field of the tally for a block that is on its way no longer. Of one that did not come
-        the daemon does not say why; it counts what found no room."""
+        """Returns the field of the tally for a block that is no longer on its way. The daemon does
+        not report why a block did not come; it counts hints that found no room."""
         if where == lib.FAN_REACH_CACHED:
             return "to_cache" if block.seen else "there"
         dropped = where in _WAITING and self._dropped > self._dropped_before
@@ -150,7 +151,8 @@ class Bringing:
             yield batch
 
     def _to_disk(self, records: list[int]) -> None:
-        """Brings records of this node's share; what its disk does not take comes to the cache."""
+        """Brings records of this node's share to its disk; those that the disk does not take, to
+        the cache."""
         mount = self._mount.number
         keeping = ask(self._job, KeepRecords(mount=mount, records=records), Keeping)
         pause = _Pause()

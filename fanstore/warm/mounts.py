@@ -1,4 +1,4 @@
-"""The mounts of a job, as the one who warms them up sees them: which records paths name."""
+"""The mounts of a job as `fanstore warmup` sees them; finds the records that paths name."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _LINKS_MAX = 40  # path_resolution(7)
-_SHOWN_MAX = 20  # a list of something else has many lines that name no file
+_SHOWN_MAX = 20  # a list that is not of paths has many wrong lines
 
 
 @dataclass(frozen=True)
 class Mount:
-    """A dataset of a job. places: the FAN_PLACE_* of each pack; staged: where this node's copies
-    lie, "" where packs are read in place."""
+    """A dataset of a job. places: the FAN_PLACE_* of each pack; staged: the directory of this
+    node's copies, "" if packs are read in place."""
 
     number: int
     spellings: tuple[bytes, ...]
@@ -33,8 +33,8 @@ class Mount:
 
 
 def mounts_of(described: Iterable[MountDescription]) -> list[Mount]:
-    """Opens the datasets of a job as its daemon describes them. Raises
-    DatasetDamaged, FanstoreError."""
+    """Opens the datasets of a job from its daemon's description. Raises DatasetDamaged,
+    FanstoreError."""
     return [
         Mount(
             number,
@@ -48,10 +48,10 @@ def mounts_of(described: Iterable[MountDescription]) -> list[Mount]:
 
 
 def named_files(mounts: Sequence[Mount], paths: Iterable[bytes]) -> dict[int, NDArray[Any]]:
-    """Returns by a mount's number the ids of all files with content that paths name, those below
-    directories too: each once, in the order in which they lie in the packs.
+    """Returns, by the mount's number, the ids of all files with content that paths name, those
+    below directories included: each once, in their order in the packs.
 
-    Raises UsageError that names paths which are not there, the first twenty of them.
+    Raises UsageError that names the first twenty of the paths that do not exist.
     """
     from fanstore.arrays import np
 
@@ -73,8 +73,8 @@ def named_files(mounts: Sequence[Mount], paths: Iterable[bytes]) -> dict[int, ND
 
 
 def find(mounts: Sequence[Mount], path: bytes) -> tuple[Mount, int]:
-    """Returns what a path means, links of the dataset followed. Raises ValueError, which says why
-    it means nothing here."""
+    """Returns the mount and record of a path; follows links of the dataset. Raises ValueError with
+    the reason if there is none."""
     for spelling in (os.path.abspath(path), os.path.realpath(path)):
         below = _below(mounts, spelling)
         if below is not None:
@@ -84,7 +84,7 @@ def find(mounts: Sequence[Mount], path: bytes) -> tuple[Mount, int]:
 
 
 def _below(mounts: Sequence[Mount], path: bytes) -> tuple[Mount, bytes] | None:
-    """The mount that an absolute path lies in, and the rest of the path; None."""
+    """Returns the mount that contains an absolute path, and the rest of the path; or None."""
     for mount in mounts:
         for prefix in mount.spellings:
             if path == prefix or path.startswith(prefix + b"/"):
@@ -131,9 +131,9 @@ def _child(dataset: Dataset, directory: int, name: bytes) -> int:
 
 
 def in_packs(dataset: Dataset, starts: NDArray[Any]) -> NDArray[Any]:
-    """Returns the ids of the files with content among records and all that is below them, each
-    once, by pack and offset. Records lie breadth-first: what is one level below a range of them is
-    a range, too."""
+    """Returns the ids of the files with content among records and everything below them, each once,
+    by pack and offset. Records are numbered breadth-first: the children of a range of records are a
+    range, too."""
     from fanstore.arrays import np
 
     records = dataset.records

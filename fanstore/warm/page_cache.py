@@ -1,4 +1,4 @@
-"""Reads what is on a disk of this node, or in place, so that its pages are in memory."""
+"""Reads data from a disk of this node, or in place, so that its pages are in memory."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PIECE_BYTES = 4 << 20
-_BATCH = 32  # pieces whose reading is begun before the first of them is waited for
+_BATCH = 32  # pieces that the kernel begins to read before the first is waited for
 
 
 def read_into_memory(mount: Mount, records: NDArray[Any], count: Count) -> None:
-    """Reads records of packs that are here, in their order; what cannot be read is counted."""
+    """Reads records of packs that are here, in their order; counts the bytes that cannot be
+    read."""
     rows = mount.dataset.records[records]
     for pack, of_pack in groupby(rows, key=lambda row: int(row["pack"])):
         with _opened(mount, pack) as fd:
@@ -32,7 +33,7 @@ def read_into_memory(mount: Mount, records: NDArray[Any], count: Count) -> None:
 
 
 def _pieces(rows: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Yields (offset, bytes) of no more than a piece each."""
+    """Yields (offset, bytes) of pieces of at most _PIECE_BYTES."""
     for row in rows:
         offset, end = int(row["offset"]), int(row["offset"]) + int(row["stored_size"])
         for start in range(offset, end, _PIECE_BYTES):
@@ -41,7 +42,7 @@ def _pieces(rows: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
-    """Yields a descriptor of this node's copy of a pack; None where it cannot be opened."""
+    """Yields a descriptor of this node's copy of a pack; None if it cannot be opened."""
     place, name = mount.places[pack], pack_name(pack)
     if place == lib.FAN_PLACE_IN_PLACE:
         path = os.fspath(mount.dataset.pack_path(pack))
@@ -55,7 +56,7 @@ def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
         yield None
         return
     try:
-        # Whole pieces are asked for: what the kernel would read beyond them counts as there.
+        # No readahead: pages read beyond a piece would be counted as in memory before.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         yield fd
     finally:
@@ -63,7 +64,7 @@ def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
 
 
 def _read(fd: int | None, pieces: list[tuple[int, int]], count: Count) -> None:
-    """Reads pieces, and counts of each what was in memory before any of them was read."""
+    """Reads pieces; counts for each the bytes that were in memory before any of them was read."""
     if fd is None:
         count.add("failed", sum(size for _, size in pieces))
         return
@@ -80,10 +81,10 @@ def _read(fd: int | None, pieces: list[tuple[int, int]], count: Count) -> None:
 
 
 def _in_memory(fd: int, piece: memoryview, offset: int) -> int:
-    """Reads what is in memory from an offset on; returns how much that was."""
+    """Reads the bytes from an offset on that are in memory; returns how many."""
     try:
         return os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
-    except OSError:  # nothing is, or this file system cannot say
+    except OSError:  # no bytes are, or this file system cannot tell
         return 0
 
 

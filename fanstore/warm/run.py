@@ -23,9 +23,10 @@ _LOCAL = (lib.FAN_PLACE_STAGED, lib.FAN_PLACE_IN_PLACE)
 
 
 def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, int]:
-    """Returns what became of the bytes, and how many files with content the paths name.
+    """Brings the files near. Returns the tally of their bytes, and how many files with content the
+    paths name.
 
-    Raises UsageError for paths that are not there, FanstoreError where the daemon does not answer,
+    Raises UsageError for paths that do not exist, FanstoreError if the daemon does not answer,
     Interrupted at a signal that ends the process.
     """
     mounts = mounts_of(ask(job, ListMounts(), MountList).mounts)
@@ -45,7 +46,8 @@ def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, 
 
 
 def _warm_mount(job: FoundJob, mount: Mount, ids: NDArray[Any], count: Count) -> None:
-    """What others have first: their disks work meanwhile."""
+    """Brings records of a mount near. Starts with those of other nodes: their disks work
+    meanwhile."""
     from fanstore.arrays import np
 
     local = np.isin(np.asarray(mount.places), _LOCAL)[mount.dataset.records["pack"][ids]]

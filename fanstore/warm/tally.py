@@ -1,4 +1,4 @@
-"""What became of the bytes that were to be brought near."""
+"""Counts the bytes that were to be brought near, by outcome."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fanstore.wording import counted, show_bytes
 
 @dataclass
 class Tally:
-    """Stored bytes, by what became of them. to_disk, to_cache: they were brought there; to_memory:
-    read from a disk of this node, or in place; there: they were in memory or in the cache;
-    no_room: the cache took no more; failed: they could not be read."""
+    """Stored bytes, by outcome. to_disk, to_cache: brought there; to_memory: read from a disk of
+    this node, or in place; there: were in memory or in the cache before; no_room: the cache took no
+    more; failed: could not be read."""
 
     to_disk: int = 0
     to_cache: int = 0
@@ -23,12 +23,12 @@ class Tally:
 
     @property
     def brought(self) -> int:
-        """What was not here and is."""
+        """The bytes that were not here before and are now."""
         return self.to_disk + self.to_cache + self.to_memory
 
 
 class Count:
-    """A tally, and the progress that goes with it."""
+    """A tally, and the progress display that goes with it."""
 
     def __init__(self, progress: Progress) -> None:
         self.tally = Tally()
@@ -41,13 +41,13 @@ class Count:
 
 
 def as_dict(tally: Tally, files: int) -> dict[str, int]:
-    """Returns a tally as data for programs."""
+    """Returns a tally as a dictionary, for programs."""
     rows = {f"{each.name}_bytes": getattr(tally, each.name) for each in fields(tally)}
     return {"files": files, **rows}
 
 
 def line(tally: Tally, files: int) -> str:
-    """Says for people what became of so many files."""
+    """Returns a tally of so many files as a line for people."""
     ways = (
         (tally.to_disk, "to the local disk"), (tally.to_cache, "to the block cache"),
         (tally.to_memory, "to memory"),

@@ -1,1 +1,2 @@
-"""What people and Prometheus see of a running job: counters of its ranks, rates, and who asks."""
+"""Watching a running job: counters and rates of its ranks, for people and Prometheus, and the
+server that answers them."""

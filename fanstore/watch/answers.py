@@ -1,7 +1,7 @@
-"""What watchers of a job are answered: `fanstore top`, `fanstore status --all-ranks`, Prometheus.
+"""Answers to the watchers of a job: `fanstore top`, `fanstore status --all-ranks`, Prometheus.
 
-At the socket `live` in the job directory, with HTTP: /metrics for Prometheus, /figures and /status
-as JSON of all ranks. At a TCP port, where one is asked for, /metrics alone.
+The socket `live` in the job directory speaks HTTP: /metrics for Prometheus, /figures and /status of
+all ranks as JSON. A TCP port, if the user asked for one, has only /metrics.
 """
 
 from __future__ import annotations
@@ -25,23 +25,24 @@ _PATIENCE_MOST_S = 3.0  # within the time that the server has for a connection
 _JSON = "application/json"
 
 Answer = Callable[[], Message]
-# Runs a coroutine in the event loop in which the peers live.
+# Runs a coroutine in the event loop of the peers.
 Submit = Callable[[Any], Future[Any]]
 
 
 class Live:
-    """Begins when the peers do, and is closed before anything is that the answers are made of."""
+    """The server for watchers. Start it when the peers start, and close it before anything that its
+    answers are made from."""
 
     def __init__(
         self, directory: str, answers: Mapping[str, Answer],
         measured: Callable[[], MeasuredRank], peers: Peers, hosts: Sequence[str], deadline_s: float,
         port: socket.socket | None,
     ) -> None:  # fmt: skip
-        """answers: what this rank answers to "figures" and "status"; measured: what its metrics are
-        made of; all may be called in any thread. peers: not started yet. port: a bound socket."""
+        """answers: this rank's own answers to "figures" and "status"; measured: the figures for its
+        metrics; all may be called in any thread. peers: not started yet. port: a bound socket."""
         self._answers = answers
         self._measured = measured
-        # Not in the loop of the peers: a disk that hangs would hold up all else there.
+        # Not in the loop of the peers: a hanging disk would hold up everything else there.
         self._executor = ThreadPoolExecutor(1, "fanstore-figures")
         self._gatherers: dict[str, Gatherer[Message]] = {}
         for name in answers:
@@ -52,7 +53,7 @@ class Live:
         routes: dict[socket.socket, Mapping[str, Route]] = {local: self._all_routes()}
         if port is not None:
             routes[port] = {"/metrics": self._metrics}
-        # Prometheus' first scrape is not to wait until its library is loaded.
+        # So that the first scrape of Prometheus need not wait for its library to load.
         self._server = HttpServer(routes, *([] if port is None else [_load]))
 
     def start(self, submit: Submit) -> None:
@@ -61,7 +62,7 @@ class Live:
         self._server.start()
 
     def close(self) -> None:
-        """Ends whatever is under way."""
+        """Ends all requests under way."""
         self._server.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -94,12 +95,12 @@ class Live:
 
 
 def _patience_s(text: str) -> float:
-    """Returns how long ranks are waited for, _PATIENCE_MOST_S at most."""
+    """Returns how long to wait for ranks, at most _PATIENCE_MOST_S."""
     try:
         patience_s = min(float(text), _PATIENCE_MOST_S)
     except ValueError:
         patience_s = -1.0
-    if not patience_s >= 0:  # nor is that NaN
+    if not patience_s >= 0:  # also catches NaN
         raise UsageError(f"patience_s is {text!r}; allowed: a number of seconds, 0 or more")
     return patience_s
 

@@ -1,4 +1,4 @@
-"""Asks all ranks of a job what they do; one that does not answer keeps nobody waiting for long."""
+"""Asks all ranks of a job for their figures; a rank that does not answer delays nobody for long."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from fanstore.rank_calls.interface import Peers
 
 A = TypeVar("A", bound=Message)
 
-# A call is given up long before a rank that owes an answer counts as lost: looking on must not be
-# what has a slow rank dropped.
+# A call is given up long before a rank that owes an answer counts as lost: watching a job must not
+# make it drop a slow rank.
 _GIVE_UP_S = 2.0
 _GOOD_FOR_S = 3.0
 _LATE_PATIENCE_S = 0.05
 
 
 class _Asked(Generic[A]):
-    """What is known of one rank. call: the question under way. answered_s: when `answer` came, by
-    the loop's clock. since_s: since when an answer is owed. late: the last question had none."""
+    """The state of one rank. call: the question under way. answered_s: when `answer` came, by the
+    loop's clock. since_s: when the open question was asked first. late: the last question got no
+    answer."""
 
     def __init__(self) -> None:
         self.call: asyncio.Task[None] | None = None
@@ -32,11 +33,12 @@ class _Asked(Generic[A]):
 
 
 class Gatherer(Generic[A]):
-    """Asks for one thing, for any number of watchers. Lives in one event loop, that of `peers`."""
+    """Asks all ranks one question, for any number of watchers. Runs in one event loop, that of
+    `peers`."""
 
     def __init__(self, peers: Peers, hosts: Sequence[str], name: str, deadline_s: float) -> None:
-        """name: the function that every rank serves, which returns an A. hosts: where each rank
-        runs. deadline_s: how long a rank may take for a request of any kind."""
+        """name: the function that every rank serves, which returns an A. hosts: the node of each
+        rank. deadline_s: how long a rank may take for a request of any kind."""
         self._peers = peers
         self._hosts = hosts
         self._name = name
@@ -44,8 +46,8 @@ class Gatherer(Generic[A]):
         self._asked: list[_Asked[A]] = [_Asked() for _ in hosts]
 
     async def ask(self, patience_s: float) -> list[A | AbsentRank]:
-        """Returns what each rank answered, by rank, if that came within `patience_s` or a moment
-        ago. A rank that was silent before is waited for only a moment."""
+        """Returns each rank's answer, by rank, if it came within `patience_s` or a moment ago.
+        Waits only a moment for a rank that was silent before."""
         for rank in range(len(self._asked)):
             self._begin(rank)
         await self._wait(patience_s, late=False)
@@ -58,7 +60,7 @@ class Gatherer(Generic[A]):
             await asyncio.wait(calls, timeout=patience_s)
 
     def _begin(self, rank: int) -> None:
-        """Asks a rank, unless it owes an answer already: unread questions would pile up there."""
+        """Asks a rank, unless it still owes an answer: unread questions would pile up there."""
         asked = self._asked[rank]
         if asked.call is not None or self._peers.is_lost(rank):
             return

@@ -1,4 +1,4 @@
-"""One request to the HTTP server. Apart from it, so that a job that nobody watches need not load
+"""One request to the HTTP server. Separate from it, so that a job that nobody watches need not load
 http.server."""
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(stream, ("", 0), cast(Any, None))
 
     def do_GET(self) -> None:
-        """Answers with what the path's function returns; it raises UsageError for a request that
-        makes no sense."""
+        """Answers with the result of the path's function, which raises UsageError for an invalid
+        request."""
         url = urlsplit(self.path)
         route = self._routes.get(url.path)
         if route is None:
@@ -53,5 +53,5 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def answer(stream: socket.socket, routes: Mapping[str, Route]) -> None:
-    """Reads one request and answers it. Raises OSError where the other end does not keep up."""
+    """Reads one request and answers it. Raises OSError if the other end is too slow."""
     _Handler(stream, routes)

@@ -1,7 +1,7 @@
-"""A small HTTP server for whoever watches a job: one request a connection, none for long.
+"""A small HTTP server for the watchers of a job: one request per connection, for a short time.
 
-It lives in threads of its own beside a daemon's event loop. A connection that says nothing, or
-does not take its answer, is ended after a while, and earlier where many come.
+It runs in its own threads beside a daemon's event loop. It ends a connection that sends nothing, or
+does not take its answer, after a while, or earlier if there are many connections.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from collections.abc import Callable, Mapping
 
 CONNECTIONS_MOST = 16
 OVERDUE_S = 5.0
-_THREADS_MOST = 32  # some may hang in what they ask, with the disk
+_THREADS_MOST = 32  # some may hang, with the disk
 _BACKLOG = 64
 _LOOK_EVERY_S = 0.5
 
-# Takes the parameters of the request and its Accept header; returns content type and body.
+# Takes the parameters and the Accept header of a request; returns content type and body.
 Route = Callable[[Mapping[str, str], str], tuple[str, bytes]]
 
 
 class HttpServer:
-    """Answers GET of some paths at sockets that are bound already, and which it closes."""
+    """Answers GET of some paths at sockets that are already bound, and closes the sockets."""
 
     def __init__(
         self,
         routes: Mapping[socket.socket, Mapping[str, Route]],
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
-        """routes: for each socket what is answered there, by path. prepare: what is done first, in
-        the server's thread."""
+        """routes: for each socket the answering functions, by path. prepare: called first in the
+        server's thread."""
         self._routes = routes
         self._prepare = prepare
         self._lock = threading.Lock()
@@ -80,7 +80,7 @@ class HttpServer:
     def _accept(self, listener: socket.socket) -> None:
         try:
             stream, _ = listener.accept()
-        except OSError:  # it has gone again, or there are no descriptors left
+        except OSError:  # the client is gone again, or there are no descriptors left
             time.sleep(0.01)
             return
         stream.settimeout(OVERDUE_S)
@@ -112,7 +112,8 @@ class HttpServer:
             stream.close()
 
     def _end(self, before_s: float) -> None:
-        """Ends the connections that began at `before_s` or earlier, whatever their threads do."""
+        """Ends the connections that began at `before_s` or earlier, whatever state their threads
+        are in."""
         with self._lock:
             for stream in [each for each, s in self._since_s.items() if s <= before_s]:
                 del self._since_s[stream]

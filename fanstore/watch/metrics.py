@@ -1,5 +1,5 @@
-"""Prometheus metrics of one rank: names, types, units, and the figure that each is.
-Loads prometheus_client, so it is imported only when metrics are asked for."""
+"""Prometheus metrics of one rank: names, types, units, and the figure behind each. Loads
+prometheus_client, so it is imported only when somebody asks for metrics."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fanstore.messages.watched import MeasuredRank, SourceWaits
 PREFIX = "fanstore_"
 LABELS = ("job_id", "node", "rank")
 
-# A number, or the bins of a histogram; None gives no sample.
+# A number, or the bins of a histogram. None: the metric has no sample.
 Value = float | Sequence[int] | None
 
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """One metric. figure: its value; scale: what that is multiplied by to be in the metric's unit.
-    of_source: in place of `figure`, the value of each source of waits."""
+    """One metric. figure: its value; scale: the factor from the value to the metric's unit.
+    of_source: instead of `figure`, the value for each source of waits."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -40,7 +40,7 @@ class MetricFamily:
 
     @property
     def full_name(self) -> str:
-        """The name as it is scraped; of a histogram, without _bucket, _sum and _count."""
+        """The name in a scrape; for a histogram, without _bucket, _sum and _count."""
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
@@ -185,7 +185,7 @@ def _add(
     metric: Any, labels: Sequence[str], value: float | Sequence[int], scale: float,
     sum_s: float | None,
 ) -> None:  # fmt: skip
-    """Adds a sample. sum_s: of a histogram's waits, where it is known."""
+    """Adds a sample. sum_s: the sum of a histogram's waits, if it is known."""
     if isinstance(value, Sequence):
         metric.add_metric(labels, _buckets(value, scale), sum_s)
     else:
@@ -193,8 +193,8 @@ def _add(
 
 
 def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
-    """Returns cumulative buckets of a histogram by powers of two: bins[n] holds [2^n, 2^(n+1)). Of
-    the edges every second one is kept, within bounds: a scrape takes as long as it has lines."""
+    """Returns the cumulative buckets of a histogram by powers of two: bins[n] holds [2^n, 2^(n+1)).
+    Keeps every second edge, within bounds: the time of a scrape grows with its lines."""
     edges = [(2 ** (power + 1) * scale, power + 1) for power in range(1, len(bins) - 1, 2)]
     kept = [(edge, below) for edge, below in edges if _FINEST_S <= edge <= _COARSEST_S]
     buckets = [(f"{edge:g}", float(sum(bins[:below]))) for edge, below in kept]

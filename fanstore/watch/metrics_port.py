@@ -1,5 +1,5 @@
-"""The TCP port for Prometheus, where one is asked for. It is taken before anything is staged: a job
-whose port somebody else has does not begin."""
+"""The TCP port for Prometheus, if the user asked for one. It is bound before anything is staged: if
+the port is taken, the job does not begin."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _PORT_MOST = 65535
 
 
 def take_port(settings: Settings, hosts: Sequence[str], rank: int) -> socket.socket | None:
-    """Returns a bound socket; None where no port is asked for. hosts: where each rank runs: the
-    ranks of one host take successive ports, in their order. Raises UsageError."""
+    """Returns a bound socket; None if no port is wanted. hosts: the node of each rank: ranks of one
+    host take successive ports, in their order. Raises UsageError."""
     if settings.metrics_port is None:
         return None
     first = settings.metrics_port
@@ -32,7 +32,7 @@ def take_port(settings: Settings, hosts: Sequence[str], rank: int) -> socket.soc
 
 
 def _bound(address: str, port: int) -> socket.socket:
-    """Raises OSError."""
+    """Returns a bound socket. Raises OSError."""
     family, kind, protocol, _, where = socket.getaddrinfo(
         address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
@@ -47,7 +47,7 @@ def _bound(address: str, port: int) -> socket.socket:
 
 
 def url_of(listener: socket.socket | None) -> str:
-    """Returns where Prometheus finds the metrics, "" for nowhere."""
+    """Returns the URL of the metrics for Prometheus, "" if there is none."""
     if listener is None:
         return ""
     address, port = listener.getsockname()[:2]

@@ -1,4 +1,5 @@
-"""Rates of ranks and programs: differences of two answers of a daemon, by its own clock (pure)."""
+"""Rates of ranks and programs: differences between two answers of a daemon, by its own clock
+(pure)."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ Row = RankRates | AbsentRank
 
 
 def rank_rates(before: WatchedRank | None, now: WatchedRank) -> RankRates:
-    """Returns the rates of a rank between two of its answers, and what it holds now. before: None
-    where there is none yet: then no rate is known (None)."""
+    """Returns the rates of a rank between two of its answers, and its present counts. before: None
+    if there is no earlier answer; all rates are then None."""
     if before is not None and before.daemon_pid != now.daemon_pid:
         before = None
     programs = _programs(before, now)
@@ -48,7 +49,7 @@ def rank_rates(before: WatchedRank | None, now: WatchedRank) -> RankRates:
 
 
 def _counted(rank: WatchedRank) -> ProgramCounts:
-    """Returns the counts of a rank in the form in which those of a program are."""
+    """Returns the counts of a rank in the form that a program's counts have."""
     return ProgramCounts(
         clock_s=rank.clock_s,
         counters=some_of(rank.counters),
@@ -62,11 +63,11 @@ def _programs(before: WatchedRank | None, now: WatchedRank) -> list[ProgramRates
     rows = []
     for each in now.programs:
         known = old.get(each.number)
-        # One that was not there before has counted from 0 since.
+        # A program that is new has counted from 0 since the answer before.
         first = None if before is None else _zeros(each, before.clock_s)
         rates = _rates(known or first, each, each.threads)
         threads = each.threads
-        # One of whose threads some ended has counts that fell: it did something, too.
+        # If threads of a program ended, its counts fell: the program was active, too.
         fell = known is not None and rates.span_s > 0 and rates.opens_per_s is None
         if fell and known is not None:
             threads = max(threads, known.threads)
@@ -84,8 +85,8 @@ def _programs(before: WatchedRank | None, now: WatchedRank) -> list[ProgramRates
 
 
 def _threads_of_ended(before: WatchedRank | None, now: WatchedRank) -> int:
-    """Returns how many threads had the programs that ended: what they waited is in the rank's
-    counts, and would else be laid to the others."""
+    """Returns how many threads the programs had that have ended. Their waits are in the rank's
+    counts, and would otherwise be charged to the threads of the others."""
     there = {each.number for each in now.programs}
     old = () if before is None else before.programs
     return sum(each.threads for each in old if each.number not in there)
@@ -110,9 +111,10 @@ def _minus(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:
 
 
 def _rates(before: ProgramCounts | None, now: ProgramCounts, threads: int) -> Rates:
-    """Returns rates per second; stall_share: of the time of `threads`, how much they waited. None
-    where they are not known: at first, and when a thread ended, whose counts leave its program;
-    shares also where more was waited than `threads` can, as others came and went meanwhile."""
+    """Returns rates per second; stall_share: the share of the time of `threads` spent waiting. A
+    rate is None if it is not known: at first, and when a thread has ended, because its counts leave
+    its program. A share is also None if the waits exceed the time of `threads`, because other
+    threads came and went meanwhile."""
     since = before or _zeros(now, now.clock_s)
     span_s = now.clock_s - since.clock_s
     differences = _minus(values_of(now.counters), values_of(since.counters))
@@ -128,7 +130,7 @@ def _rates(before: ProgramCounts | None, now: ProgramCounts, threads: int) -> Ra
     def per(count: float, of: float) -> float | None:
         return count / of if known else None
 
-    # What was decoded has another size than what was stored: then nobody knows.
+    # Decoded bytes are not stored bytes: with decoding, the local share is unknown.
     local = counted.read_bytes - sum(came.values())
     known_local = local >= 0 and not counted.decoded_bytes
     looked = counted.cache_hits + counted.cache_misses
@@ -152,11 +154,11 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _of(rates: Callable[[RankRates], float | None]) -> Callable[[Row], float]:
-    """Returns a key that sorts by a rate, the highest first, and those without one last."""
+    """Returns a sort key for a rate: the highest first, rows without one last."""
     return lambda row: 0.0 if isinstance(row, AbsentRank) else -(rates(row) or 0.0)
 
 
-# By what rows are sorted: the first is the default, slow ranks first.
+# The orders of rows. The first is the default: slow ranks first.
 SORTS: Mapping[str, Callable[[Row], float]] = {
     "stall": _of(lambda row: row.stall_share),
     "opens": _of(lambda row: row.opens_per_s),
@@ -166,7 +168,8 @@ SORTS: Mapping[str, Callable[[Row], float]] = {
 
 
 def in_order(rows: Iterable[Row], sort: str) -> list[Row]:
-    """Returns rows of ranks by one of SORTS; those that do not answer come first but for "rank"."""
+    """Returns rows of ranks sorted by one of SORTS; ranks that do not answer come first, except for
+    "rank"."""
 
     def key(row: Row) -> tuple[bool, float, int]:
         is_up = sort == "rank" or isinstance(row, RankRates)
@@ -178,8 +181,8 @@ def in_order(rows: Iterable[Row], sort: str) -> list[Row]:
 def difference(
     before: Sequence[WatchedRank | AbsentRank], now: Sequence[WatchedRank | AbsentRank]
 ) -> list[Row]:
-    """Returns the rates of all ranks between two answers of them all, by rank; of one that does not
-    answer, only its state."""
+    """Returns the rates of all ranks between two answers of each, in the order of `now`; for a rank
+    that does not answer, only its state."""
     old = {each.rank: each for each in before if isinstance(each, WatchedRank)}
     return [
         each if isinstance(each, AbsentRank) else rank_rates(old.get(each.rank), each)

@@ -1,4 +1,4 @@
-"""What the programs of a job count, as watchers get it: by what was waited for, and by program."""
+"""The counts of a job's programs for its watchers: waits by source, and counts by program."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from fanstore._native import check, ffi, lib
 from fanstore.messages.message import fields_of
 from fanstore.messages.watched import ProgramCounters, ProgramFigures, SourceWaits
 
-# What is waited for, in the order of enum fan_stall_source.
+# The sources that programs wait for, in the order of enum fan_stall_source.
 SOURCES = tuple(
     name.removeprefix("FAN_STALL_").lower()
     for _, name in sorted(ffi.typeof("enum fan_stall_source").elements.items())
     if name != "FAN_STALL_SOURCES"
 )
-# Of these bytes are counted; what a local pack gives is copied without a count of its own.
+# The sources whose bytes are counted. Bytes from a local pack have no count of their own.
 _ELSEWHERE = ("cache", "rank", "shared")
 
 
 def read_stalls(segment: str) -> dict[str, SourceWaits]:
-    """Returns for each source how all programs waited for it."""
+    """Returns the waits of all programs, by source."""
     total = ffi.new("struct fan_counters *")
     with (
         open(segment, "rb") as stream,

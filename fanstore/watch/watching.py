@@ -1,4 +1,4 @@
-"""How a job is watched: what its ranks are called, the port for metrics, and what is measured."""
+"""Sets up the watching of a job: names its ranks, takes the port for metrics, and measures."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from fanstore.watch.watched import read_programs, read_stalls
 
 
 class Watching:
-    """Made before anything is staged, opened and started with serving, closed when that ends."""
+    """The watching of one job. Make it before anything is staged, open and start it when serving
+    begins, and close it when serving ends."""
 
     def __init__(self, world: World, settings: Settings, directory: JobDirectory) -> None:
-        """Meets the other ranks. Raises UsageError where the port is not to be had."""
+        """Meets the other ranks. Raises UsageError if the port cannot be had."""
         met = world.gather_all((os.uname().nodename, directory.job_id))
         self._hosts = [host for host, _ in met]
         self._port = take_port(settings, self._hosts, world.rank)
         self._deadline_s = settings.deadline_s
         self._directory = directory
         self._began_s = time.monotonic()
-        self.first_id = met[0][1]  # the job's name on rank 0 is the same for all ranks
+        self.first_id = met[0][1]  # the job's id on rank 0 names the job on all ranks
         self._rank = world.rank
         self._started_s = time.time()
         self._live: Live | None = None
@@ -42,8 +43,8 @@ class Watching:
         figures: Callable[[], JobFigures],
         peers: ConnectedPeers | None,
     ) -> None:
-        """Makes the sockets. status, figures: what this rank tells of itself, in any thread. peers:
-        not started yet; None where there are no other ranks."""
+        """Makes the sockets. status, figures: this rank's own answers, called in any thread. peers:
+        not started yet; None if there are no other ranks."""
         self._figures = figures
         answers = {"figures": self._with_programs, "status": status}
         self._live = Live(
@@ -52,12 +53,12 @@ class Watching:
         )  # fmt: skip
 
     def start(self, submit: Submit) -> None:
-        """Begins to answer. submit: runs a coroutine where the peers live."""
+        """Begins to answer. submit: runs a coroutine in the event loop of the peers."""
         if self._live is not None:
             self._live.start(submit)
 
     def close(self) -> None:
-        """Ends it; to be called before anything goes that the answers are made of."""
+        """Ends the answers. Call it before closing anything that they are made from."""
         if self._live is not None:
             self._live.close()
         elif self._port is not None:
@@ -68,8 +69,8 @@ class Watching:
         return WatchedRank(**values_of(self._measured()), programs=programs)
 
     def _measured(self) -> MeasuredRank:
-        """Returns what changes, and `clock_s`, the time on this daemon's clock when the counters
-        were read."""
+        """Returns the present figures, with `clock_s`, the time on this daemon's clock when the
+        counters were read."""
         figures = self._figures()
         stalls = read_stalls(self._directory.file("segment"))
         clock_s = time.monotonic()
@@ -89,7 +90,7 @@ class Watching:
 
 
 def _disk_figures(path: str) -> DiskFigures:
-    """Returns size and free bytes of the file system of the local directory."""
+    """Returns the size and free bytes of the local directory's file system."""
     space = os.statvfs(path)
     return DiskFigures(
         size_bytes=space.f_blocks * space.f_frsize, free_bytes=space.f_bavail * space.f_frsize

@@ -1,1 +1,2 @@
-"""From the node's objects to the output directory, and what is saved when a job was killed."""
+"""Files on their way from the node to the output directory, and files that are saved when a job was
+killed."""

@@ -1,7 +1,7 @@
-"""Works on a file system that may hang, in a process of its own that can be left behind.
+"""Works on a file system that may hang, in a separate process that can be left behind.
 
-A process that waits for such a file system cannot be killed until it answers, and whoever waits for
-that process hangs as well: so it must be one that nobody waits for.
+A process that waits for such a file system cannot be killed until the file system answers, and a
+process that waits for that one hangs as well. So nobody may wait for it.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-LEAVE_AFTER_S = 3.0  # since it was told that nobody waits for it any more
+LEAVE_AFTER_S = 3.0  # after the process was told that nobody waits for it any more
 _POLL_S = 0.05
 _REAP_S = 0.5
-_TOLD_MOST_BYTES = 1 << 16  # of one thing told, which names one path
+_TOLD_MOST_BYTES = 1 << 16  # of one message, which names one path
 
 Tell = Callable[[Any], None]
 Work = Callable[[Tell, Callable[[], bool]], None]
 
 
 def told_apart(work: Work, given_up: Callable[[], bool]) -> Iterator[Any]:
-    """Runs `work(tell, is_given_up)` in a process of its own and yields what it tells, until it
-    ends. Once `given_up` is true that process has LEAVE_AFTER_S to end; where it is true at once,
-    nothing is run."""
+    """Runs `work(tell, is_given_up)` in a separate process and yields what it passes to `tell`,
+    until it ends. Once `given_up` returns true, the process has LEAVE_AFTER_S to end; if it is true
+    at first, nothing is run."""
     if given_up():
         return
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -56,7 +56,7 @@ def told_apart(work: Work, given_up: Callable[[], bool]) -> Iterator[Any]:
 def _child(work: Work, link: socket.socket) -> None:
     try:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)  # the parent says when to end
+            signal.signal(number, signal.SIG_IGN)  # the parent decides when to end
         _let_go_of_all_but(link.fileno())
         work(
             lambda told: link.sendall(json.dumps(told).encode()),
@@ -67,8 +67,8 @@ def _child(work: Work, link: socket.socket) -> None:
 
 
 def _let_go_of_all_but(fd: int) -> None:
-    """Closes what came from the parent: its locks and pipes must not be held as long as this
-    process hangs."""
+    """Closes all inherited descriptors but `fd`: otherwise the parent's locks and pipes would stay
+    open as long as this process hangs."""
     for each in [int(name) for name in os.listdir("/proc/self/fd")]:
         if each != fd:
             with contextlib.suppress(OSError):
@@ -78,7 +78,7 @@ def _let_go_of_all_but(fd: int) -> None:
 
 
 def _end(pid: int) -> None:
-    """Kills the process, and waits only as long as one takes that does not hang."""
+    """Kills the process; waits only as long as a process takes to end that does not hang."""
     os.kill(pid, signal.SIGKILL)
     until_s = time.monotonic() + _REAP_S
     while os.waitpid(pid, os.WNOHANG)[0] == 0 and time.monotonic() < until_s:

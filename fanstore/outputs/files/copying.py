@@ -1,4 +1,4 @@
-"""Copies of files in the output directory, with their holes and attributes, synced."""
+"""Copies files to the output directory, with their holes and attributes, and syncs them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fanstore.outputs.model.entries import Attr
 def copy_object(
     source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
 ) -> None:
-    """Copies a file with its holes, gives it `attr`, and syncs it. `advance` is called with the
-    count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
+    """Copies a file with its holes, gives the copy `attr`, and syncs it. Calls `advance` with each
+    count of bytes copied; it may raise to give up. If anything is raised, no copy is left
     behind."""
     try:
         copy_file(source, temporary, attr, advance, synced=True)
-    except FileExistsError:  # a daemon that was killed has left it
+    except FileExistsError:  # a killed daemon has left it
         os.unlink(temporary)
         copy_file(source, temporary, attr, advance, synced=True)
 
@@ -29,10 +29,10 @@ def copy_object(
 def copy_together(
     files: Sequence[tuple[bytes, bytes, Attr]], by_link: bool, ended: Any
 ) -> list[OSError | None]:
-    """Copies small files, each to its temporary path, and syncs them together; by_link: gives
-    files, of any size, those as second names instead. ended: an int32_t that is not 0 once nothing
-    is waited for. Returns for each None, or why it is not copied: among other things if it has
-    holes, or lets nobody read it, which copy_object can do."""
+    """Copies small files, each to its temporary path, and syncs them together. by_link: gives each
+    file, of any size, the temporary path as a second name instead. ended: an int32_t; not 0 once
+    nobody waits any more. Returns for each file None, or why it was not copied; one reason is that
+    it has holes or lets nobody read it, which copy_object can handle."""
     paths = b"".join(b"%s\0%s\0" % (source, temporary) for source, temporary, _ in files)
     copies = ffi.new("struct fan_file_copy[]", len(files))
     for copy, (_, _, attr) in zip(copies, files, strict=True):

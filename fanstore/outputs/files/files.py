@@ -1,8 +1,8 @@
-"""The files of outputs themselves: whether they are written, their attributes, and copies of them.
+"""The files of outputs: whether they are being written, their attributes, and copies of them.
 
-A file is being written while a descriptor is open for that anywhere, or a mapping that outlived its
-own: the kernel grants a read lease exactly when nobody can write. It is let go of at once: a
-program that opens the file for writing in between waits for that moment, no longer.
+A file is being written while any descriptor is open on it for writing, or a mapping that outlived
+its descriptor. The kernel grants a read lease exactly when nobody can write. The lease is released
+at once: a program that opens the file for writing in between waits only for that moment.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def birth_ns(path: bytes) -> int:
 
 
 def is_written(path: bytes) -> bool | None:
-    """Tells whether anybody has the file open for writing; None where the file system knows no
-    leases. Raises FileNotFoundError."""
+    """Returns whether anybody has the file open for writing; None if the file system has no leases.
+    Raises FileNotFoundError."""
     with open_unasked(path) as file:
         try:
-            # That of a lease in somebody's way ends a process by default; this signal does nothing.
+            # The default signal for breaking a lease would end this process; SIGURG does nothing.
             fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -44,21 +44,21 @@ def is_written(path: bytes) -> bool | None:
 
 
 def open_unasked(path: bytes) -> FileIO:
-    """Opens a file of this user for reading, even one that its mode lets nobody read, without
-    moving its access time. May be called from any thread."""
+    """Opens a file of this user for reading, even if its mode lets nobody read it, without changing
+    its access time. May be called from any thread."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags)
     except PermissionError:
         with _changing:
             fd = _open_changed(path, flags)
-    with contextlib.suppress(PermissionError):  # not ours
+    with contextlib.suppress(PermissionError):  # the file is not ours
         fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK | os.O_NOATIME)
     return FileIO(fd)
 
 
 def _open_changed(path: bytes, flags: int) -> int:
-    """Gives the owner the right to read for the moment of the open."""
+    """Opens a file; gives its owner the right to read only for the moment of the open."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     os.chmod(path, mode | stat.S_IRUSR)
     try:
@@ -69,13 +69,13 @@ def _open_changed(path: bytes, flags: int) -> int:
 
 
 def facts_of(path: bytes) -> os.stat_result:
-    """Does lstat(2), though not in the moment in which `open_unasked` has another mode set."""
+    """Does lstat(2), but never while `open_unasked` has changed a mode for a moment."""
     with _changing:
         return os.lstat(path)
 
 
 def change(path: bytes, changes: Changes) -> None:
-    """Changes attributes, though no mode in the moment in which `open_unasked` has another set."""
+    """Changes attributes, but never a mode while `open_unasked` has changed one for a moment."""
     if changes.uid is not None or changes.gid is not None:
         uid = -1 if changes.uid is None else changes.uid
         os.lchown(path, uid, -1 if changes.gid is None else changes.gid)
@@ -90,8 +90,8 @@ def change(path: bytes, changes: Changes) -> None:
 
 
 def set_attr(file: bytes | int, attr: Attr) -> None:
-    """Gives a file, by its path or a descriptor, the owner, where this user may, the mode and the
-    times of `attr`."""
+    """Gives a file, named by its path or a descriptor, the owner of `attr` if this user may, and
+    its mode and times."""
     with contextlib.suppress(PermissionError):
         if isinstance(file, int):
             os.fchown(file, attr.uid, attr.gid)
@@ -108,8 +108,8 @@ def read(path: bytes, offset: int, size: int) -> bytes:
 
 
 def write(path: bytes, data: bytes, offset: int) -> None:
-    """Writes all of `data` into a hole of a file. Zeros are left out: the hole reads as such. Opens
-    the file for that: who waits for this may give up, and it goes on."""
+    """Writes all of `data` into a hole of a file. Leaves out zeros, because a hole reads as zeros.
+    Opens the file itself, so that it goes on even if the caller no longer waits."""
     if data.count(0) < len(data):
         with FileIO(path, "r+") as file:
             while data:
@@ -130,9 +130,8 @@ def copy_file(
     advance: Callable[[int], None] = lambda _: None,
     synced: bool = False,
 ) -> None:
-    """Makes a copy of a file, with its holes, and gives it `attr`. `advance` is called with the
-    count of bytes as they come, and may raise to give up. Where anything is raised, nothing is left
-    behind."""
+    """Copies a file with its holes, and gives the copy `attr`. Calls `advance` with each count of
+    bytes copied; it may raise to give up. If anything is raised, no copy is left behind."""
     with open_unasked(source) as reader, FileIO(target, "x", opener=_open_private) as writer:
         try:
             copy_bytes(reader.fileno(), writer.fileno(), advance, synced)
@@ -155,8 +154,8 @@ def copy_bytes(
     advance: Callable[[int], None] = lambda _: None,
     synced: bool = False,
 ) -> None:
-    """Copies all bytes of a file into an empty one: shared between both where the file system can,
-    holes left as such. synced: it is going to be. Raises OSError."""
+    """Copies all bytes of a file into an empty one. Shares them between both if the file system
+    can, and keeps holes. synced: whether the caller is going to sync the copy. Raises OSError."""
     size, at = os.fstat(reader).st_size, 0
     for start, end in _filled(reader):
         advance(start - at)
@@ -172,7 +171,7 @@ def copy_bytes(
 
 
 def _filled(fd: int) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each part of a file that is no hole."""
+    """Yields the start and end of each part of a file that is not a hole."""
     found = os.fstat(fd)
     size, end = found.st_size, 0
     while end < size:
@@ -182,6 +181,6 @@ def _filled(fd: int) -> Iterator[tuple[int, int]]:
                 start = os.lseek(fd, start, os.SEEK_DATA)
                 end = min(size, os.lseek(fd, start, os.SEEK_HOLE))
             except OSError as error:
-                if error.errno == errno.ENXIO:  # holes to the end
+                if error.errno == errno.ENXIO:  # the rest is a hole
                     return
         yield start, end

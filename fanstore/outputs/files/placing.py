@@ -1,4 +1,4 @@
-"""Gives files their names in the output directory, never over what somebody else put there."""
+"""Gives files their names in the output directory, never replacing a file of somebody else."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 
 
 def name_together(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
-    """Renames files to free names in their order, as many as it can before one fails; returns the
-    identities of those. Ends, too, once `ended`, an int32_t, is not 0."""
+    """Renames files to free names in their order until one fails; returns the identities of the
+    renamed files. Also stops once `ended`, an int32_t, is not 0."""
     paths = b"".join(b"%s\0%s\0" % pair for pair in pairs)
     found, error = ffi.new("struct fan_identity[]", len(pairs)), ffi.new("int32_t *")
     count = lib.fan_name_files(paths, len(pairs), found, ended, error)
@@ -34,8 +34,8 @@ def real_directory(directory: bytes) -> bytes:
 
 
 def sync_directories(directories: Sequence[bytes]) -> list[OSError]:
-    """Makes the names in directories last; returns what failed. That a directory is gone, or that
-    its file system has nothing to sync, does not count."""
+    """Syncs directories, so that the names in them are on disk; returns the errors. It is no error
+    if a directory is gone, or its file system has nothing to sync."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     fds: list[int] = []
     try:
@@ -54,12 +54,12 @@ def _check(number: int, old: bytes, new: bytes) -> None:
 
 
 def rename_to_free(old: bytes, new: bytes) -> None:
-    """Renames to a name that is free. Raises FileExistsError where it is not."""
+    """Renames a file to a name that is free. Raises FileExistsError if it is not."""
     _check(lib.fan_rename_to_free(old, new), old, new)
 
 
 def exchange(one: bytes, other: bytes) -> bool:
-    """Lets two names change places; returns False where the file system cannot."""
+    """Exchanges two names; returns False if the file system cannot."""
     number = lib.fan_exchange_names(one, other)
     if number != errno.EOPNOTSUPP:
         _check(number, one, other)
@@ -67,7 +67,7 @@ def exchange(one: bytes, other: bytes) -> bool:
 
 
 def back_up(path: bytes, beside: bytes) -> bytes:
-    """Renames `path` to the first free one of `beside`.~1~, .~2~ and so on; returns that."""
+    """Renames `path` to the first free one of `beside`.~1~, .~2~ and so on; returns that name."""
     folder, name = os.path.split(beside)
     number = 1
     while True:

@@ -1,4 +1,5 @@
-"""Brings files and names to the disk, many together: one by one that takes longer than copying."""
+"""Syncs files and names to the disk, many together: syncing one by one takes longer than
+copying."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ from concurrent.futures import ThreadPoolExecutor
 from fanstore._native import ffi, lib
 
 _IN_FLIGHT = 16
-_MANY = 32  # files for which a whole file system is synced
+_MANY = 32  # from this number of files on, the whole file system is synced
 
 
 def sync_all(fds: Sequence[int]) -> list[OSError | None]:
-    """Syncs files or directories of one file system; returns for each why that failed, or None."""
+    """Syncs files or directories of one file system; returns for each the error, or None."""
     if len(fds) >= _MANY:
         errors = ffi.new("int32_t[]", len(fds))
         if lib.fan_sync_whole(ffi.new("int32_t[]", fds), len(fds), errors):

@@ -1,4 +1,4 @@
-"""Keeps on the node what is not in the output directory, under `unstaged`, which no sweep
+"""Keeps outputs that are not in the output directory on the node, under `unstaged`, which no sweep
 removes."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ UNSTAGED = "unstaged"
 
 
 def unstaged_of(job_directory: str) -> str:
-    """Returns the folder in which a job keeps them, beside the folder of all jobs."""
+    """Returns the folder for a job's unstaged outputs, beside the folder of all jobs."""
     base = os.path.dirname(os.path.dirname(job_directory))
     return os.path.join(base, UNSTAGED, os.path.basename(job_directory))
 
@@ -25,14 +25,14 @@ def keep_object(source: bytes, folder: str, relative: str) -> None:
     path = free_path(os.path.join(folder, relative))
     try:
         os.rename(source, path)
-    except OSError:  # another file system, or a folder that others may not rename from
+    except OSError:  # another file system, or a folder from which this user may not rename
         copy_object(source, os.fsencode(path), Attr.of(facts_of(source)), lambda _: None)
     found = os.stat(path)
     os.chmod(path, stat.S_IMODE(found.st_mode) | stat.S_IRUSR)
 
 
 def free_path(path: str) -> str:
-    """Returns the path, with its directories made, or one like it where something is in the way."""
+    """Returns the path, or one like it if something is in the way; makes its directories."""
     for number in range(1000):
         candidate = path if number == 0 else f"{path}.{number}"
         with contextlib.suppress(FileExistsError, NotADirectoryError):

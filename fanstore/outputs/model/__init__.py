@@ -1,1 +1,1 @@
-"""What an output is: entries, tables of names, requests and answers. Pure: no files, no ranks."""
+"""The model of an output: entries, names, requests and answers. Pure: no files, no ranks."""

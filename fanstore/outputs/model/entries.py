@@ -1,4 +1,4 @@
-"""What a name among the outputs stands for, and what tells a file from another."""
+"""The entry behind a name among the outputs, and the identity of a file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Attr(NamedTuple):
-    """Attributes as stat(2) has them; mode with the type, times in nanoseconds."""
+    """Attributes as in stat(2); mode with the file type, times in nanoseconds."""
 
     mode: int
     uid: int
@@ -22,12 +22,12 @@ class Attr(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Attr:
-        """Takes the attributes of a real file from its stat."""
+        """Returns the attributes of a real file, from its stat."""
         return Attr(*(getattr(found, f"st_{name}") for name in Attr._fields))
 
 
 class Identity(NamedTuple):
-    """What tells a file in the output directory from another that was put in its place."""
+    """Distinguishes a file in the output directory from another one put in its place."""
 
     inode: int
     size: int
@@ -35,13 +35,14 @@ class Identity(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Identity:
-        """Takes the identity of a real file from its stat."""
+        """Returns the identity of a real file, from its stat."""
         return Identity(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """What chmod, chown and utimens change; None leaves a value as it is. mode has no file type."""
+    """The changes of chmod, chown and utimens; None leaves a value as it is. mode has no file
+    type."""
 
     mode: int | None = None
     uid: int | None = None
@@ -51,8 +52,9 @@ class Changes:
 
 
 class Entry(NamedTuple):
-    """What a name stands for. rank: the one in whose tree it is. inode: there. target: of a
-    symbolic link, as programs see it. hidden: only programs of that rank see it, for now."""
+    """The file, directory or link behind a name. rank: the rank whose tree holds it; inode: its
+    number in that tree; target: a symbolic link's target, as programs see it; hidden: for now only
+    programs of that rank see it."""
 
     rank: int
     inode: int
@@ -77,13 +79,13 @@ class Entry(NamedTuple):
 
     @property
     def version(self) -> tuple[int, int, int, int]:
-        """What changes whenever the bytes of the file do."""
+        """A value that changes whenever the bytes of the file change."""
         return self.inode, self.attr.size, self.attr.mtime_ns, self.attr.ctime_ns
 
 
 def keeper_of(mount: int, directory: bytes, world_size: int) -> int:
-    """Returns the rank that keeps the names made in a directory of the dataset: the same one on
-    every rank and in every run, so it is FNV-1a of the path, as Python's own hash is salted."""
+    """Returns the rank that keeps the names made in a directory of the dataset. It is the same on
+    every rank and in every run; hence FNV-1a of the path, since Python's own hash is salted."""
     value = 0xCBF29CE484222325 ^ mount
     for byte in directory:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -91,17 +93,17 @@ def keeper_of(mount: int, directory: bytes, world_size: int) -> int:
 
 
 def joined(directory: bytes, name: bytes) -> bytes:
-    """Returns the path of a name in a directory; that of the root is b""."""
+    """Returns the path of a name in a directory; the root directory's path is b""."""
     return directory + b"/" + name if directory else name
 
 
 def failure(number: int, path: bytes | None = None) -> OSError:
-    """Returns (does not raise) the OSError of an errno."""
+    """Returns (does not raise) an OSError with an errno."""
     return OSError(number, os.strerror(number), path)
 
 
 def refuse(path: bytes, *cases: tuple[bool, int]) -> None:
-    """Raises the errno of the first case that holds."""
+    """Raises an OSError with the errno of the first case that holds."""
     for holds, number in cases:
         if holds:
             raise failure(number, path)

@@ -1,4 +1,4 @@
-"""What the outputs need of rooms above them."""
+"""The interface that the outputs need from rooms above them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Inputs(Protocol):
     """The mount prefix first, then other spellings of it. Absolute, no slash at the end."""
 
     def kind(self, path: bytes) -> str:
-        """Returns what the path is: "missing", "directory", "link" or "file"."""
+        """Returns the kind of the path: "missing", "directory", "link" or "file"."""
 
     def target(self, path: bytes) -> bytes:
         """Returns the target of a symbolic link."""
@@ -22,4 +22,4 @@ class Inputs(Protocol):
         """Returns the record id of the path in the index, None if it is missing."""
 
     def touch(self, record: int) -> None:
-        """Has programs of this node look for outputs in that directory from now on."""
+        """Makes programs of this node look for outputs in that directory from now on."""

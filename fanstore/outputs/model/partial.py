@@ -1,4 +1,4 @@
-"""Names for outputs whose writer was killed: never their own, which stands for a whole file."""
+"""Names for outputs whose writer was killed. Their own names are reserved for complete files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def partial_names(name: bytes) -> Iterator[bytes]:
 
 
 def partial_paths(path: str) -> Iterator[str]:
-    """Yields the same for the last name of a path."""
+    """Yields the path with its last name replaced by each of its partial_names."""
     directory, name = os.path.split(path)
     for partial in partial_names(os.fsencode(name)):
         yield os.path.join(directory, os.fsdecode(partial))

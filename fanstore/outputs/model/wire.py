@@ -1,7 +1,8 @@
-"""Requests of clients and their answers (csrc/format/output_format.h), from bytes and to bytes.
+"""Requests of clients and their answers (csrc/format/output_format.h), parsed from and converted to
+bytes.
 
-Any process of this user may connect, so a request is taken for what it is only after every length
-in it has been checked against what is there.
+Any process of this user may connect, so a request is used only after every length in it has been
+checked against the bytes received.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from fanstore.outputs.model.entries import Entry, failure
 
 
 def _enum(name: str) -> Any:
-    """Returns an enum of C, whose values lose the FAN_OUTPUT_ of their names."""
+    """Returns an enum of C, with FAN_OUTPUT_ removed from its names."""
     values = ffi.typeof(f"enum fan_output_{name.lower()}").relements
     return enum.IntEnum(name, {each.removeprefix("FAN_OUTPUT_"): values[each] for each in values})
 
 
-Op = _enum("Op")  # what a client can ask
-Where = _enum("Where")  # what an answer says
+Op = _enum("Op")  # the operations that a client can ask for
+Where = _enum("Where")  # the kinds of answers
 
 _MAGIC = int(lib.FAN_OUTPUT_MAGIC)
 _PATH_MAX = int(lib.FAN_OUTPUT_PATH_MAX)
@@ -38,8 +39,9 @@ _NAME_ALIGN_BYTES = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What a client asks. Fields as in struct fan_output_request; paths relative to their mounts.
-    pid, peer_uid: of the process, as the kernel has them; or the pid it asks for."""
+    """A request of a client. Fields as in struct fan_output_request; paths relative to their
+    mounts. peer_uid: the user of the client's process, from the kernel. pid: the process itself, or
+    the one that it asks for."""
 
     op: int
     view: int = 0
@@ -59,7 +61,7 @@ class Request:
     peer_uid: int = 0
 
     def about_other(self) -> Request:
-        """Returns the same request about its second path."""
+        """Returns the same request for its second path."""
         return replace(self, view=self.other_view, path=self.other)
 
 
@@ -68,9 +70,9 @@ _COPIED = [each.name for each in fields(Request) if each.name in dict(_REQUEST.i
 
 @dataclass(frozen=True)
 class Answer:
-    """What it is told, unless it failed (an OSError). where: one of FAN_OUTPUT_DONE and so on;
-    entry: fills `attr`; listing: LIST's names with their types and inode numbers, instead of a
-    text. fd: goes with the answer, and is closed then; -1: none."""
+    """The answer to a request that did not fail. where: FAN_OUTPUT_DONE or another of its kind;
+    entry: fills `attr`; listing: for LIST, names with their types and inode numbers, instead of a
+    text. fd: sent with the answer and then closed; -1: none."""
 
     where: int
     entry: Entry | None = None
@@ -80,8 +82,8 @@ class Answer:
 
 
 def request_bytes(head: bytes) -> int:
-    """The length of a whole request, told by its first HEAD_BYTES. Raises OSError (EINVAL) for what
-    is none."""
+    """Returns the length of a whole request, from its first HEAD_BYTES. Raises OSError (EINVAL) if
+    they do not begin a request."""
     fields = ffi.from_buffer(_REQUEST, head)
     lengths = (fields.path_bytes, fields.other_bytes)
     if fields.magic != _MAGIC or max(lengths) > _PATH_MAX:
@@ -90,8 +92,8 @@ def request_bytes(head: bytes) -> int:
 
 
 def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Request:
-    """A request of exactly request_bytes. Raises OSError (EINVAL): an unknown operation or mount, a
-    NUL in a path."""
+    """Returns the request in `data`, which must be exactly request_bytes long. Raises OSError
+    (EINVAL) for a wrong length, an unknown operation or mount, or a NUL in a path."""
     if len(data) < HEAD_BYTES or len(data) != request_bytes(data):
         raise failure(errno.EINVAL)
     head = ffi.from_buffer(_REQUEST, data)
@@ -119,7 +121,7 @@ def serialise_error(number: int) -> bytes:
 
 
 def attr_fields(entry: Entry) -> dict[str, int]:
-    """Returns the fields of a struct fan_output_attr."""
+    """Returns the fields of a struct fan_output_attr for an entry."""
     return {
         **entry.attr._asdict(),
         "ino": entry.inode,

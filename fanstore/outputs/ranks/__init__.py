@@ -1,1 +1,1 @@
-"""Which rank keeps the names of a directory, and how the others ask it."""
+"""Decides which rank keeps the names of a directory, and asks that rank."""

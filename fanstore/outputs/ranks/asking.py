@@ -1,4 +1,4 @@
-"""Asks several ranks at once, and gathers what they answer."""
+"""Asks several ranks at once, and gathers their answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def ask_each(
     peers: Peers, ranks: Iterable[int], call_of: Callable[[int], tuple[Any, ...]]
 ) -> list[Any]:
     """Calls some ranks at once; returns the results of those that are not lost. Raises the first
-    error once all have answered."""
+    error after all have answered."""
     living = [rank for rank in ranks if not peers.is_lost(rank)]
     calls = [peers.call(rank, *call_of(rank)) for rank in living]
     results = await asyncio.gather(*calls, return_exceptions=True)
@@ -24,5 +24,5 @@ async def ask_each(
 
 
 async def ask_all(peers: Peers, name: str, *args: Any) -> list[Any]:
-    """Does the same with one call of all ranks."""
+    """Makes the same call to all ranks; otherwise like ask_each."""
     return await ask_each(peers, range(peers.world_size), lambda _: (name, *args))

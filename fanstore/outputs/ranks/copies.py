@@ -16,13 +16,13 @@ KEPT_BYTES = 1 << 30
 _CHUNKS_A_FILE = 4
 _CHUNKS_AT_ONCE = 16
 
-_File = tuple[int, int]  # a rank, and an inode of it
+_File = tuple[int, int]  # a rank, and an inode number on it
 _Version = tuple[int, int, int, int]
 
 
 class Copies:
-    """The copies on this node, in a directory, which it makes: of each file the last version that
-    somebody read, as many as were read last of KEPT_BYTES."""
+    """The copies on this node, in a directory, which it makes: of each file the version that was
+    read last. Beyond KEPT_BYTES, removes the copies that were read longest ago."""
 
     def __init__(self, directory: str, peers: Peers, executor: Executor) -> None:
         os.mkdir(directory, 0o700)
@@ -34,11 +34,11 @@ class Copies:
         self._have: dict[_File, _Version] = {}
 
     async def fetch(self, mount: int, path: bytes, entry: Entry) -> bytes:
-        """Returns the path of a copy of this version of a file. Raises OSError; ESTALE where there
-        is another one by now."""
+        """Returns the path of a copy of this version of a file. Raises OSError; ESTALE if the file
+        has another version by now."""
         file, version = (entry.rank, entry.inode), entry.version
         if self._have.get(file) == version:
-            self._have[file] = self._have.pop(file)  # the last in their order
+            self._have[file] = self._have.pop(file)  # last in order: read most recently
             return self._path(file)
         task = self._fetches.get((file, version))
         if task is None:
@@ -48,8 +48,8 @@ class Copies:
         return await asyncio.shield(task)
 
     def take(self, entry: Entry, to: bytes) -> bool:
-        """Moves a copy of this version to another path of its file system; tells whether it was
-        there."""
+        """Moves a copy of this version to another path of its file system; returns whether there
+        was one."""
         file = entry.rank, entry.inode
         if self._have.get(file) != entry.version:
             return False
@@ -80,7 +80,8 @@ class Copies:
         return self._path(file)
 
     def _leave_room(self) -> None:
-        """Removes the copies that were read longest ago; who has one open keeps it."""
+        """Removes the copies that were read longest ago. A program that has one open can still read
+        it."""
         total = sum(size for _, size, _, _ in self._have.values())
         for file, (_, size, _, _) in list(self._have.items())[:-1]:
             if total <= KEPT_BYTES:
@@ -90,7 +91,7 @@ class Copies:
             total -= size
 
     async def _fill(self, mount: int, path: bytes, entry: Entry, to: bytes) -> None:
-        """Fetches all chunks, a few at a time."""
+        """Fetches all chunks of a file, a few at a time."""
         loop, total = asyncio.get_running_loop(), entry.attr.size
         offsets = iter(range(0, total, CHUNK_BYTES))
 

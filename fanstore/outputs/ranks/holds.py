@@ -1,4 +1,4 @@
-"""Names that are about to change: of all ranks, one changes a name at a time."""
+"""Holds names that are about to change, so that of all ranks only one changes a name at a time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from fanstore.outputs.ranks.trees import Seen, Trees
 from fanstore.rank_calls.interface import Peers
 
 Name = tuple[int, bytes]  # a mount, and a path in it
-Claim = tuple[int, bool]  # a rank that is to have what a name stands for; is it a directory?
+Claim = tuple[int, bool]  # the rank that will have the entry; is it a directory?
 
 
 class Holds:
-    """The names that this rank keeps, each held by at most one operation of any rank; and the means
-    to hold those of others."""
+    """The names that this rank keeps, each held by at most one operation of any rank; also holds
+    names on the ranks that keep them."""
 
     def __init__(self, peers: Peers, trees: Trees) -> None:
         self._peers = peers
@@ -34,13 +34,13 @@ class Holds:
     async def of(
         self, names: list[tuple[int, Name]], claim: Claim | None = None
     ) -> AsyncIterator[dict[Name, Seen]]:
-        """Holds names, given with the ranks that keep them; yields what those know of them. claim:
-        of names of which nothing is known, what is made of them first."""
+        """Holds names, given with the ranks that keep them; yields what those ranks know about
+        each. claim: for a name without an entry, the claim to make first."""
         token = next(self._tokens)
         taken: list[tuple[int, Name]] = []
         seen: dict[Name, Seen] = {}
         try:
-            for keeper, name in sorted(set(names), key=lambda each: each[1]):  # as all ranks do
+            for keeper, name in sorted(set(names), key=lambda each: each[1]):  # as all do
                 taken.append((keeper, name))
                 seen[name] = await self._peers.call(keeper, "name.hold", name, token, claim)
             yield seen

@@ -1,5 +1,5 @@
-"""The inputs of a mount as the outputs see them: what is there already, and which of its
-directories clients ask about."""
+"""The inputs of a mount as the outputs see them: which names exist, and which directories clients
+ask about."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
 class DatasetInputs:
-    """The Inputs (model/interfaces.py) of one mounted dataset. touched_at: where in the job's
-    segment its bitmap of touched directories begins."""
+    """The Inputs (model/interfaces.py) of one mounted dataset. touched_at: the offset of its bitmap
+    of touched directories in the job's segment."""
 
     def __init__(
         self, dataset: Dataset, prefixes: Sequence[bytes], segment: FileIO, touched_at: int
@@ -27,7 +27,7 @@ class DatasetInputs:
         self._touched_at = touched_at
 
     def kind(self, path: bytes) -> str:
-        """Returns what the path is: "missing", "directory", "link" or "file"."""
+        """Returns the kind of the path: "missing", "directory", "link" or "file"."""
         record = self.record(path)
         if record is None:
             return "missing"
@@ -45,8 +45,8 @@ class DatasetInputs:
             return None
 
     def touch(self, record: int) -> None:
-        """Has clients of this node ask the daemon for missing names in that directory from now on.
-        Raises OSError where the disk does not take the bit; a store into a mapping would be SIGBUS.
+        """Makes clients of this node ask the daemon about missing names in that directory from now
+        on. Raises OSError if the disk cannot store the bit; a store into a mapping would be SIGBUS.
         For one thread of one process."""
         fd, at = self._segment.fileno(), self._touched_at + record // 8
         (byte,) = os.pread(fd, 1, at)
@@ -54,8 +54,8 @@ class DatasetInputs:
 
 
 def touched_bitmaps(segment: FileIO) -> list[int]:
-    """Returns where in a job's segment (csrc/format/shm_format.h) the bitmap of touched directories
-    of each mount begins."""
+    """Returns the offset, in a job's segment (csrc/format/shm_format.h), of each mount's bitmap of
+    touched directories."""
     head = os.pread(segment.fileno(), ffi.sizeof("struct fan_job_header"), 0)
     header = ffi.from_buffer("struct fan_job_header *", head)
     size = ffi.sizeof("struct fan_mount") * header.mount_count

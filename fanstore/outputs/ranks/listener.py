@@ -1,4 +1,4 @@
-"""The socket that clients ask at: one connection, one request, one answer."""
+"""The socket for clients' requests: each connection has one request and one answer."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ from fanstore.outputs.model.wire import (
     serialise_error,
 )
 
-PATIENCE_S = 60.0  # with a client that neither goes on nor goes away
-ORPHAN_S = 10.0  # for what is done for clients that have gone
+PATIENCE_S = 60.0  # with a client that neither sends nor closes
+ORPHAN_S = 10.0  # for operations whose clients are gone
 _PAUSE_S = 0.01
 _BACKLOG = 4096
 _CREDENTIALS = struct.Struct("3i")
 
 
 class Listener:
-    """Answers clients by what `run` returns for their requests, or the OSError that it raises;
-    `most` clients at once, the others wait. In the loop's thread, which waits for none of them."""
+    """Answers clients with the result of `run` for their requests, or the OSError that it raises.
+    Serves `most` clients at once; the others wait. Runs in the loop's thread and never blocks
+    it."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class Listener:
         run: Callable[[Request], Coroutine[Any, Any, Answer]],
         most: int,
     ) -> None:
-        """listener: a socket that is bound."""
+        """listener: a bound socket."""
         listener.listen(_BACKLOG)
         listener.setblocking(False)
         self._mount_count = mount_count
@@ -54,23 +55,23 @@ class Listener:
         self._most = most
         self._live: dict[socket.socket, asyncio.Task[None]] = {}
         self._closed = False
-        self._running: dict[int, asyncio.Task[None]] = {}  # by their clients' descriptors
+        self._running: dict[int, asyncio.Task[None]] = {}  # by the client's descriptor
         self._hang_ups = select.poll()
         self._later: asyncio.TimerHandle | None = None
         self._accept()
 
     def close(self) -> None:
-        """Ends all connections and accepts no more. The socket stays the caller's."""
+        """Ends all connections and accepts no more. The socket remains the caller's to close."""
         self._closed = True
         self._loop.remove_reader(self._listener)
         for stream in self._live:
             _hang_up(stream)
 
     def _accept(self) -> None:
-        """Lets clients in while there is room."""
+        """Accepts clients while there is room."""
         if self._closed:
             return
-        if self._later is not None:  # else each client that ends would leave one more running
+        if self._later is not None:  # else each client that ends would leave another timer
             self._later.cancel()
         self._loop.add_reader(self._listener, self._accept)
         try:
@@ -79,12 +80,13 @@ class Listener:
                 self._live[stream] = self._loop.create_task(self._serve(stream))
         except BlockingIOError:
             return
-        except OSError:  # it has gone again, or there are no descriptors left
+        except OSError:  # the client is gone again, or there are no descriptors left
             self._later = self._loop.call_later(_PAUSE_S, self._accept)
         self._loop.remove_reader(self._listener)  # until there is room
 
     async def _serve(self, stream: socket.socket) -> None:
-        """Takes one client's request and answers it, unless the client goes or keeps silent."""
+        """Receives one client's request and answers it, unless the client closes or stays
+        silent."""
         with stream, contextlib.suppress(OSError):
             stream.setblocking(False)
             answer, fd = await self._answer(stream)
@@ -98,8 +100,8 @@ class Listener:
         self._loop.call_soon(self._accept)
 
     async def _answer(self, stream: socket.socket) -> tuple[bytes, int]:
-        """Returns what a client is to be told, and a descriptor that goes with it, or -1. Raises
-        OSError when it has gone."""
+        """Returns the answer for a client, and a descriptor to send with it, or -1. Raises OSError
+        if the client is gone."""
         found = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         pid, uid, _ = _CREDENTIALS.unpack(found)
         if uid != os.geteuid():
@@ -113,12 +115,13 @@ class Listener:
             return serialise(answer), answer.fd
         except OSError as error:
             return serialise_error(error.errno or errno.EIO), -1
-        except Exception as error:  # a mistake of ours ends one operation, not all of them
+        except Exception as error:  # a bug of ours ends one operation, not all of them
             traceback.print_exception(error)
             return serialise_error(errno.EIO), -1
 
     async def _receive(self, stream: socket.socket) -> bytes:
-        """Returns a request, which need not be one. Raises OSError when no whole one comes."""
+        """Returns the bytes of a request, which may be invalid. Raises OSError if no complete one
+        comes."""
         data = b""
         while True:
             chunk = await self._loop.sock_recv(stream, REQUEST_MAX_BYTES + 1)
@@ -131,8 +134,9 @@ class Listener:
             return data
 
     async def run(self, stream: socket.socket, request: Request) -> Answer:
-        """Does what a client asks for. What was begun for one that was killed meanwhile comes
-        first: whoever has waited for its end finds all that it did, and nothing comes later."""
+        """Runs a client's request. First waits for requests whose clients were killed meanwhile: a
+        program that has waited for such a client's end sees all that the client did, and nothing is
+        done later."""
         orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)]
         self._running[stream.fileno()] = self._live[stream]
         self._hang_ups.register(stream, 0)
@@ -146,6 +150,6 @@ class Listener:
 
 
 def _hang_up(stream: socket.socket) -> None:
-    """Ends what a connection is used for, at both ends; does nothing to one that is closed."""
+    """Shuts a connection down in both directions; does nothing if it is closed."""
     with contextlib.suppress(OSError):
         stream.shutdown(socket.SHUT_RDWR)

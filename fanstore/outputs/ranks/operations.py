@@ -1,4 +1,5 @@
-"""Answers what programs of this rank ask about names that other ranks keep, or what they have."""
+"""Answers requests of this rank's programs about names that other ranks keep, or files that other
+ranks have."""
 
 from __future__ import annotations
 
@@ -35,13 +36,13 @@ from fanstore.rank_calls.interface import Peers
 
 _INODE_BIT = 1 << 62
 _RANK_SHIFT = 44
-TRIES = 100  # how often an operation begins anew because something changed meanwhile
+TRIES = 100  # how often an operation is tried again because something changed meanwhile
 DONE = Answer(Where.DONE)
 RENAME_NOREPLACE = 1
 _SYMLINK_FOLLOW = 0x400  # linkat(2)'s AT_SYMLINK_FOLLOW, which Python's os does not have
 _SPECIAL_UNLINK = dict.fromkeys((b".", b"..", b"/"), errno.EISDIR)
 _SPECIAL_RMDIR = {b".": errno.EINVAL, b"..": errno.ENOTEMPTY, b"/": errno.EBUSY}
-_AGAIN = (errno.ESTALE, errno.ENOENT)  # the rank that was asked did not have it any more
+_AGAIN = (errno.ESTALE, errno.ENOENT)  # the rank that was asked no longer had the file
 _BITS = {
     each.name: getattr(lib, f"FAN_OUTPUT_{each.name.removesuffix('_ns').upper()}")
     for each in fields(Changes)
@@ -51,7 +52,7 @@ _Step = Callable[[Request], Awaitable["Answer | None"]]
 
 
 class Operations:
-    """What programs of this rank ask for; and of this rank's trees, what other ranks do."""
+    """The requests of this rank's programs, and those of other ranks about this rank's trees."""
 
     def __init__(
         self,
@@ -62,7 +63,7 @@ class Operations:
         shared: Shared,
         placed: Sequence[bytes],
     ) -> None:
-        """placed: of each mount, where its outputs are in the output directory."""
+        """placed: for each mount, the directory of its outputs in the output directory."""
         self._peers = peers
         self._inputs = inputs
         self._trees = trees
@@ -101,7 +102,7 @@ class Operations:
         self._peers.serve(f"tree.{name}", lambda _, *args: function(*args))
 
     async def run(self, request: Request) -> Answer:
-        """Does what a client asks. Raises OSError."""
+        """Runs a client's request. Raises OSError."""
         step = self._steps[request.op]
         try:
             for _ in range(TRIES):
@@ -139,7 +140,7 @@ class Operations:
             listed += more
         known = {each.name for each in listed}
         for name in [each for names in of_ranks.values() for each in names if each not in known]:
-            entry = await self._walker.entry(found, name)  # it may be on its way to another rank
+            entry = await self._walker.entry(found, name)  # it may be moving to another rank
             if entry is not None and not entry.hidden:
                 listed.append(listed_as(name, entry))
         shown = tuple(
@@ -202,7 +203,7 @@ class Operations:
         return None if path is None else Answer(Where.COPY, _shown(entry), path)
 
     async def _copy(self, found: Resolved, entry: Entry) -> bytes | None:
-        """Returns the path of a copy; None where the file has changed meanwhile."""
+        """Returns the path of a copy; None if the file has changed meanwhile."""
         if entry.rank == PLACED:
             return os.path.join(self._placed[found.mount], found.path)
         try:
@@ -213,9 +214,9 @@ class Operations:
             raise
 
     async def _take_over(self, found: Resolved, entry: Entry, cut: bool) -> bytes | None:
-        """Makes a file of another rank one of this: it is here before it leaves there. Returns its
-        real path; None where it has changed meanwhile. Raises ETXTBSY where a program of that rank
-        writes it."""
+        """Moves a file from another rank to this one: it is here before it is removed there.
+        Returns its real path; None if it has changed meanwhile. Raises ETXTBSY if a program of that
+        rank writes it."""
         if entry.rank == PLACED:
             raise failure(errno.EIO, found.path)
         brought = self._trees.new_path()
@@ -276,8 +277,8 @@ class Operations:
 
     @asynccontextmanager
     async def _holding(self, *names: Resolved, claim: Claim | None = None) -> AsyncIterator[bool]:
-        """Holds names that are to change; yields whether they are as they were found. claim: as
-        Holds.of."""
+        """Holds names that are to change; yields whether they are still as they were found. claim:
+        as in Holds.of."""
         wanted = [(each.keeper, (each.mount, each.path)) for each in names]
         if any(keeper == PLACED for keeper, _ in wanted):
             raise failure(errno.EIO, names[0].path)
@@ -287,12 +288,12 @@ class Operations:
     async def _make(
         self, found: Resolved, is_directory: bool, make: Callable[[bytes], None]
     ) -> bytes | None:
-        """Makes something of this rank under a free name; `make` does it at a real path, which is
-        returned. None where the name is not free any more, or its directory was moved."""
+        """Makes something in this rank's tree under a free name; `make` does so at a real path,
+        which is returned. None if the name is no longer free, or its directory was moved."""
         trees, mount, path, moves = self._trees, found.mount, found.path, self._trees.moves
         await self._let_know(mount, os.path.dirname(path))
         elsewhere = found.keeper != trees.rank
-        if found.pointed is not None:  # to a rank that has nothing: its program was killed
+        if found.pointed is not None:  # to a rank without the file: its program was killed
             await self._forget(found)
             return None
         claim = (trees.rank, is_directory) if elsewhere else None
@@ -306,7 +307,7 @@ class Operations:
                     real = trees.make_way(mount, path, found.keeper)
                     if trees.look(mount, path).entry is None:
                         make(real)
-                    else:  # a rename that failed left it: it has a name again
+                    else:  # left by a failed rename: it has its name again
                         real = b""
                     moves = -1
                 finally:
@@ -318,7 +319,7 @@ class Operations:
             return None
 
     async def _forget(self, found: Resolved) -> None:
-        """Removes a pointer to a rank that has nothing there."""
+        """Removes a pointer to a rank that has no such file."""
         async with self._holding(found) as is_there:
             if is_there:
                 await self._peers.call(
@@ -326,7 +327,7 @@ class Operations:
                 )
 
     async def _let_know(self, mount: int, directory: bytes) -> None:
-        """Has all ranks look for outputs in a directory of the dataset, before one is there."""
+        """Makes all ranks look for outputs in a directory of the dataset, before there is one."""
         key, record = (mount, directory), self._inputs[mount].record(directory)
         if record is None or key in self._known:
             return
@@ -344,7 +345,7 @@ class Operations:
         return None if await self._make(found, is_directory, make) is None else DONE
 
     async def _unclaim(self, found: Resolved, rank: int) -> None:
-        """Removes the pointer to a rank that has nothing there any more."""
+        """Removes the pointer to a rank that no longer has the file."""
         if found.keeper != rank:
             with suppress(OSError):
                 await self._peers.call(found.keeper, "tree.unclaim", found.mount, found.path, rank)
@@ -360,7 +361,7 @@ class Operations:
 
     async def _mknod(self, request: Request) -> Answer | None:
         found = await self._new_name(request)
-        if stat.S_ISSOCK(request.mode):  # bind(2) makes it
+        if stat.S_ISSOCK(request.mode):  # bind(2) makes the socket
             path = await self._make(found, False, lambda _: None)
             return None if path is None else Answer(Where.TREE, text=path)
         return await self._made(found, False, lambda path: _mknod(path, request.mode))
@@ -388,8 +389,8 @@ class Operations:
         return await self._made(new, False, lambda path: os.link(real, path, follow_symlinks=False))
 
     async def _new_name(self, request: Request, slash: bool = False) -> Resolved:
-        """Returns the name that is to be made. Raises where none may be. slash: whether its path
-        may end in one."""
+        """Returns the name that is to be made. Raises OSError if it may not be made. slash: whether
+        its path may end in a slash."""
         found = await self._walker.name(request)
         taken = found.special is not None or not found.is_free
         refuse(
@@ -426,8 +427,8 @@ class Operations:
         return DONE
 
     async def _to_remove(self, request: Request, special: Mapping[bytes, int]) -> Resolved:
-        """Returns what is to be removed. Raises where nothing may be: `special` has the errors of
-        paths that do not end in a name."""
+        """Returns the name that is to be removed. Raises OSError if it may not be removed;
+        `special` has the errors for paths that do not end in a name."""
         found = await self._walker.name(request)
         if found.special is not None:
             raise failure(special[found.special], request.path)
@@ -440,8 +441,8 @@ class Operations:
         return found
 
     async def _rename(self, request: Request) -> Answer | None:
-        """What is renamed is renamed by the rank that has it; then the new name points to that, and
-        the old one goes. Who looks in between finds the old name, or waits."""
+        """The rank that has the file renames it; then the new name points to that rank, and the old
+        name is removed. A program that looks in between finds the old name, or waits."""
         if request.flags & ~RENAME_NOREPLACE:
             raise failure(errno.EINVAL)
         old, new = await self._ends(request)
@@ -454,7 +455,7 @@ class Operations:
         return DONE if done else None
 
     async def _ends(self, request: Request) -> tuple[Resolved, Resolved]:
-        """Resolves the names of a rename. Raises where it cannot be."""
+        """Resolves the two names of a rename. Raises OSError if the rename is not allowed."""
         old = await end_of(self._walker.name(request))
         new = await end_of(self._walker.name(request.about_other()))
         old, new = together(old, new)
@@ -465,8 +466,9 @@ class Operations:
         return old, new
 
     async def _rename_for(self, _rank: int, request: Request) -> bool:
-        """Renames a directory; False where something has changed meanwhile. One rank does that for
-        all, one after the other: two at once could each move one directory into the other."""
+        """Renames a directory; returns False if something has changed meanwhile. One rank does this
+        for all ranks, one rename at a time: two at once could each move one directory into the
+        other."""
         async with self._moving:
             try:
                 old, new = await self._ends(request)
@@ -490,7 +492,7 @@ class Operations:
         return DONE
 
     async def _rename_file(self, old: Resolved, new: Resolved) -> None:
-        """Raises FileNotFoundError with nothing done."""
+        """Renames a file. If it raises FileNotFoundError, nothing was done."""
         mount, rank = old.mount, old.has
         before = await self._peers.call(rank, "tree.move", mount, old.path, new.path)
         if new.keeper != rank:
@@ -508,7 +510,7 @@ class Operations:
         await self._unclaim(old, rank)
 
     async def _rename_directory(self, old: Resolved, new: Resolved) -> None:
-        """What other ranks have in it goes with it."""
+        """Renames a directory, together with the files that other ranks have in it."""
         mount, rank, peers = old.mount, old.has, self._peers
         if not new.is_free:
             await peers.call(new.has, "tree.rmdir", mount, new.path)
@@ -559,20 +561,20 @@ def _shown_inode(rank: int, inode: int) -> int:
 
 
 def _changes(flags: int) -> bool:
-    """Tells whether an open with these flags may change the file."""
+    """Returns whether an open with these flags may change the file."""
     writes = flags & os.O_ACCMODE != os.O_RDONLY or flags & os.O_TRUNC
     return bool(writes) and not flags & os.O_PATH
 
 
 def _is_as_found(found: Resolved, seen: Seen) -> bool:
-    """Tells whether the rank that keeps a name knows of it what was found."""
+    """Returns whether the rank that keeps a name still knows the same about it."""
     if found.entry is None or found.pointed is not None:
         return seen.entry is None and seen.rank == found.pointed
     return seen.entry is not None and seen.entry.inode == found.entry.inode
 
 
 def _create(path: bytes, request: Request) -> int:
-    """Makes a file; returns a descriptor with the flags that a program opens it with."""
+    """Makes a file; returns a descriptor with the flags of the program's open."""
     fd = os.open(path, request.flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     os.fchmod(fd, stat.S_IMODE(request.mode))
     return fd
@@ -584,7 +586,7 @@ def _mknod(path: bytes, mode: int) -> None:
 
 
 def _check_rename(old: Resolved, new: Resolved, noreplace: bool) -> None:
-    """Raises what rename(2) of Linux would, in its order."""
+    """Raises the errors of Linux's rename(2), in its order."""
     over = not new.is_free and old.path != new.path
     refuse(
         old.path,

@@ -1,4 +1,5 @@
-"""What a rank does about outputs for its own programs and for the other ranks, put together."""
+"""Puts together a rank's parts for outputs: the answers to its own programs and to the other
+ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from fanstore.outputs.ranks.trees import Trees
 from fanstore.outputs.tree.shared import Shared
 from fanstore.rank_calls.connected import ConnectedPeers
 
-SOCKET = "outputs"  # in a job's directory: programs ask there
+SOCKET = "outputs"  # in a job's directory: the socket for programs' requests
 _SCRATCH = "scratch"
 _COPIES = "copies"
 _THREADS = 4
@@ -29,7 +30,7 @@ Give = Callable[[bytes, Identity], bool]
 
 
 class Ranks:
-    """This rank among the others. All of it runs in the outputs thread."""
+    """This rank's part in the outputs of all ranks. All of it runs in the outputs thread."""
 
     def __init__(
         self,
@@ -40,9 +41,9 @@ class Ranks:
         placed: Sequence[bytes],
         peers: ConnectedPeers,
     ) -> None:
-        """directory: the job's. listener: bound to SOCKET in it, closed in the end. roots: of each
-        mount, its tree; placed: where its outputs are in the output directory. peers: not started
-        yet."""
+        """directory: the job's. listener: bound to SOCKET in it; closed at the end. roots: the tree
+        of each mount; placed: the directory of each mount's outputs in the output directory. peers:
+        not started yet."""
         self._directory = directory
         self._socket = listener
         self._inputs = inputs
@@ -52,8 +53,8 @@ class Ranks:
         self._parts = contextlib.ExitStack()
 
     async def open(self, shared: Shared, give: Give) -> None:
-        """Answers from now on. give: tells whether this rank placed what has this name and identity
-        in the output directory, which is another rank's from then on. Raises OSError."""
+        """Begins to answer. give: returns whether this rank placed the file with this name and
+        identity in the output directory; it then belongs to another rank. Raises OSError."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
         executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
@@ -73,16 +74,17 @@ class Ranks:
         self._parts.callback(listener.close)
 
     async def take(self, name: bytes, identity: Identity) -> bool:
-        """Has another rank let this one have what it placed under a name, if any did."""
+        """Asks the other ranks for the file placed under a name; returns whether one of them had
+        placed it and gave it to this rank."""
         others = [rank for rank in range(self._peers.world_size) if rank != self._peers.rank]
         given = await ask_each(self._peers, others, lambda _: ("placed.give", name, identity))
         return any(given)
 
     def is_lost(self, rank: int) -> bool:
-        """Tells whether a rank is."""
+        """Returns whether a rank is lost."""
         return self._peers.is_lost(rank)
 
     async def close(self) -> None:
-        """Answers no more."""
+        """Stops answering."""
         self._parts.close()
         self._socket.close()

@@ -1,14 +1,15 @@
 """The output trees of this rank, for all ranks.
 
-What a program makes lies in the tree of its rank, at its path. The name is kept by the rank that
-has the directory: where that is another one, it has a *pointer* there, which says who has what the
-name stands for: of a file a symbolic link, of a directory a directory of its own mode. A rank that
-makes something in the directory of another has a *stand-in* of that directory in its own tree.
+A file that a program makes lies in the tree of the program's rank, at its path. The rank that has
+the directory keeps the name. If that is another rank, it has a *pointer* at that name, which says
+which rank has the file: a symbolic link for a file, a directory with a mode of its own for a
+directory. A rank that makes something in another rank's directory has a *stand-in* of that
+directory in its own tree.
 
-- What is in this rank's tree and is neither pointer nor stand-in is this rank's.
+- Everything in this rank's tree that is neither pointer nor stand-in belongs to this rank.
 - The kernel of the rank that keeps a name decides who gets it: a pointer is made like any file.
-- A name whose pointer leads to a rank that does not have it is being made, moved or removed at this
-  moment, or was when its program was killed.
+- If a pointer leads to a rank that does not have the file, the name is being made, moved or removed
+  at this moment, or was when its program was killed.
 """
 
 from __future__ import annotations
@@ -34,21 +35,22 @@ from fanstore.outputs.tree.walk import (
     WHOSE,
 )
 
-_TYPE_SHIFT = 12  # from st_mode to d_type, as IFTODT(3) has it
+_TYPE_SHIFT = 12  # from st_mode to d_type, as in IFTODT(3)
 
 
-NOBODY = -1  # in place of a rank that is not known
+NOBODY = -1  # stands for an unknown rank
 
 
 class Seen(NamedTuple):
-    """What this rank has under a name: an entry; or it knows the rank that has one; or neither."""
+    """What this rank knows about a name: its own entry, or the rank that has one, or neither."""
 
     entry: Entry | None = None
     rank: int | None = None
 
 
 class Listed(NamedTuple):
-    """One name of a directory. type: as readdir(3) has it. rank: of the inode number."""
+    """One name of a directory. type: as in readdir(3). rank: the one that the inode number belongs
+    to."""
 
     name: bytes
     type: int
@@ -58,8 +60,8 @@ class Listed(NamedTuple):
 
 class Trees:
     """The trees of this rank, one for each mount. All paths are relative to the mount, in normal
-    form. Where it says so, a method is for the rank that keeps the name, or that has what it stands
-    for. All raise OSError."""
+    form. Some methods are only for the rank that keeps the name, or that has the file; headings
+    below say so. All methods raise OSError."""
 
     def __init__(
         self,
@@ -69,10 +71,10 @@ class Trees:
         shared: Shared,
         is_input: Callable[[int, bytes], bool],
     ) -> None:
-        """scratch: a directory of their file system for names that nobody is to see yet. is_input:
-        tells whether the dataset has a directory there."""
+        """scratch: a directory of the same file system, for names that nobody may see yet.
+        is_input: returns whether the path is in the dataset."""
         self.rank = rank
-        self.moves = 0  # directories of other ranks that were moved here
+        self.moves = 0  # how many stand-ins of directories of other ranks were moved
         self._roots = roots
         self._scratch = scratch
         self._shared = shared
@@ -80,7 +82,7 @@ class Trees:
         self._numbers = itertools.count(1)
 
     def path(self, mount: int, path: bytes) -> bytes:
-        """Returns the real path."""
+        """Returns the real path of a path in a mount."""
         return self._roots[mount] + b"/" + path if path else self._roots[mount]
 
     def new_path(self) -> bytes:
@@ -90,7 +92,7 @@ class Trees:
     # ---- looking ----
 
     def look(self, mount: int, path: bytes) -> Seen:
-        """Returns what is under a name."""
+        """Returns what this rank knows about a name."""
         real = self.path(mount, path)
         try:
             found = os.lstat(real)
@@ -102,14 +104,15 @@ class Trees:
                 attr = Attr.of(found)._replace(size=len(target))
                 return Seen(Entry(self.rank, found.st_ino, attr, target))
             if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == STAND_IN_MODE:
-                with suppress(FileNotFoundError):  # it is a program's, which gave it that mode
+                with suppress(FileNotFoundError):  # else a program gave it that mode
                     return Seen(rank=int(os.readlink(real + b"/" + WHOSE)))
         except (FileNotFoundError, NotADirectoryError):
             return Seen()
         return Seen(Entry(self.rank, found.st_ino, Attr.of(found)))
 
     def look_for(self, asker: int, mount: int, path: bytes) -> Seen:
-        """The same for a rank: others do not see a file that somebody writes."""
+        """Does the same on behalf of a rank: other ranks do not see a file that is being
+        written."""
         seen = self.look(mount, path)
         entry = seen.entry
         if asker == self.rank or entry is None or not entry.is_file:
@@ -119,8 +122,8 @@ class Trees:
     def look_down(
         self, asker: int, mount: int, directory: bytes, names: Sequence[bytes]
     ) -> tuple[int, Seen]:
-        """Goes down from a directory by these names as far as this rank has what they stand for;
-        returns the turn of the last name that was looked at, and what is there."""
+        """Follows these names down from a directory as long as this rank has the directories;
+        returns the index of the last name that it looked at, and what it knows about that name."""
         self._note_visit(asker)
         path, seen = directory, Seen()
         for turn, name in enumerate(names):
@@ -137,8 +140,8 @@ class Trees:
     def listing(
         self, asker: int, mount: int, path: bytes
     ) -> tuple[list[Listed], dict[int, list[bytes]]]:
-        """Lists the outputs in a directory whose names this rank keeps: those that it has, and the
-        names of each rank that has others."""
+        """Lists the outputs in a directory whose names this rank keeps: those that it has itself,
+        and the names of the others by the rank that has them."""
         self._note_visit(asker)
         listed: list[Listed] = []
         of_ranks: dict[int, list[bytes]] = {}
@@ -167,7 +170,7 @@ class Trees:
     def present(
         self, asker: int, mount: int, directory: bytes, names: Sequence[bytes]
     ) -> list[Listed]:
-        """Lists those of some names that this rank has."""
+        """Lists those of the given names that this rank has."""
         seen = [(name, self.look_for(asker, mount, joined(directory, name))) for name in names]
         return [
             listed_as(name, each.entry)
@@ -178,13 +181,13 @@ class Trees:
     # ---- for the rank that keeps a name ----
 
     def know(self, mount: int, directory: bytes) -> None:
-        """Notes that all ranks know that there may be outputs in a directory of the dataset: its
-        programs may make names there themselves from now on."""
+        """Notes that all ranks now look for outputs in a directory of the dataset: from now on this
+        rank's programs may make names there themselves."""
         self._stand_in(mount, directory)
         os.chmod(self.path(mount, directory), KNOWN_MODE)
 
     def claim(self, mount: int, path: bytes, rank: int, is_directory: bool) -> None:
-        """Makes a pointer to a rank. Raises FileExistsError where the name is taken."""
+        """Makes a pointer to a rank. Raises FileExistsError if the name is taken."""
         self._note_visit(rank)
         real = self.path(mount, path)
         if not is_directory:
@@ -194,7 +197,7 @@ class Trees:
         self._shared.changed()
 
     def unclaim(self, mount: int, path: bytes, rank: int) -> None:
-        """Removes a pointer to a rank, if it is there."""
+        """Removes a pointer to a rank, if there is one."""
         real = self.path(mount, path)
         if self.look(mount, path).rank != rank:
             return
@@ -204,8 +207,8 @@ class Trees:
             self._remove_stand_in(real)
 
     def point(self, mount: int, path: bytes, rank: int, is_directory: bool) -> int | None:
-        """Lets a name stand for what a rank has there, whatever it stood for; returns which rank
-        has that, None where it is gone."""
+        """Makes a name point to a rank, whatever it was before; returns the rank that it pointed to
+        before, or None."""
         before, real = self.look(mount, path), self.path(mount, path)
         if is_directory and before.rank is not None and os.path.isdir(real):
             os.unlink(real + b"/" + WHOSE)
@@ -220,7 +223,7 @@ class Trees:
         return before.rank
 
     def _put_stand_in(self, rank: int, real: bytes) -> None:
-        """Makes a stand-in of a directory of a rank, whole. Raises FileExistsError."""
+        """Makes a complete stand-in of a rank's directory. Raises FileExistsError."""
         made = self.new_path()
         os.mkdir(made, 0o700)
         os.symlink(b"%d" % rank, made + b"/" + WHOSE)
@@ -232,10 +235,10 @@ class Trees:
             os.rmdir(made)
             raise
 
-    # ---- for the rank that has what a name stands for ----
+    # ---- for the rank that has the file ----
 
     def stand_in(self, mount: int, path: bytes, rank: int) -> bytes:
-        """Makes a stand-in of a directory of another rank, and of those above it; returns its real
+        """Makes a stand-in of another rank's directory, and of its parents; returns its real
         path."""
         real = self.path(mount, path)
         if self.look(mount, path) == Seen():
@@ -245,16 +248,16 @@ class Trees:
         return real
 
     def make_way(self, mount: int, path: bytes, keeper: int) -> bytes:
-        """Makes all that has to be there before a name that this rank got can be used; returns its
-        real path."""
+        """Makes everything that a name which this rank got needs before use; returns its real
+        path."""
         self._stand_in(mount, os.path.dirname(path), keeper)
         real = self.path(mount, path)
-        if self.look(mount, path).rank is not None:  # of one that is there no more
+        if self.look(mount, path).rank is not None:  # a stand-in of a directory that is gone
             self._remove_stand_in(real)
         return real
 
     def _stand_in(self, mount: int, directory: bytes, rank: int = NOBODY) -> None:
-        """Makes what stands in for a directory and those above it. rank: the one that has it."""
+        """Makes stand-ins of a directory and its parents. rank: the one that has the directory."""
         path = b""
         with suppress(FileExistsError):
             os.mkdir(self._roots[mount], 0o700)
@@ -273,7 +276,7 @@ class Trees:
                     self._put_stand_in(known, real)
 
     def _remove_stand_in(self, real: bytes) -> None:
-        """Removes a stand-in and those in it; what else is in it stays, and so does that then."""
+        """Removes a stand-in and the stand-ins in it; if anything else is in it, it stays."""
         aside = self.new_path()
         try:
             os.rename(real, aside)
@@ -295,7 +298,7 @@ class Trees:
             os.rmdir(each)
 
     def unlink(self, mount: int, path: bytes) -> None:
-        """Removes what is no directory."""
+        """Removes a file or link."""
         if self.look(mount, path).entry is None:
             raise failure(errno.ENOENT, path)
         os.unlink(self.path(mount, path))
@@ -309,7 +312,8 @@ class Trees:
         self._shared.changed()
 
     def move(self, mount: int, old: bytes, new: bytes) -> int | None:
-        """Renames; returns the rank to which a pointer led that the new name had here."""
+        """Renames a file or directory; returns the rank that the new name pointed to here before,
+        or None."""
         if self.look(mount, old).entry is None:
             raise failure(errno.ENOENT, old)
         self._stand_in(mount, os.path.dirname(new))
@@ -340,7 +344,7 @@ class Trees:
         self._shared.changed()
 
     def read(self, mount: int, path: bytes, offset: int, size: int) -> bytes:
-        """Returns bytes of a file, whatever its mode is. Raises ESTALE where it has gone."""
+        """Returns bytes of a file, whatever its mode is. Raises ESTALE if it is gone."""
         if self.look(mount, path).entry is None:
             raise failure(errno.ESTALE, path)
         with open_unasked(self.path(mount, path)) as file:
@@ -349,8 +353,8 @@ class Trees:
     def give(
         self, mount: int, path: bytes, version: tuple[int, int, int, int], rank: int, keeper: int
     ) -> None:
-        """Lets another rank have a file, which has the bytes of this version. Raises ETXTBSY where
-        somebody writes it, ESTALE where it is another version by now."""
+        """Gives a file to another rank, which already has the bytes of this version. Raises ETXTBSY
+        if somebody writes it, ESTALE if it has another version by now."""
         entry, real = self.look(mount, path).entry, self.path(mount, path)
         if entry is None or not entry.is_file:
             raise failure(errno.ESTALE, path)
@@ -367,6 +371,6 @@ class Trees:
 
 
 def listed_as(name: bytes, entry: Entry) -> Listed:
-    """Returns a name of a directory as it is listed."""
+    """Returns the Listed for a name and its entry."""
     kind = entry.attr.mode >> _TYPE_SHIFT & 15
     return Listed(name, kind, entry.inode, entry.rank)

@@ -1,5 +1,5 @@
-"""Resolves a client's path: to an input, an output of any rank, through links, or out of the
-mounts."""
+"""Resolves a client's path, through links, to an input, to an output of any rank, or to a path
+outside the mounts."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from fanstore.rank_calls.interface import Peers
 LINKS_MAX = 40
 NAME_MAX = 255
 PATH_MAX = 4096
-PLACED = -1  # in place of a rank: one that is lost; what it had is in the output directory
+PLACED = -1  # stands for a lost rank, whose files are looked for in the output directory
 
 _SPECIAL = (b"", b".", b"..")
 
 
 class Outside(Exception):
-    """A path leads out of the outputs. text: where it goes on, an absolute path."""
+    """A path leads out of the outputs. text: the absolute path where it continues."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
@@ -34,10 +34,10 @@ class Outside(Exception):
 
 @dataclass(frozen=True)
 class Resolved:
-    """The end of a path. mount, path: where, in normal form. input: what it is among the inputs.
-    entry: the output there. keeper: the rank that keeps the name. pointed: the rank that it says
-    has it. slash: the path had one at its end. special: its last component, if that was no name
-    (`name` only)."""
+    """The end of a path. mount, path: its place, in normal form. input: its kind among the inputs.
+    entry: the output there. keeper: the rank that keeps the name. pointed: the rank that the name
+    points to. slash: whether the path ended in a slash. special: its last component, if that was
+    not a name (only from `name`)."""
 
     mount: int
     path: bytes
@@ -55,7 +55,7 @@ class Resolved:
 
     @property
     def is_long(self) -> bool:
-        """Whether its name is longer than names may be."""
+        """Whether its name is longer than a name may be."""
         return len(self.path.rpartition(b"/")[2]) > NAME_MAX
 
     @property
@@ -75,14 +75,14 @@ class Resolved:
 
     @property
     def has(self) -> int:
-        """The rank that has the output that is there."""
+        """The rank that has the output there."""
         assert self.entry is not None
         return self.entry.rank
 
 
 class Walker:
-    """Resolves paths for the programs of a rank. placed: of each mount, where its outputs are in
-    the output directory."""
+    """Resolves paths for the programs of a rank. placed: for each mount, the directory of its
+    outputs in the output directory."""
 
     def __init__(
         self, peers: Peers, inputs: Sequence[Inputs], trees: Trees, placed: Sequence[bytes],
@@ -97,10 +97,10 @@ class Walker:
     async def resolve(
         self, request: Request, follow: bool = True, create: bool = False
     ) -> Resolved:
-        """Resolves the path of a request; through a link at its end where `follow` is set or a
-        slash follows. What is missing may only be its last name. create: a file may be made there.
-        Raises Outside, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR when the file to be made has a
-        slash at its end."""
+        """Resolves the path of a request. Follows a link at its end if `follow` is set or a slash
+        comes after it. Only the last name may be missing. create: a file may be made there. Raises
+        Outside, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR if the path of a file to be made ends
+        in a slash."""
         path, links = request.path, 0
         _check_length(path)
         at = Resolved(request.view, b"", "directory")
@@ -131,8 +131,8 @@ class Walker:
         return at
 
     async def name(self, request: Request) -> Resolved:
-        """Resolves the path of a name that is to be changed: a link at its end is not followed,
-        slashes after it or not. A name that is too long is free, and `is_long`."""
+        """Resolves the path of a name that is to be changed: does not follow a link at its end,
+        even if slashes come after it. A name that is too long counts as free, and `is_long`."""
         path = request.path
         _check_length(path)
         parent, _, last = path.rstrip(b"/").rpartition(b"/")
@@ -149,25 +149,27 @@ class Walker:
         return replace((await self._down(found, [last]))[1], slash=slash)
 
     def at_input(self, found: Resolved) -> Outside:
-        """Returns (does not raise) the way on of a path that ends at an input."""
+        """Returns (does not raise) the Outside for a path that ends at an input."""
         prefix = self._inputs[found.mount].prefixes[0]
         return Outside(prefix + b"/" + found.path if found.path else prefix)
 
     def _special(self, at: Resolved, left: list[bytes]) -> Resolved:
-        """Takes ".", ".." or nothing from the end."""
+        """Handles ".", ".." or an empty component: takes it off `left` and returns the directory
+        that it leads to."""
         if left.pop() != b"..":
             return at
         inputs = self._inputs[at.mount]
         if not at.path:
             raise _out(posixpath.dirname(inputs.prefixes[0]), left)
         parent = at.path.rpartition(b"/")[0]
-        if inputs.kind(parent) == "missing":  # as it is by now
+        if inputs.kind(parent) == "missing":  # an output: resolve it anew
             left += parent.split(b"/")[::-1]
             return Resolved(at.mount, b"", "directory")
         return Resolved(at.mount, parent, "directory")
 
     def _follow(self, found: Resolved, left: list[bytes]) -> tuple[Resolved, bytes]:
-        """Returns the directory in which the target of a link begins, and that from there."""
+        """Returns the directory in which the target of a link begins, and the target relative to
+        it."""
         inputs = self._inputs[found.mount]
         target = found.entry.target if found.entry else inputs.target(found.path)
         if target.startswith(b"/"):
@@ -179,8 +181,8 @@ class Walker:
         return Resolved(found.mount, b"", "directory"), joined(parent, target)
 
     def _inside(self, target: bytes) -> tuple[Resolved, bytes] | None:
-        """Returns the root of the mount and the rest of an absolute path that lies in a mount by
-        its very text; else None."""
+        """Returns the root of the mount and the rest of an absolute path whose text begins with one
+        of its prefixes; else None."""
         for mount, inputs in enumerate(self._inputs):
             for prefix in inputs.prefixes:
                 if target == prefix or target.startswith(prefix + b"/"):
@@ -188,8 +190,8 @@ class Walker:
         return None
 
     async def _down(self, at: Resolved, names: list[bytes]) -> tuple[int, Resolved]:
-        """Goes down from a directory by names until there is a link, no directory, or nothing;
-        returns by how many, and what is there."""
+        """Goes down from a directory by names until there is a link, a non-directory, or nothing;
+        returns how many names it used, and what is there."""
         used = 0
         while at.is_input and used < len(names):
             path = joined(at.path, names[used])
@@ -209,24 +211,24 @@ class Walker:
         count, found = await self._ask_down(at, keeper, names)
         if found.entry is not None or found.pointed is None or found.keeper == PLACED:
             return count, found
-        # It is being made, moved or removed; or was, when its program was killed.
+        # The name is being made, moved or removed, or was when its program was killed.
         async with self._holds.of([(found.keeper, (found.mount, found.path))]):
             return await self._ask_down(at, keeper, names)
 
     async def entry(self, directory: Resolved, name: bytes) -> Entry | None:
-        """Returns the output that has a name in a directory."""
+        """Returns the output that a name in a directory stands for."""
         return (await self._down_outputs(directory, [name]))[1].entry
 
     async def _ask_down(
         self, at: Resolved, keeper: int, names: list[bytes]
     ) -> tuple[int, Resolved]:
-        """The same once. Where the rank to which a name points does not have what it stands for,
-        the result says that rank and no entry."""
+        """Does this once. If the rank that a name points to does not have the file, the result has
+        that rank and no entry."""
         used, rank, path = 0, keeper, at.path
         pointed: int | None = None
         while True:
             turn, seen = await self._look(rank, at.mount, path, names[used:])
-            if turn > 0:  # the directories on the way are that rank's own
+            if turn > 0:  # that rank has the directories on the way
                 keeper, pointed = rank, None
             path = b"/".join([each for each in (path, *names[used : used + turn]) if each])
             used += turn
@@ -254,8 +256,8 @@ class Walker:
         return self._look_placed(mount, directory, names)
 
     def _look_placed(self, mount: int, directory: bytes, names: list[bytes]) -> tuple[int, Seen]:
-        """The same of a rank that is lost: what this rank has or knows, and what is in the output
-        directory. Raises EIO for what is in neither."""
+        """Does the same for a lost rank, from what this rank has or knows and from the output
+        directory. Raises EIO if the path is in neither."""
         known = self._trees.look(mount, joined(directory, names[0])).rank
         if known is not None and known >= 0 and not self._peers.is_lost(known):
             return 0, Seen(rank=known)
@@ -271,7 +273,7 @@ class Walker:
 
 
 async def end_of(resolving: Awaitable[Resolved]) -> Resolved | Outside:
-    """Returns the end of one of two paths, or its way out, to be given to `together`."""
+    """Returns the end of a path, or its Outside; give the results for two paths to `together`."""
     try:
         return await resolving
     except Outside as way:
@@ -279,8 +281,8 @@ async def end_of(resolving: Awaitable[Resolved]) -> Resolved | Outside:
 
 
 def together(first: Resolved | Outside, second: Resolved | Outside) -> tuple[Resolved, Resolved]:
-    """Returns the ends of two paths in one mount. Raises Outside where both lead out, else
-    EXDEV."""
+    """Returns the ends of two paths in one mount. Raises Outside if both lead out; EXDEV if only
+    one does, or they are in two mounts."""
     if isinstance(first, Outside) and isinstance(second, Outside):
         raise Outside(first.text + b"\0" + second.text)
     if isinstance(first, Outside) or isinstance(second, Outside) or first.mount != second.mount:
@@ -289,12 +291,13 @@ def together(first: Resolved | Outside, second: Resolved | Outside) -> tuple[Res
 
 
 def check_directory(found: Resolved) -> None:
-    """Raises ENOENT or ENOTDIR where no directory is."""
+    """Raises ENOENT or ENOTDIR if it is not a directory."""
     refuse(found.path, (found.is_free, errno.ENOENT), (not found.is_directory, errno.ENOTDIR))
 
 
 def _plain_end(left: list[bytes]) -> list[bytes]:
-    """Returns the names that come next, up to what is none, or one that is too long after these."""
+    """Returns the names that come next, up to a special component or, after the first, a name that
+    is too long."""
     names: list[bytes] = []
     for name in reversed(left):
         if name in _SPECIAL or (names and len(name) > NAME_MAX):
@@ -304,7 +307,7 @@ def _plain_end(left: list[bytes]) -> list[bytes]:
 
 
 def _out(path: bytes, left: list[bytes]) -> Outside:
-    """Returns (does not raise) the way on of a path that leads out of its mount."""
+    """Returns (does not raise) the Outside for a path that leads out of its mount."""
     whole = _joined(path, b"/".join(left[::-1])) if left else path
     _check_length(whole)
     return Outside(whole)

@@ -1,1 +1,1 @@
-"""Outputs as ordinary files: what brings the output tree of a node to the output directory."""
+"""Outputs as ordinary files: brings the output tree of a node to the output directory."""

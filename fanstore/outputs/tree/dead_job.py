@@ -1,5 +1,5 @@
-"""Saves the outputs of a job whose daemon was killed: whoever cleans up after it passes over what
-it left, and keeps the rest on the node."""
+"""Saves the outputs of a job whose daemon was killed. The process that cleans up runs a stage-out
+pass over the leftover tree and keeps on the node the files that the pass could not place."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _LOOK_S = 0.05
 
 @dataclass
 class Rescued:
-    """What became of a dead job's outputs. partials: those placed that nobody has finished. kept:
-    path below the output directory, and why it is not there; all of these are in `folder`, unless
-    that failed, too."""
+    """The outcome for a dead job's outputs. partials: placed files that nobody has finished. kept:
+    paths below the output directory, and why each is not there; these files are in `folder`, unless
+    keeping them failed, too."""
 
     job_id: str
     output_dir: str
@@ -70,8 +70,8 @@ def _stock_of(job_directory: str, header: Header) -> Stock:
 
 
 def left_behind(job_directory: str) -> tuple[int, int, str] | None:
-    """Returns what a job that nobody holds may not have placed of its outputs: files, bytes, and
-    where they belong. None: nothing can be known."""
+    """Returns how much of its outputs a job that nobody holds may not have placed: files, bytes,
+    and the output directory. None if that cannot be known."""
     header = _header_of(job_directory)
     if header is None:
         return None
@@ -80,8 +80,8 @@ def left_behind(job_directory: str) -> tuple[int, int, str] | None:
 
 
 def needs_rescue(job_directory: str) -> bool:
-    """Tells whether a job that nobody holds left something to do about its outputs. Raises OSError
-    where that cannot be known: such a job is left alone."""
+    """Returns whether a job that nobody holds left outputs that need work. Raises OSError if that
+    cannot be known; such a job is left alone."""
     header = _header_of(job_directory)
     if header is None:
         trees = os.path.join(job_directory, TREES)
@@ -97,8 +97,8 @@ def needs_rescue(job_directory: str) -> bool:
 
 
 def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
-    """Places what a dead job left; `given_up` ends that, and the rest is kept. Returns None where
-    there was nothing to do. The caller holds the job's lock."""
+    """Places the outputs that a dead job left; once `given_up` returns true, stops and keeps the
+    rest. Returns None if there was nothing to do. The caller holds the job's lock."""
     header = _header_of(job_directory)
     if header is None or not needs_rescue(job_directory):
         return None
@@ -120,8 +120,8 @@ def _watch(given_up: Callable[[], bool], ended: Any) -> None:
 
 
 class _DeadJob:
-    """What is known of a dead job by the process that waits for another one to place its outputs.
-    That one may hang: this one never looks at the output directory."""
+    """The state of a dead job in the process that waits for another one to place the outputs. The
+    other one may hang, so this one never looks at the output directory."""
 
     def __init__(self, job_directory: str, header: Header) -> None:
         self.roots = roots_of(job_directory, header.folders)
@@ -131,7 +131,7 @@ class _DeadJob:
         self._why: dict[str, str] = {}
 
     def close(self) -> None:
-        """Ends the use of what the job left."""
+        """Closes the record and the segment that the job left."""
         self.placed.close()
         if self.shared is not None:
             self.shared.close()
@@ -141,10 +141,11 @@ class _DeadJob:
         return self._why.get(os.fsdecode(name)) or self._why.get("", NOT_WAITED_FOR)
 
     def place(self, tell: Tell, given_up: Callable[[], bool]) -> None:
-        """Passes, in the other process, and tells what it placed, and what it could not."""
+        """Runs a pass, in the other process, and passes to `tell` the files that it placed, and
+        those that it could not."""
         target, ended = Target(self._header), ffi.new("int32_t *")
         threading.Thread(target=_watch, args=(given_up, ended), daemon=True).start()
-        self.placed = Placed(self.placed.path, self._header)  # what was open is not any more
+        self.placed = Placed(self.placed.path, self._header)  # told_apart closed its file
         self.placed.take_over(target.look)
         known = dict(self.placed.copies)
         stage_out = StageOut(self.roots, target, self.placed, self.shared, ended)
@@ -169,7 +170,7 @@ class _DeadJob:
         return [list(copy.source), list(copy.identity)]
 
     def hear(self, told: list[object], done: Rescued) -> None:
-        """Takes what the other process tells."""
+        """Takes a message from the other process."""
         kind, name, what, partial = told
         assert isinstance(name, str)
         if kind == "failed":
@@ -181,7 +182,7 @@ class _DeadJob:
 
 
 def rescue_lines(rescued: Rescued) -> list[str]:
-    """Returns the lines that tell people what became of a dead job's outputs."""
+    """Returns lines for people about a dead job's outputs."""
     lines, partials = [], rescued.partials
     kept = [": ".join(each) for each in rescued.kept]
     if rescued.placed:

@@ -1,4 +1,5 @@
-"""What is not in the output directory when a job is over: it is kept on the node, and named."""
+"""Keeps on the node, and names, the outputs that are not in the output directory when a job is
+over."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from fanstore.outputs.tree.walk import take_stock
 
 @dataclass
 class Kept:
-    """files: their paths below the output directory, and why they are not there. whole: whether all
+    """files: paths below the output directory, and why each file is not there. whole: whether all
     of them are kept."""
 
     files: list[tuple[str, str]] = field(default_factory=list)
@@ -31,8 +32,9 @@ def keep_the_rest(
     reason: Callable[[bytes], str],
     folder: str,
 ) -> Kept:
-    """Moves files and links that are not placed to `folder`. What was placed is not looked at: its
-    file system may hang. The record of it goes, unless something could not be kept."""
+    """Moves files and links that are not placed to `folder`. Does not look at placed files, because
+    their file system may hang. Discards the record of placed files, unless something could not be
+    kept."""
     stock, kept = take_stock(roots, lift=True), Kept()
     killed = shared.unfinished() if shared is not None else set()
     try:
@@ -41,7 +43,7 @@ def keep_the_rest(
                 _keep_partial(kept, placed, name, path, found, reason, folder)
             elif not placed.has(name, found):
                 shown = os.fsdecode(name)
-                if is_written(path):  # as much as there is
+                if is_written(path):  # so far only a part of it is written
                     shown = next(partial_paths(shown))
                 _keep(kept, shown, path, reason(name), folder)
         for name, (target, found) in sorted(stock.links.items()):
@@ -67,7 +69,8 @@ def keep_the_rest(
 def _keep_top(
     kept: Kept, roots: list[tuple[bytes, bytes]], name: bytes, why: str, folder: str
 ) -> None:
-    """Keeps a directory that is too deep for its path, by the uppermost one that it lies in."""
+    """Keeps a directory whose path is too long, by moving the topmost directory that contains
+    it."""
     for mount, root in roots:
         if mount and not name.startswith(mount + b"/"):
             continue
@@ -89,7 +92,7 @@ def _keep_partial(
     reason: Callable[[bytes], str],
     folder: str,
 ) -> None:
-    """Keeps what a killed program wrote, under a name that says so, unless that is placed."""
+    """Keeps a file of a killed program, under a partial name, unless it is placed."""
     source = Source.of(found)
     unchanged = name in placed.copies and placed.copies[name].source.has_bytes_of(source)
     there = any(placed.has(each, found) for each in placed.copies_of(found.st_ino))

@@ -1,14 +1,15 @@
-"""Stage-out: makes the output directory what the output tree is.
+"""Stage-out: makes the output directory the same as the output tree.
 
-A pass takes stock of the tree, compares that with what was placed, and does what is missing. What
-was begun when a daemon was killed is just what the next pass finds missing: a rescue is a pass.
+A pass takes stock of the tree, compares it with what was placed, and does what is missing. If a
+daemon is killed during a pass, the next pass finds the unfinished work as missing. A rescue is
+therefore an ordinary pass.
 
-- No copy goes before its bytes are placed under another name, or the file has no name any more.
-  That it has none is known when no rename came while stock was taken.
-- Nothing is replaced or removed but what was placed, by its inode, size and time.
-- A version is copied whole: the kernel grants a read lease on its file, which it does when nobody
-  can write to it, before the copy and after it, with the same attributes.
-- Files are placed in the order in which they were last changed.
+- A copy is removed only after its bytes are placed under another name, or when its file has no name
+  left. The pass is sure that no name is left if no rename happened during the walk.
+- A pass replaces or removes only files that it placed, recognised by their inode, size and time.
+- A copy is one whole version: before and after copying, the file has the same attributes and the
+  kernel grants a read lease on it, which it does only if nobody can write to the file.
+- Files are placed in the order of their last changes.
 """
 
 from __future__ import annotations
@@ -45,24 +46,24 @@ _OF_THE_FILE = frozenset({
 
 
 class GivenUpError(Exception):
-    """Nothing is waited for any more."""
+    """The pass was given up: nobody waits for it any more."""
 
 
 @dataclass
 class Todo:
-    """What is to be placed. name: where it belongs. path: in the tree."""
+    """Something to place. name: its path below the output directory. path: its path in the tree."""
 
     name: bytes
     path: bytes
     found: os.stat_result
-    target: bytes = b""  # of a link
+    target: bytes = b""  # of a symbolic link
     partial: bool = False
-    linked: bool = False  # the file itself has the temporary name
-    closed: bool = False  # to this user: each open changes its mode for a moment, and so its time
+    linked: bool = False  # the temporary name is a hard link to the file itself
+    closed: bool = False  # not readable for this user: each open changes its mode, and so its time
 
     @property
     def source(self) -> Source:
-        """The version."""
+        """The version of the file."""
         source = Source.of(self.found)
         return source._replace(ctime_ns=ITSELF_NS) if self.linked else source
 
@@ -82,9 +83,10 @@ def _in_order(todo: Todo) -> tuple[int, bytes]:
 
 @dataclass
 class Result:
-    """What a pass came to. waiting: what is not placed, with its size. busy: of those the ones that
-    somebody is writing, or wrote a moment ago. failed: why names could not be placed or removed.
-    partials: those placed that nobody has finished. finished: files that are, and are placed."""
+    """The outcome of a pass. waiting: names not placed yet, with their sizes. busy: those of them
+    that somebody is writing, or wrote a moment ago. failed: why names could not be placed or
+    removed. partials: placed files that nobody has finished. finished: the number of files that are
+    placed, partials included."""
 
     waiting: dict[bytes, int] = field(default_factory=dict)
     busy: set[bytes] = field(default_factory=set)
@@ -95,8 +97,8 @@ class Result:
 
 
 class StageOut:
-    """Passes over one job's trees. roots: of take_stock. ended: an int32_t, not 0 once nothing is
-    waited for: passes raise GivenUpError then."""
+    """Runs passes over one job's trees. roots: as for take_stock. ended: an int32_t; not 0 once
+    nobody waits any more: passes then raise GivenUpError."""
 
     def __init__(
         self,
@@ -118,15 +120,14 @@ class StageOut:
         self.result = Result()
         self.gone = 0  # copies that were replaced or removed
         self.copied_bytes = 0
-        self.stock_s = 0.0  # what it took to see what is to be done
+        self.stock_s = 0.0  # how long the last pass took to find what to do
         self.each: Callable[[bytes, bool], None] = lambda name, partial: None
         self.take: Callable[[bytes, Identity], bool] = lambda name, identity: False
 
     def run(self, last: bool, force: bool = False) -> Result:
-        """Does one pass. last: all programs have ended; files get their names instead of being
-        copied where they can. Raises OSError where the output directory cannot take anything now:
-        what comes later in order waits with it; with `force` the rest is tried. Raises
-        GivenUpError."""
+        """Runs one pass. last: all programs have ended; files are then hard-linked instead of
+        copied, if possible. Raises OSError if the output directory cannot take anything now: later
+        files then wait, too, but with `force` they are tried. Raises GivenUpError."""
         self._force = force
         moves, begun_s = self._moves(), time.monotonic()
         self._stock = stock = take_stock(self._roots, lift=last)
@@ -150,8 +151,8 @@ class StageOut:
         return result
 
     def give(self, name: bytes, identity: Identity) -> bool:
-        """Lets another rank, which has the file now, have what was placed under its name; tells
-        whether that was. May be called from any thread."""
+        """Gives the file placed under a name to another rank, which now has its source; returns
+        whether this rank had placed it. May be called from any thread."""
         copy = self._placed.copies.get(name)
         if copy is None or copy.identity != identity:
             return False
@@ -159,7 +160,7 @@ class StageOut:
         return True
 
     def count(self) -> None:
-        """Counts what waits, without a pass."""
+        """Counts the files that wait, without a pass."""
         stock = take_stock(self._roots, lift=False)
         waiting = {
             name: found.st_size
@@ -181,7 +182,7 @@ class StageOut:
         return False
 
     def _todo(self, killed: set[int]) -> list[Todo]:
-        """Returns what is not placed, in the order in which it was last changed."""
+        """Returns what is not placed, in the order of the last changes."""
         stock = self._stock
         todo: list[Todo] = []
         self._wanted: set[bytes] = set()
@@ -210,13 +211,14 @@ class StageOut:
         self.result.finished_bytes += found.st_size
 
     def _is_as_placed(self, name: bytes, found: os.stat_result) -> bool:
-        """Tells whether whoever was killed with the file open has written nothing to it."""
+        """Returns whether the file is still as placed, so that the program that was killed with it
+        open has written nothing."""
         copy = self._placed.copies.get(name)
         return copy is not None and copy.source.has_bytes_of(Source.of(found))
 
     def _todo_partial(self, name: bytes, path: bytes, found: os.stat_result) -> Iterator[Todo]:
-        """Of a file that is not finished, what there is gets a name that says so, beside the one
-        that it was opened under; what was placed under that stays."""
+        """Yields an unfinished file under a partial name beside its own name. A version that was
+        placed under its own name stays."""
         self._wanted.add(name)
         if not self._placed.header.keep_partial or found.st_size == 0:
             return
@@ -236,7 +238,8 @@ class StageOut:
             yield Todo(partial, path, found, partial=True, closed=_is_closed(found))
 
     def _make_directories(self) -> None:
-        """Makes what programs made; a directory of the dataset comes with what is made in it."""
+        """Makes the directories that programs made. A directory of the dataset is made with the
+        first file in it."""
         for name in sorted(self._stock.directories):
             self._check()
             if self._stock.is_made(name) and name not in self._placed.directories:
@@ -249,8 +252,8 @@ class StageOut:
                     self._fail(name, error)
 
     def _clear_the_way(self, name: bytes) -> None:
-        """Sets aside what was placed where a directory is to be, or one that was where a file
-        is."""
+        """Sets aside a placed file where a directory must be, or placed files and directories where
+        a file must be."""
         if name in self._stock.directories:
             self._set_aside(name)
             return
@@ -263,7 +266,7 @@ class StageOut:
                 self._placed.directories.discard(directory)
 
     def _set_aside(self, name: bytes) -> None:
-        """Moves a copy out of the way; its bytes may be wanted under another name."""
+        """Moves a copy out of the way; its bytes may be needed under another name."""
         copy = self._placed.copies.get(name)
         if copy is None:
             return
@@ -301,14 +304,15 @@ class StageOut:
                     self._fail(each.name, error, each.path)
 
     def _is_simple(self, todo: Todo) -> bool:
-        """Tells whether a file is copied like most: it is small, and no version of it is there."""
+        """Returns whether a file can be copied with others: it is small, and no version of it is
+        placed."""
         found = todo.found
         small = found.st_size <= _SMALL_BYTES and found.st_nlink == 1 and not todo.closed
         return small and not self._placed.copies_of(found.st_ino)
 
     def _fail(self, name: bytes, error: OSError, path: bytes = b"") -> None:
-        """Notes a failure that concerns one name; else raises it. path: in the tree; what is not
-        there any more is none."""
+        """Notes a failure that concerns one name; raises any other. path: in the tree; if the file
+        is gone from there, that is not a failure."""
         if path and error.errno == errno.ENOENT and not os.path.lexists(path):
             self.result.busy.add(name)
             return
@@ -331,8 +335,8 @@ class StageOut:
                 self._name([(todo, temporary)])
 
     def _take_over_copy(self, todo: Todo) -> bool:
-        """Gives a copy of the same bytes, of a file that was renamed, linked or got other
-        attributes, the name. Returns whether that was possible."""
+        """Gives the name an existing copy of the same bytes, if the file was renamed, linked or got
+        other attributes. Returns whether that was possible."""
         for name in self._placed.copies_of(todo.found.st_ino):
             copy = self._placed.copies[name]
             if copy.source.ctime_ns == ITSELF_NS:
@@ -340,7 +344,7 @@ class StageOut:
             elif not copy.source.has_bytes_of(todo.source):
                 continue
             elif not self._is_settled(todo):
-                return True  # its turn comes with the next pass
+                return True  # the next pass tries again
             elif not self._has_its_bytes(todo, name, copy):
                 continue
             if name == todo.name:
@@ -353,7 +357,8 @@ class StageOut:
         return False
 
     def _has_its_bytes(self, todo: Todo, name: bytes, copy: Copy) -> bool:
-        """Compares a file with its copy: its times can be set to what they were."""
+        """Compares the bytes of a file and its copy: a program may have set the file's times back
+        to old values."""
         found = self._target.look(name)
         if found is None or Identity.of(found) != copy.identity:
             return False
@@ -365,20 +370,21 @@ class StageOut:
             return not theirs.read(1)
 
     def _change_attributes(self, todo: Todo, copy: Copy) -> None:
-        """Written down afterwards: the identity of the copy does not tell whether it was done."""
+        """Changes attributes of a copy, then records that: the identity of the copy does not show
+        whether it was done."""
         set_attr(self._target.path(todo.name), Attr.of(todo.found))
         copy = Copy(todo.source, copy.identity)
         self._placed.intend([(todo.name, copy)])
         self._is_done(todo, copy)
 
     def _link(self, todo: Todo, name: bytes) -> None:
-        """A second name of a file is one there, too."""
+        """Makes a second name of a file a second name of its copy, too."""
         temporary = self._target.new_name()
         os.link(self._target.path(name), self._target.path(temporary), follow_symlinks=False)
         self._name([(todo, temporary)])
 
     def _rename(self, todo: Todo, name: bytes, copy: Copy) -> None:
-        """The name that it had is free then."""
+        """Renames a copy; its old name is then free."""
         set_attr(self._target.path(name), Attr.of(todo.found))
         aside = self._target.new_name()
         self._placed.intend([(aside, copy), (todo.name, Copy(todo.source, copy.identity))])
@@ -388,7 +394,8 @@ class StageOut:
             self._name([(todo, aside)])
 
     def _is_settled(self, todo: Todo) -> bool:
-        """Tells whether a file is the version that was seen, and nobody can change it."""
+        """Returns whether a file is still the version that the pass saw, and nobody can change
+        it."""
         now_ns = time.time_ns()
         age_ns = now_ns - todo.found.st_ctime_ns
         if 0 <= age_ns < _TICK_NS:
@@ -406,16 +413,16 @@ class StageOut:
         return settled
 
     def _is_open(self, todo: Todo) -> bool:
-        """Tells whether somebody can write to a file: the kernel knows, or where its file system
-        has no leases, the programs say."""
+        """Returns whether somebody can write to a file, by the kernel's leases or, if its file
+        system has none, by the entries of programs."""
         opened = is_written(todo.path)
         if opened is None and self._shared is not None:
             return todo.found.st_ino in self._shared.written
         return bool(opened)
 
     def _was_left(self, todo: Todo) -> bool:
-        """Tells whether a program that had a file open for writing when stock was taken has been
-        killed since: nobody can write to it now, and it is not finished all the same."""
+        """Returns whether a program that had a file open for writing during the walk has been
+        killed since: nobody can write to the file now, but it is not finished."""
         inode = todo.found.st_ino
         if todo.partial or inode not in self._watched:
             return False
@@ -423,7 +430,7 @@ class StageOut:
         return inode in self._killed
 
     def _bring(self, todo: Todo, temporary: bytes, last: bool) -> bool:
-        """Brings one file under a temporary name. Returns whether it is a whole version."""
+        """Brings one file to a temporary name. Returns whether it is one whole version."""
         path = self._target.path(temporary)
         if last and not todo.partial and self._target.takes_link(todo.path):
             os.link(todo.path, path, follow_symlinks=False)
@@ -454,7 +461,7 @@ class StageOut:
         self._check()
         named: list[tuple[Todo, bytes]] = []
         for each, name, error in zip(together, names, errors, strict=True):
-            if error is not None:  # by holes, or a mode, which one that is copied alone may have
+            if error is not None:  # such as holes or a mode: copying it alone may work
                 try:
                     if self._bring(each, name, last):
                         named.append((each, name))
@@ -472,7 +479,7 @@ class StageOut:
         self._name(named)
 
     def _name(self, copies: list[tuple[Todo, bytes]]) -> None:
-        """Gives whole copies, which have temporary names, their own, in their order."""
+        """Renames complete copies from temporary names to their own, in order."""
         if not copies:
             return
         made = [(todo, temporary, self._copy_at(todo, temporary)) for todo, temporary in copies]
@@ -485,7 +492,7 @@ class StageOut:
         return Copy(todo.source, Identity.of(os.lstat(self._target.path(temporary))))
 
     def _name_in(self, group: list[tuple[Todo, bytes, Copy]]) -> None:
-        """Gives names in one directory: together as long as they are free."""
+        """Gives names in one directory, several at once as long as the names are free."""
         while group:
             self._check()
             pairs = [
@@ -501,8 +508,8 @@ class StageOut:
                 group = group[1:]
 
     def _replace(self, todo: Todo, temporary: bytes, copy: Copy) -> None:
-        """Gives one name that is taken: what was placed there is kept for as long as it may be
-        wanted under another name."""
+        """Gives one name that is taken. The copy that was placed there is kept as long as it may be
+        needed under another name."""
         before = self._placed.copies.get(todo.name) or self._of_other_rank(todo.name)
         if before is not None:
             self._placed.intend([(temporary, before)])
@@ -514,7 +521,8 @@ class StageOut:
                 self._remove(temporary)
 
     def _of_other_rank(self, name: bytes) -> Copy | None:
-        """Returns what is in the way if another rank has placed it, and gives it up."""
+        """Returns the file in the way if another rank has placed it and gives it to this rank; else
+        None."""
         found = self._target.look(name)
         if found is None or stat.S_ISDIR(found.st_mode):
             return None
@@ -536,7 +544,7 @@ class StageOut:
         self.each(todo.name, todo.partial)
 
     def _is_nowhere(self, copy: Copy, name: bytes) -> bool:
-        """Tells whether a file is certain to have no name in the tree but `name`."""
+        """Returns whether a file is certain to have no name in the tree other than `name`."""
         return self._still and set(self._stock.names.get(copy.source.inode, ())) <= {name}
 
     def _remove(self, name: bytes) -> None:
@@ -545,22 +553,22 @@ class StageOut:
         self.gone += 1
 
     def _remove_the_rest(self) -> None:
-        """Removes what was placed and has no name in the tree, once that is certain."""
+        """Removes placed files that have no name in the tree, if that is certain."""
         if not self._still:
             return
         for name in [each for each in list(self._placed.copies) if each not in self._wanted]:
             self._check()
             copy = self._placed.copies.get(name)
             if copy is not None and self._is_waited_for(copy):
-                continue  # its bytes are to be placed under another name first
+                continue  # its bytes must be placed under another name first
             try:
-                if copy is not None:  # else it is another rank's now
+                if copy is not None:  # else it belongs to another rank now
                     self._remove(name)
             except OSError as error:
                 self.result.failed[name] = f"is there still: {error.strerror}"
         for name in sorted(self._placed.directories - self._stock.directories.keys(), reverse=True):
             self._check()
-            if self._target.remove_directory(name):  # else its turn comes with what is in it
+            if self._target.remove_directory(name):  # else after its content is removed
                 self._placed.directories.discard(name)
 
     def _is_waited_for(self, copy: Copy) -> bool:

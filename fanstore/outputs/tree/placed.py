@@ -1,8 +1,9 @@
 """Keeps what was placed in the output directory, in memory and in a file that outlives the daemon.
 
-The file says, before a name is given there, which version of which file is to get it, and which
-inode that is: after the death of the daemon the output directory itself shows how far it came. It
-is not synced: it is for the death of processes, which takes nothing from the page cache.
+Before a name is given in the output directory, the file records which version of which file will
+get it, and the inode of the copy. If the daemon dies, the output directory itself then shows how
+far it came. The file is not synced: it only has to survive the death of processes, and that takes
+nothing from the page cache.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ _RESERVED_BYTES = 128 << 10
 
 @dataclass(frozen=True)
 class Header:
-    """What a rescue has to know of a job. root: the output directory. folders: of each mount below
-    it. umask: of the user."""
+    """The facts about a job that a rescue needs. root: the output directory. folders: the folder of
+    each mount below it. umask: the user's."""
 
     job_id: str
     root: str
@@ -49,28 +50,28 @@ class Source(NamedTuple):
         return Source(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def has_bytes_of(self, other: Source) -> bool:
-        """Tells whether both may have the same bytes: all but the time of the last change of
-        attributes or names is the same. The bytes themselves decide."""
+        """Returns whether both versions may have the same bytes: everything but the time of the
+        last change of attributes or names is equal. Only comparing the bytes is certain."""
         return self[:3] == other[:3]
 
 
-ITSELF_NS = -1  # in place of the time of change
+ITSELF_NS = -1  # instead of a time of change: the copy is the file itself
 
 
 class Copy(NamedTuple):
-    """A file, or a link, that was placed: which version of which, and what it is there. Where it is
-    the file itself, by a hard link, it is every version, and the time of change says so."""
+    """A placed file or link: its source version, and its identity in the output directory. If it is
+    a hard link to the file itself, it is every version, and source.ctime_ns is ITSELF_NS."""
 
     source: Source
     identity: Identity
 
 
 class Placed:
-    """What was placed, by its path below the output directory. copies: files and links.
-    directories: those that were made for one in the tree."""
+    """What was placed, by path below the output directory. copies: files and links. directories:
+    those made for one in the tree."""
 
     def __init__(self, path: str, header: Header) -> None:
-        """Begins the file at `path`, or goes on with it."""
+        """Creates the file at `path`, or appends to it."""
         self.header = header
         self.copies: dict[bytes, Copy] = {}
         self.directories: set[bytes] = set()
@@ -83,14 +84,15 @@ class Placed:
             self._write(json.dumps(line).encode() + b"\0")
 
     def has(self, path: bytes, found: os.stat_result) -> bool:
-        """Tells whether this version of a file or link is there."""
+        """Returns whether this version of a file or link is placed at `path`."""
         copy = self.copies.get(path)
         if copy is None or copy.source.inode != found.st_ino:
             return False
         return copy.source.ctime_ns == ITSELF_NS or copy.source == Source.of(found)
 
     def intend(self, copies: Iterable[tuple[bytes, Copy]]) -> None:
-        """Writes down what is about to get these names. Raises OSError: then none may."""
+        """Records which copies are about to get these names. If it raises OSError, none may get its
+        name."""
         self._write(
             b"".join(
                 b"c %d %d %d %d %d %d %d %s\0" % (*copy.source, *copy.identity, path)
@@ -99,17 +101,17 @@ class Placed:
         )
 
     def done(self, path: bytes, copy: Copy) -> None:
-        """Notes that a name was given as intended."""
+        """Notes that a name was given as recorded."""
         self.gone(path)
         self.copies[path] = copy
         self._of_inode.setdefault(copy.source.inode, set()).add(path)
 
     def copies_of(self, inode: int) -> list[bytes]:
-        """Returns where versions of a file are."""
+        """Returns the paths of all versions of a file."""
         return list(self._of_inode.get(inode, ()))
 
     def make(self, path: bytes) -> None:
-        """Writes down that a directory is about to be made."""
+        """Records that a directory is about to be made."""
         self._write(b"d %s\0" % path)
 
     def below(self, path: bytes) -> list[bytes]:
@@ -117,20 +119,20 @@ class Placed:
         return [each for each in list(self.copies) if each.startswith(path + b"/")]
 
     def discard(self) -> None:
-        """Empties the file: nothing is left to be done."""
+        """Empties the file, because nothing is left to do."""
         self.close()
         with contextlib.suppress(FileNotFoundError):
             os.truncate(self.path, 0)
 
     def close(self) -> None:
-        """Closes the file; what was placed is still known."""
+        """Closes the file; keeps what was placed in memory."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def take_over(self, identify: Callable[[bytes], os.stat_result | None]) -> None:
-        """Learns from a file that another process wrote. identify: lstat(2) of a path below the
-        output directory, None where nothing is: of all that was intended, that counts."""
+        """Reads the file that another process wrote. identify: returns lstat(2) of a path below the
+        output directory, or None; a record counts only if it matches the file that is there."""
         intended: dict[bytes, list[Copy]] = {}
         for kind, path, copy in read_lines(self.path):
             if kind == b"d":
@@ -150,13 +152,13 @@ class Placed:
                     break
 
     def gone(self, path: bytes) -> None:
-        """Notes that a copy is there no more."""
+        """Notes that a copy is no longer there."""
         before = self.copies.pop(path, None)
         if before is not None:
             self._of_inode[before.source.inode].discard(path)
 
     def _write(self, text: bytes) -> None:
-        """Writes whole records: one that is cut short, on a full disk, is taken back."""
+        """Writes whole records; removes one that a full disk cuts short."""
         if not text:
             return
         end = os.lseek(self._fd, 0, os.SEEK_END)
@@ -173,14 +175,15 @@ class Placed:
 
 
 def is_discarded(path: str) -> bool:
-    """Tells whether the file at `path` is of a job of whose outputs nothing is left to be done."""
+    """Returns whether the file at `path` was emptied by `discard`: nothing is left to do for the
+    outputs of its job."""
     with contextlib.suppress(OSError):
         return os.stat(path).st_size == 0
     return False
 
 
 def read_header(path: str) -> Header | None:
-    """Returns the header of the file at `path`; None where there is none, or not a whole one."""
+    """Returns the header of the file at `path`; None if there is none, or it is incomplete."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         with open(path, "rb") as stream:
             text = stream.read(1 << 20).partition(b"\0")[0]
@@ -191,7 +194,7 @@ def read_header(path: str) -> Header | None:
 
 
 def read_lines(path: str) -> Iterator[tuple[bytes, bytes, Copy | None]]:
-    """Yields the kind, path and copy of each whole record behind the header."""
+    """Yields the kind, path and copy of each complete record after the header."""
     with open(path, "rb") as stream:
         records = stream.read().split(b"\0")[1:-1]
     for record in records:

@@ -1,4 +1,4 @@
-"""What the programs of a node tell about its output tree, in the job's segment
+"""What the programs of a node report about its output tree, in the job's segment
 (csrc/format/shm_format.h, struct fan_outputs)."""
 
 from __future__ import annotations
@@ -19,13 +19,14 @@ _WRITER = struct.Struct("=IIQ")  # a struct fan_writer
 
 
 def set_up(path: str) -> None:
-    """Says in a new segment, before the first program starts, which processes it is about."""
+    """Writes into a new segment, before the first program starts, the PID namespace that its
+    process ids belong to."""
     with _Segment(path) as outputs:
         outputs.namespace_inode = os.stat(_NAMESPACE).st_ino
 
 
 class _Segment:
-    """The struct in the segment at `path`, mapped."""
+    """The struct fan_outputs in the segment at `path`, mapped."""
 
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as stream:
@@ -43,14 +44,14 @@ class _Segment:
         self.close()
 
     def close(self) -> None:
-        """Ends the mapping."""
+        """Unmaps the segment."""
         ffi.release(self.outputs)
         self._view.release()
         self._mapping.close()
 
 
 class Shared:
-    """The segment of a job."""
+    """The struct fan_outputs of a job, which its programs share with the daemon."""
 
     def __init__(self, segment: str) -> None:
         self._segment = _Segment(segment)
@@ -59,29 +60,29 @@ class Shared:
         self._sees = os.stat(_NAMESPACE).st_ino == int(self._outputs.namespace_inode)
 
     def close(self) -> None:
-        """Ends the mapping."""
+        """Unmaps the segment."""
         self._segment.close()
 
     def expect_links(self) -> None:
-        """Has programs look for symbolic links in the tree."""
+        """Makes programs look for symbolic links in the tree."""
         self._outputs.links = 1
 
     def is_written(self, inode: int) -> bool:
-        """Tells whether a program has a file open for writing, or was killed while it had."""
+        """Returns whether a program has a file open for writing, or was killed while it had."""
         return bool(lib.fan_writer_of(self._outputs, inode))
 
     def visit(self) -> None:
-        """Has programs tell the daemon of directories that they rename: other ranks may have
-        something in them."""
+        """Makes programs report to the daemon each directory that they rename: other ranks may have
+        files in it."""
         self._outputs.visited = 1
 
     def changed(self) -> None:
-        """Counts a change in the tree that no program made."""
+        """Counts a change in the tree that was not made by a program."""
         self._count("changes")
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """Goes around a rename that no program makes."""
+        """Encloses a rename that is not made by a program, and counts it."""
         self._count("moves_begun")
         try:
             yield
@@ -101,9 +102,10 @@ class Shared:
         return int(self._outputs.moves_begun), int(self._outputs.moves_done)
 
     def unfinished(self, is_written: Callable[[int], bool] = lambda inode: True) -> set[int]:
-        """Returns the inode numbers of files whose writers were killed, and that nobody has opened
-        for writing since. Looks after the entries of processes that have ended, and of those that
-        do not say when they close a file: is_written tells whether somebody has it open."""
+        """Returns the inode numbers of files whose writers were killed and that nobody has opened
+        for writing since. Cleans up the entries of processes that have ended, and of those that do
+        not report when they close a file; is_written: returns whether somebody has such a file
+        open."""
         killed, written = set(), set()
         entries = bytes(ffi.buffer(self._outputs.writers))
         for number, (process, silent, inode) in enumerate(_WRITER.iter_unpack(entries)):
@@ -122,8 +124,8 @@ class Shared:
         return killed - written
 
     def _end(self, writer: Any, inode: int) -> int:
-        """Notes that the process of an entry was killed. One that had not come to write down which
-        file it opens has written nothing."""
+        """Notes that the process of an entry was killed. If it had not yet recorded which file it
+        opens, it has written nothing."""
         if inode == 0:
             writer.process = 0
             return 0
@@ -138,7 +140,7 @@ class Shared:
         return found is not None and found.runs
 
     def forget(self, inodes: set[int]) -> None:
-        """Frees the entries of killed writers for files that have no name any more."""
+        """Frees the entries of killed writers for files that no longer have a name."""
         for writer in self._outputs.writers:
             if int(writer.process) == _KILLED and int(writer.inode) in inodes:
                 writer.process = 0
@@ -146,7 +148,7 @@ class Shared:
 
 
 def shared_of(job_directory: str) -> Shared | None:
-    """Returns what a dead job left, None where that is gone."""
+    """Returns the Shared of a dead job, None if its segment is gone."""
     with suppress(OSError, ValueError):
         return Shared(os.path.join(job_directory, "segment"))
     return None

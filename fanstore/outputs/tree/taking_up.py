@@ -1,5 +1,5 @@
-"""Goes on with an earlier run: what its output directory holds is under the mount from the start,
-and what the job changes there replaces it."""
+"""Goes on with an earlier run: the content of its output directory is under the mount from the
+start, and the job's changes replace it there."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OWN = b".fanstore-"  # the beginning of FanStore's own names in an output direct
 
 class TakingUp:
     """Copies an output directory into the output trees of a job that has not begun. check: raises
-    where that is to end."""
+    if the work is to end."""
 
     def __init__(
         self, target: Target, placed: Placed, shared: Shared, check: Callable[[], None]
@@ -35,10 +35,10 @@ class TakingUp:
     def run(
         self, folder: bytes, root: bytes, inputs: Inputs, keeps: Callable[[bytes], bool]
     ) -> set[int]:
-        """Takes up what belongs to one mount: the folder below the output directory, and its tree.
-        What has the name of an input is left where it is. keeps: tells whether this rank keeps the
-        names made in a directory of the dataset, and so takes those up. Returns the records of the
-        directories of the dataset in which there is something. Raises OSError."""
+        """Copies the outputs of one mount, from its folder below the output directory to its tree.
+        Leaves files that have the name of an input where they are. keeps: returns whether this rank
+        keeps the names made in a directory of the dataset; it copies only those. Returns the
+        records of the dataset's directories that contain some. Raises OSError."""
         touched: set[int] = set()
         waiting, made = [(b"", root)], []
         while waiting:

@@ -1,8 +1,8 @@
-"""The output directory: puts files, links and directories under their names, and never over or
-into what somebody else put there.
+"""The output directory: gives files, links and directories their names, and never replaces, or
+writes into, what somebody else put there.
 
-Files come here whole and synced, under a name in `.fanstore-<job>` below it. All paths are relative
-to the output directory; all of it waits for its file system.
+Files arrive complete and synced, under a name in `.fanstore-<job>` in the output directory. All
+paths are relative to the output directory; all calls wait for its file system.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 class Target:
-    """The output directory of a job; it is made, if its parent is there, when the first output is
-    placed. backups: where things went, for people, that were in the way."""
+    """The output directory of a job; it is made, if its parent exists, when the first output is
+    placed. backups: the new names, for people, of files that were in the way."""
 
     def __init__(self, header: Header) -> None:
         self.root = os.fsencode(header.root)
         self.scratch = b".fanstore-" + header.job_id.encode()
         self.backups: list[str] = []
         self._mode = 0o777 & ~header.umask
-        self._own = os.urandom(4).hex().encode()  # an earlier process left names of its own
+        self._own = os.urandom(4).hex().encode()  # unlike names of an earlier process
         self._numbers = itertools.count(1)
         self._unsynced: set[bytes] = set()
         self._synced_s = time.monotonic()
@@ -49,18 +49,19 @@ class Target:
         return b"%s/%s" % (self.root, name) if name else self.root
 
     def look(self, name: bytes) -> os.stat_result | None:
-        """Returns lstat(2) of a name to which no link leads; None where nothing is."""
+        """Returns lstat(2) of a name whose directory is reached without links; None if there is
+        none."""
         try:
             return os.lstat(self.path(name)) if self._is_reached(os.path.dirname(name)) else None
         except _NOT_THERE:
             return None
 
     def new_name(self) -> bytes:
-        """Returns a free name in the scratch directory, which is made."""
+        """Returns a free name in the scratch directory; makes the directory."""
         return self.new_names(1)[0]
 
     def new_names(self, count: int) -> list[bytes]:
-        """Returns several free names there."""
+        """Returns several free names in the scratch directory; makes the directory."""
         self._make_directory(b"")
         with suppress(FileExistsError):
             os.mkdir(self.path(self.scratch), 0o700)
@@ -68,8 +69,8 @@ class Target:
         return [b"%s.%d.part" % (start, next(self._numbers)) for _ in range(count)]
 
     def takes_link(self, path: bytes) -> bool:
-        """Tells whether a file of the node may get its name here instead of being copied: it can,
-        and neither it nor what is made here has an ACL of its own."""
+        """Returns whether a file of the node may be hard-linked here instead of being copied:
+        linking works, and neither the file nor a new file here has its own ACL."""
         with suppress(OSError):
             name = self.path(self.new_name())
             os.link(path, name, follow_symlinks=False)
@@ -79,8 +80,8 @@ class Target:
         return False
 
     def put(self, temporary: bytes, name: bytes, mine: Copy | None) -> Copy | None:
-        """Gives what is at `temporary` its name. What was placed there before, `mine`, is at
-        `temporary` then, and is returned; anything else that was there is backed up."""
+        """Gives the file at `temporary` its name. If `mine` was placed there before, moves it to
+        `temporary` and returns it; backs up anything else that was there."""
         self.make_parents(os.path.dirname(name))
         old, new = self.path(temporary), self.path(name)
         self.changed(name)
@@ -88,8 +89,8 @@ class Target:
             rename_to_free(old, new)
             return None
         except FileExistsError:
-            # Looked at first, too: what is not ours must not be in the scratch directory when this
-            # process is killed.
+            # Check before the exchange, too: a file that is not ours must not be in the scratch
+            # directory if this process is killed.
             if mine is None or not _is(os.lstat(new), mine):
                 self._back_up(new, new)
                 rename_to_free(old, new)
@@ -99,7 +100,7 @@ class Target:
         return self._sort_out(old, new, mine)
 
     def _put_in_steps(self, old: bytes, new: bytes, mine: Copy | None) -> Copy | None:
-        """The same where the file system cannot exchange names."""
+        """Does the same if the file system cannot exchange names."""
         aside = self.path(self.new_name())
         os.rename(new, aside)
         rename_to_free(old, new)
@@ -107,15 +108,15 @@ class Target:
         return self._sort_out(old, new, mine)
 
     def _sort_out(self, old: bytes, beside: bytes, mine: Copy | None) -> Copy | None:
-        """Keeps what left a name if it is ours, else backs it up beside that."""
+        """Keeps a file that lost its name if it is ours, else backs it up beside that name."""
         if mine is not None and _is(os.lstat(old), mine):
             return mine
         self._back_up(old, beside)
         return None
 
     def set_aside(self, name: bytes, mine: Copy, aside: bytes) -> bool:
-        """Moves what was placed to a name in the scratch directory; returns whether it is there:
-        anything else stays."""
+        """Moves a placed file to a name in the scratch directory, and leaves any other file alone;
+        returns whether it is there."""
         found = self.look(name)
         if found is None or not _is(found, mine):
             return False
@@ -126,7 +127,7 @@ class Target:
         return False
 
     def remove(self, name: bytes, mine: Copy) -> None:
-        """Removes what was placed; anything else stays."""
+        """Removes a placed file; leaves any other file alone."""
         aside = name
         if not name.startswith(self.scratch + b"/"):
             aside = self.new_name()
@@ -136,13 +137,13 @@ class Target:
             os.unlink(self.path(aside))
 
     def make(self, name: bytes, mode: int) -> None:
-        """Makes a directory, or takes the one that is there."""
+        """Makes a directory, or uses the existing one."""
         self.make_parents(os.path.dirname(name))
         if self._make_directory(name):
             os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
 
     def remove_directory(self, name: bytes) -> bool:
-        """Removes a directory if nothing is in it. Returns whether it is there no more."""
+        """Removes a directory if it is empty. Returns whether it is gone."""
         try:
             found = self.look(name)
             if found is not None and stat.S_ISDIR(found.st_mode):
@@ -156,7 +157,7 @@ class Target:
         return True
 
     def finish_directory(self, name: bytes, found: os.stat_result) -> None:
-        """Gives a directory, into which nothing more comes, its mode and times."""
+        """Gives a directory its mode and times, after the last file was put into it."""
         there = self.look(name)
         if there is not None and stat.S_ISDIR(there.st_mode):
             os.utime(self.path(name), ns=(found.st_atime_ns, found.st_mtime_ns))
@@ -165,8 +166,8 @@ class Target:
             os.chmod(self.path(name), stat.S_IMODE(found.st_mode))
 
     def make_parents(self, name: bytes) -> None:
-        """Makes a directory and those above it, as mkdir(1) would. What is in the way goes
-        elsewhere, as links do: they may lead anywhere."""
+        """Makes a directory and its parents, as `mkdir -p` does. Backs up files that are in the
+        way, and links, because they may lead anywhere."""
         if self._is_reached(name):
             return
         self._make_directory(b"")
@@ -176,8 +177,7 @@ class Target:
             self._make_directory(at)
 
     def _make_directory(self, name: bytes) -> bool:
-        """Makes one directory; returns whether it was not there. What is in the way is backed
-        up."""
+        """Makes one directory; returns whether it is new. Backs up a file that is in the way."""
         path = self.path(name)
         for _ in range(2):
             try:
@@ -194,7 +194,7 @@ class Target:
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def _is_reached(self, directory: bytes) -> bool:
-        """Tells whether no link leads elsewhere on the way from the root to a directory."""
+        """Returns whether no link leads elsewhere on the way from the root to a directory."""
         try:
             root, real = real_directory(self.root), real_directory(self.path(directory))
         except OSError as error:
@@ -208,15 +208,15 @@ class Target:
         self.backups.append(os.fsdecode(os.path.relpath(backup, self.root)))
 
     def changed(self, name: bytes) -> None:
-        """Notes that a name is new, or gone, in its directory. Directories are synced together: one
-        by one that takes as long as all else. What fails is tried again at the end."""
+        """Notes that a name in its directory is new or gone. Syncs directories together: one by
+        one, that takes as long as everything else. `sync` tries failed ones again at the end."""
         self._unsynced.add(os.path.dirname(name))
         if time.monotonic() > self._synced_s + _SYNC_EACH_S:
             with suppress(OSError):
                 self.sync()
 
     def sync(self) -> None:
-        """Makes all names that were given so far last. Raises OSError."""
+        """Syncs the directories of all names given so far. Raises OSError."""
         self._synced_s = time.monotonic()
         while together := list(itertools.islice(self._unsynced, _SYNCED_TOGETHER)):
             failed = sync_directories([self.path(each) for each in together])
@@ -225,7 +225,7 @@ class Target:
             self._unsynced.difference_update(together)
 
     def clear_scratch(self, kept: Sequence[bytes] = ()) -> None:
-        """Removes what is unfinished, and the scratch directory if nothing else is in it."""
+        """Removes unfinished files, and the scratch directory if it is then empty."""
         with suppress(OSError):
             for name in os.listdir(self.path(self.scratch)):
                 if os.path.join(self.scratch, name) not in kept:

@@ -1,5 +1,5 @@
-"""Takes stock of an output tree: each file, link and directory in it, by the path at which it
-belongs in the output directory."""
+"""Takes stock of an output tree: finds each file, link and directory in it, by its path in the
+output directory."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 LINK_PREFIX = b"/proc/.fanstore/"  # in front of a link's target (csrc/client/paths/output_tree.h)
-POINTER_PREFIX = b"/proc/.fanstore@"  # of a link that says which rank has a file
-COUNTERPART_MODE = 0o5700  # of a directory that stands for one of the dataset
-KNOWN_MODE = 0o5711  # the same, and all ranks know that there may be outputs in it
-STAND_IN_MODE = 0o4700  # of a directory that stands for one of another rank
-WHOSE = b".fanstore-of"  # in that, a link that says which rank that is
+POINTER_PREFIX = b"/proc/.fanstore@"  # of a pointer to the rank that has a file
+COUNTERPART_MODE = 0o5700  # a directory that stands for one of the dataset
+KNOWN_MODE = 0o5711  # the same; all ranks look for outputs in it
+STAND_IN_MODE = 0o4700  # a directory that stands for one of another rank
+WHOSE = b".fanstore-of"  # in such a directory, a link that names the rank
 _STANDING_IN = frozenset({COUNTERPART_MODE, KNOWN_MODE, STAND_IN_MODE})
 
 
 @dataclass
 class Stock:
-    """What is in the tree. Keys are paths below the output directory. files: the path in the tree
-    and its stat(2). links: their targets and stat. directories: with those that stand for others,
-    whose mode says so. names: of each inode number. pointers: the ranks that have files whose names
-    are kept here. deep: what has a longer path than the kernel takes. unreadable: directories that
-    cannot be listed, and why. lifted: the modes of directories that kept their owner out, and do
-    not for now. hidden: there are some, which are to stay so as long as programs run. removed:
-    somebody has removed a whole tree. FIFOs, sockets and devices are left out."""
+    """The content of the trees. Keys are paths below the output directory. files: the path in the
+    tree and the stat(2). links: targets and stat. directories: their stat; includes those that
+    stand for others, recognised by their mode. names: by inode number. pointers: for files of other
+    ranks whose names are kept here, the rank. deep: paths that are too long for the kernel.
+    unreadable: directories that cannot be listed, and why. lifted: the modes of directories that
+    shut out their owner, opened for now. hidden: there are such directories, not opened because
+    programs still run. removed: somebody has removed a whole tree. FIFOs, sockets and devices are
+    left out."""
 
     files: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
     links: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
@@ -41,12 +42,12 @@ class Stock:
     removed: bool = False
 
     def is_made(self, path: bytes) -> bool:
-        """Tells whether a program made the directory: else it stands for one of the dataset, or of
-        another rank."""
+        """Returns whether a program made the directory; else it stands for one of the dataset, or
+        of another rank."""
         return stat.S_IMODE(self.directories[path].st_mode) not in _STANDING_IN
 
     def close(self) -> None:
-        """Gives directories back the modes that their programs gave them."""
+        """Restores the modes that programs gave their directories."""
         for path, mode in self.lifted.items():
             with suppress(OSError):
                 os.chmod(path, mode)
@@ -54,14 +55,14 @@ class Stock:
 
 
 def look(path: bytes) -> os.stat_result:
-    """Does lstat(2) of something in the tree."""
+    """Does lstat(2) of a path in the tree."""
     return os.lstat(path)
 
 
 def take_stock(roots: Iterable[tuple[bytes, bytes]], lift: bool) -> Stock:
-    """Walks the trees of all mounts. roots: the folder of each mount below the output directory,
-    and its tree. lift: looks into directories that keep their owner out, too. What comes or goes
-    meanwhile may be missed."""
+    """Walks the trees of all mounts. roots: for each mount its folder below the output directory,
+    and its tree. lift: whether to open directories that shut out their owner. May miss changes made
+    meanwhile."""
     stock = Stock()
     for folder, root in roots:
         waiting = [(folder, root)]
@@ -93,7 +94,8 @@ def _entries(
 
 
 def _keeps_out(path: bytes, stock: Stock, lift: bool) -> bool:
-    """Tells whether the mode of a directory keeps this user out; it is lifted where it may be."""
+    """Returns whether the mode of a directory shuts out this user; with `lift`, changes the mode
+    first."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     if mode & 0o500 == 0o500 or os.geteuid() == 0:
         return False
@@ -117,7 +119,7 @@ def _note(stock: Stock, shown: bytes, entry: os.DirEntry[bytes]) -> bool:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             stock.deep.add(shown)
-        return False  # else it was removed meanwhile
+        return False  # any other error: it was removed meanwhile
     if stat.S_ISREG(found.st_mode):
         stock.files[shown] = (entry.path, found)
         stock.names.setdefault(found.st_ino, []).append(shown)
