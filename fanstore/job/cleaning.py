@@ -23,7 +23,7 @@ _JOB = "job"
 _DATASET = "staged dataset"
 _UNSTAGED = "unstaged outputs"
 _IN_USE = "a job uses it"
-_BLOCK_BYTES = 512  # of st_blocks, stat(2)
+_BLOCK_BYTES = 512  # the unit of st_blocks, stat(2)
 
 
 @dataclass(frozen=True)

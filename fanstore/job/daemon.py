@@ -109,12 +109,12 @@ def descriptor_warning(world_size: int) -> str:
         return ""
     return (
         f"the daemon may have {limit} files open; MPI may need {needed} for {world_size} ranks: "
-        "raise the hard limit (ulimit -Hn), or the daemon may end without a word"
+        "raise the hard limit (ulimit -Hn), or the daemon may end without a message"
     )
 
 
 class Daemon:
-    """Runs one job for a parent at the other end of `parent`."""
+    """Runs one job for the parent process, which is at the other end of `parent`."""
 
     def __init__(self, plan: JobPlan, parent: Channel) -> None:
         self.stop = Stop()

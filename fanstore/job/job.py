@@ -297,7 +297,8 @@ class Job:
         self.coordinations.start()
 
     def warn(self, line: str) -> None:
-        """Prints a line once, at the start or the end of the job. May be called from any thread."""
+        """Adds a line to print once, at the start or the end of the job. May be called from any
+        thread."""
         if line not in self.warnings:
             self.warnings.append(line)
 

@@ -135,7 +135,7 @@ def ask(job: FoundJob, request: DaemonRequest, answer: type[A]) -> A:
 
 
 def ask_status(job: FoundJob) -> Status:
-    """Returns the status of a job that serves. Raises as `ask`."""
+    """Returns the status of a job that serves. Raises the errors of `ask`."""
     return ask(job, AskStatus(), Status)
 
 
@@ -182,7 +182,7 @@ def watch_ranks(
 
 
 def describe_ranks(job: FoundJob) -> list[Status | AbsentRank]:
-    """Returns the status of all ranks. Raises as `watch_ranks`."""
+    """Returns the status of all ranks. Raises the errors of `watch_ranks`."""
     return _ask_ranks(job, "status", Status, _RANKS_PATIENCE_S, own=False)
 
 

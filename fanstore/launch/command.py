@@ -1,4 +1,4 @@
-"""Starts the command as `env` would, in the wrapper's place among processes."""
+"""Starts the command as a child of the wrapper, in the way that `env` starts one."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class DaemonFailed(FanstoreError):
 
 @dataclass
 class DaemonProcess:
-    """The daemon as its parent sees it."""
+    """The daemon, as seen by its parent."""
 
     pid: int
     channel: Channel

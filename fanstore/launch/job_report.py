@@ -14,7 +14,7 @@ from fanstore.report.places import NO_PLOTS, can_draw
 def tell_missing_plots(page: str) -> None:
     """Warns, before hours are spent, that a report will have no page."""
     if page and not can_draw():
-        report.say(f"report: {NO_PLOTS}; there will be JSON alone")
+        report.say(f"report: {NO_PLOTS}; there will be only JSON")
 
 
 def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:

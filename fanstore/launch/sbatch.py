@@ -70,7 +70,7 @@ def load_site(path: Path) -> Site:
 
 
 def make_site(table: Mapping[str, Any]) -> Site:
-    """Returns the site that the keys and values of its file describe."""
+    """Returns the site that a TOML file with these keys and values describes. Raises UsageError."""
     known = asdict(Site())
     values: dict[str, str | tuple[str, ...]] = {}
     for key, value in table.items():
@@ -141,12 +141,13 @@ def _words(value: Sequence[str]) -> str:
 
 
 def _header(option: str) -> str:
-    """Quotes a value for an #SBATCH line, where a backslash escapes between single quotes too."""
+    """Quotes a value for an #SBATCH line, in which a backslash escapes even between single
+    quotes."""
     return shlex.quote(option).replace("\\", "\\\\")
 
 
 def shell_template(name: str) -> jinja2.Template:
-    """Returns a template of a job script, with the filters by which values become shell words."""
+    """Returns a template of a job script, with the filters that turn values into shell words."""
     filters: dict[str, Callable[..., str]] = {
         "quote": lambda value: shlex.quote(str(value)),
         "words": _words,

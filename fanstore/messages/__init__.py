@@ -1,1 +1,2 @@
-"""Messages between wrapper, daemon, commands and ranks: their types, and how they are sent."""
+"""Messages between wrapper, daemon, commands and ranks: their types, and the sockets that carry
+them."""

@@ -1,4 +1,4 @@
-"""The sockets of a daemon, and messages over them: one JSON object a line."""
+"""The sockets of a daemon, and messages over them: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def _credentials(stream: socket.socket) -> tuple[int, int, int]:
 
 
 def peer_pid(stream: socket.socket) -> int:
-    """Returns the id of the process that connected."""
+    """Returns the id of the process at the other end."""
     return _credentials(stream)[0]
 
 

@@ -138,7 +138,7 @@ def from_line(line: bytes) -> Plain:
     except (ValueError, RecursionError) as error:
         raise MessageError(f"a message that is no JSON: {error}") from None
     if not isinstance(plain, dict):
-        raise MessageError(f"a message that is no object: {_shown(plain)}")
+        raise MessageError(f"a message that is not an object: {_shown(plain)}")
     return plain
 
 

@@ -16,7 +16,7 @@ class DaemonRequest(NamedMessage):
 
 
 class Refusal(Message):
-    """error: why there is no answer."""
+    """The answer to a request that cannot be fulfilled. error: the reason."""
 
     error: str
 

@@ -1,1 +1,2 @@
-"""The daemon beside its C core: the segment, the lanes of the access trace, the mount prefix."""
+"""The daemon's parts beside its C core: the segment, the lanes of the access trace, the mount
+prefix."""

@@ -1,4 +1,4 @@
-"""The daemon as a process: it dies with its parent, has a name, and keeps a log."""
+"""The daemon as a process: makes it die with its parent, and gives it a name and a log."""
 
 from __future__ import annotations
 

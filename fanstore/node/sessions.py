@@ -1,4 +1,5 @@
-"""The clients that share the block cache: each keeps a connection for its life."""
+"""The sessions of clients that share the block cache: each client keeps a connection open while it
+runs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ class Sessions:
     def __init__(
         self, selector: selectors.BaseSelector, node: Node | None, warn: Callable[[str], None]
     ) -> None:
-        """warn: prints a line once, at the end of the job."""
+        """warn: takes a line to print once, at the end of the job."""
         self._selector = selector
         self._node = node
         self._warn = warn

@@ -58,14 +58,14 @@ def join_traces(file: str, parts: Sequence[TracePart]) -> list[str]:
                     taken.append(part.path)
                 except FileNotFoundError:
                     said.append(
-                        f"trace: that of rank {part.rank} is not to be seen from rank 0: it "
-                        f"stays {part.path} on {part.host}"
+                        f"trace: the part of rank {part.rank} is not visible from rank 0: it "
+                        f"stays at {part.path} on {part.host}"
                     )
         os.rename(temporary, file)
     except OSError as error:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
-        return [*said, f"trace: {file}: {error.strerror}; it stays {parts[0].path} and others"]
+        return [*said, f"trace: {file}: {error.strerror}; it stays at {parts[0].path} and others"]
     for path in taken:
         with contextlib.suppress(OSError):
             os.unlink(path)
@@ -86,7 +86,7 @@ def place_alone(file: str, part: TracePart, world_size: int) -> list[str]:
     try:
         os.rename(part.path, path)
     except OSError as error:
-        return [f"trace: {path}: {error.strerror}; it stays {part.path}"]
+        return [f"trace: {path}: {error.strerror}; it stays at {part.path}"]
     if world_size == 1:
         return []
-    return [f"trace: ranks ended without one another: {path} is that of rank {part.rank} alone"]
+    return [f"trace: the ranks did not end together: {path} is that of rank {part.rank} alone"]

@@ -259,7 +259,7 @@ class OutputService:
         if name in self._stage_out.result.failed:
             return self._stage_out.result.failed[name]
         if name in self._stage_out.result.busy and not self._ended[0]:
-            return "somebody is writing it still"
+            return "somebody is still writing it"
         return self._blocked or NOT_WAITED_FOR
 
     def figures(self) -> OutputFigures:

@@ -21,7 +21,7 @@ class Alone:
         self._functions[name] = function
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """Returns what the function registered for `name` returns."""
+        """Returns the result of the function registered for `name`."""
         result = self._functions[name](rank, *args)
         return await result if inspect.isawaitable(result) else result
 

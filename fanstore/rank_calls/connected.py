@@ -67,7 +67,7 @@ class RankGone(OSError):
 
 
 class Mail(Protocol):
-    """Carries messages from rank to rank; fanstore.node.core.Node is one."""
+    """Carries messages from rank to rank; fanstore.node.core.Node implements it."""
 
     @property
     def message_fd(self) -> int:

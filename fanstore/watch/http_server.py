@@ -43,7 +43,7 @@ class HttpServer:
         self._thread = threading.Thread(target=self._run, name="fanstore-watch", daemon=True)
 
     def start(self) -> None:
-        """Begins to listen and to answer."""
+        """Begins to listen and answer."""
         for listener in self._routes:
             listener.listen(_BACKLOG)
             listener.setblocking(False)

@@ -202,7 +202,8 @@ def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
 
 
 def exposition(figures: MeasuredRank, accept: str) -> tuple[str, bytes]:
-    """Returns content type and text in the format that a request's Accept header asks for."""
+    """Returns the content type and the text, in the format that a request's Accept header asks
+    for."""
     registry = CollectorRegistry()
     registry.register(_Figures(figures))
     encode, content_type = choose_encoder(accept)

@@ -23,7 +23,7 @@ def take_port(settings: Settings, hosts: Sequence[str], rank: int) -> socket.soc
     where = f"metrics at {settings.metrics_address} port {port}"
     source = spoken(settings.sources["metrics_port"], "metrics_port")
     if port > _PORT_MOST:
-        raise UsageError(f"{where} ({source}): rank {rank} of this host finds no port so high")
+        raise UsageError(f"{where} ({source}): rank {rank} needs a port above 65535")
     try:
         return _bound(settings.metrics_address, port)
     except OSError as error:

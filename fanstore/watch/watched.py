@@ -40,7 +40,7 @@ def read_stalls(segment: str) -> dict[str, SourceWaits]:
 
 
 def read_programs(segment: str) -> list[ProgramFigures]:
-    """Returns the programs of this node that read."""
+    """Returns the programs of this node that read files of the job."""
     from fanstore.arrays import np
     from fanstore.trace.lanes import LaneFile
 

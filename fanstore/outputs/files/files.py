@@ -102,7 +102,7 @@ def set_attr(file: bytes | int, attr: Attr) -> None:
 
 
 def read(path: bytes, offset: int, size: int) -> bytes:
-    """Returns a part of a file of this user, whatever its mode is."""
+    """Returns a part of a file of this user, whatever the file's mode is."""
     with open_unasked(path) as file:
         return os.pread(file.fileno(), size, offset)
 

@@ -21,7 +21,7 @@ def unstaged_of(job_directory: str) -> str:
 
 
 def keep_object(source: bytes, folder: str, relative: str) -> None:
-    """Moves a file to its place in that folder. Raises OSError."""
+    """Moves a file to its place in the folder of unstaged outputs. Raises OSError."""
     path = free_path(os.path.join(folder, relative))
     try:
         os.rename(source, path)

@@ -116,7 +116,7 @@ def serialise(answer: Answer) -> bytes:
 
 
 def serialise_error(number: int) -> bytes:
-    """Returns the bytes of an answer that refuses with this errno."""
+    """Returns the bytes of an answer that refuses a request with an errno."""
     return bytes(ffi.buffer(ffi.new(_ANSWER, {"magic": _MAGIC, "error": number})))
 
 

@@ -337,7 +337,7 @@ class Trees:
             os.rename(self.path(mount, old), to)
 
     def change(self, mount: int, path: bytes, changes: Changes) -> None:
-        """Changes attributes."""
+        """Changes attributes of a file or directory."""
         if self.look(mount, path).entry is None:
             raise failure(errno.ENOENT, path)
         change(self.path(mount, path), changes)

@@ -159,7 +159,7 @@ class _DeadJob:
             for name, why in result.failed.items():
                 tell(["failed", os.fsdecode(name), why, False])
             for name in result.busy:
-                tell(["failed", os.fsdecode(name), "somebody is writing it still", False])
+                tell(["failed", os.fsdecode(name), "somebody is still writing it", False])
             with suppress(OSError):
                 target.sync()
             target.clear_scratch(list(self.placed.copies))

@@ -39,7 +39,7 @@ TOO_DEEP = "its path is longer than the kernel takes"
 _TOGETHER = 256
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
-_TICK_NS = 20_000_000  # kernels before 6.13 stamp changes by their ticks
+_TICK_NS = 20_000_000  # kernels before 6.13 round times of change to their ticks
 _OF_THE_FILE = frozenset({
     errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ, errno.EFBIG, errno.EPERM,
 })  # fmt: skip
@@ -69,7 +69,7 @@ class Todo:
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """Whether this is a symbolic link."""
         return stat.S_ISLNK(self.found.st_mode)
 
 
@@ -447,7 +447,7 @@ class StageOut:
         self._check()
 
     def _copy_small(self, together: list[Todo], last: bool) -> None:
-        """Copies small files, syncs and names them together."""
+        """Copies small files, and syncs and names them together."""
         together = [each for each in together if self._is_settled(each)]
         if not together:
             return
@@ -565,7 +565,7 @@ class StageOut:
                 if copy is not None:  # else it belongs to another rank now
                     self._remove(name)
             except OSError as error:
-                self.result.failed[name] = f"is there still: {error.strerror}"
+                self.result.failed[name] = f"could not be removed: {error.strerror}"
         for name in sorted(self._placed.directories - self._stock.directories.keys(), reverse=True):
             self._check()
             if self._target.remove_directory(name):  # else after its content is removed

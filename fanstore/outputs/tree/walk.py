@@ -107,7 +107,7 @@ def _keeps_out(path: bytes, stock: Stock, lift: bool) -> bool:
 
 
 def _note(stock: Stock, shown: bytes, entry: os.DirEntry[bytes]) -> bool:
-    """Notes an entry; returns whether it is a directory."""
+    """Adds an entry to the stock; returns whether it is a directory."""
     try:
         found = look(entry.path)
         if stat.S_ISLNK(found.st_mode):
