@@ -1,1 +1,1 @@
-"""What a job will read: heard from its loaders, learnt from its reads, or named by its user."""
+"""A job's expected reads: announced by its loaders, learnt from its reads, or named by its user."""

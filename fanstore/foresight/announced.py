@@ -1,5 +1,5 @@
-"""Hearing from the loaders of a job what they will read, and following them, and what others read
-again: a thread of the daemon. NumPy is loaded with the first announcement, or the first opens."""
+"""In a thread of the daemon, receives the announcements of a job's loaders and follows their
+epochs, and the orders that other readers repeat. NumPy is loaded only with the first of either."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ if TYPE_CHECKING:
     from fanstore.node.opens import Opens
 
 _PAUSE_S = 0.05  # a look takes 0.2 ms for each loader
-_HASTE_S = 0.005  # where an epoch begins, or a lane filled an eighth of its room meanwhile
-_IDLE_PAUSE_S = 0.25  # before anything is opened
-_NOTES_MIN = 64  # there is nothing to follow before
-_LOOK_S = 5.0  # for processes that have ended
-_END_WAIT_S = 5.0  # other ranks wait meanwhile
+_HASTE_S = 0.005  # if an epoch has just begun, or a lane filled an eighth of its room
+_IDLE_PAUSE_S = 0.25  # until following begins
+_NOTES_MIN = 64  # opens that are noted before following begins
+_LOOK_S = 5.0  # between looks for processes that have ended
+_END_WAIT_S = 5.0  # other ranks wait for this one meanwhile
 _BACKLOG = 128
 _REASONS_MAX = 8
 _NOT_OF_TORCH = ("announce", "tf.data")  # kinds of samplers
 
 
 class Announced:
-    """Listens at the socket `order` of the job directory until `stop`.
+    """Listens on the socket `order` of the job directory until `stop`.
 
-    mounts: of each mount the dataset and the spellings of its prefix. sink: hears of what will be
-    read, in the thread of this. only_torch: whether nobody is heard but torch's loaders, and nobody
-    followed who announces nothing. keeps: gives where orders of earlier jobs are, for each mount.
+    mounts: the dataset of each mount, and the spellings of its prefix. sink: receives the expected
+    reads, in this object's thread. only_torch: listen to torch's loaders alone, and follow no
+    reader that announces nothing. keeps: returns the kept orders of earlier jobs, for each mount.
     """
 
     def __init__(
@@ -80,15 +80,15 @@ class Announced:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends it, when all that was opened is counted."""
+        """Has the thread count the last opens and end, and waits for it for a limited time."""
         self._stopping = True
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # ends the wait for it
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the thread's wait for connections
         self._thread.join(_END_WAIT_S)
         self._listener.close()
 
     def figures(self) -> OrderFigures:
-        """Returns what was foreseen. May be called from any thread."""
+        """Returns counts of foreseen epochs and opens. May be called from any thread."""
         sources = [each.figures() for each in (self._loaders, self._recorded) if each is not None]
         return OrderFigures(
             epochs=sum(each.epochs for each in sources),
@@ -102,7 +102,7 @@ class Announced:
     def _run(self) -> None:
         try:
             self._listen()
-        except Exception as error:  # the job goes on without
+        except Exception as error:  # the job goes on without foresight
             traceback.print_exception(error, file=sys.stderr)
             self._refuse(f"{type(error).__name__}: {error}")
         if self._loaders is not None:
@@ -116,7 +116,8 @@ class Announced:
                     kept.add(orders[mount])
 
     def _listen(self) -> None:
-        # poll and not accept with a timeout, which spins to its end on a socket that was shut down.
+        # poll, because accept with a timeout spins until the timeout on a socket that was shut
+        # down.
         poll = select.poll()
         poll.register(self._listener, select.POLLIN)
         self._listener.setblocking(False)
@@ -138,10 +139,10 @@ class Announced:
         self._follow()
 
     def _accept(self) -> bool:
-        """Hears whoever connects; tells whether somebody did."""
+        """Accepts one connection and reads its announcement. Returns whether there was one."""
         try:
             link, _ = self._listener.accept()
-        except OSError:  # it has gone again, or there are no descriptors left
+        except OSError:  # the peer has gone, or no descriptors are left
             time.sleep(_HASTE_S)
             return False
         with link:
@@ -149,14 +150,15 @@ class Announced:
         return True
 
     def _pause_s(self, heard: bool) -> float | None:
-        """Returns how long nobody looks. heard: an epoch has begun just now."""
+        """Returns the seconds until the next look; None: until a process connects. heard: an epoch
+        has just begun."""
         if self._opens is not None:
             hasty = heard or 8 * self._opens.most > self._opens.lane_notes
             return _HASTE_S if hasty else _PAUSE_S
         return None if self._lanes is None else _IDLE_PAUSE_S
 
     def _begin(self) -> None:
-        """Begins to follow what is opened."""
+        """Begins to follow opens."""
         from fanstore.foresight.loaders import Loaders
         from fanstore.foresight.recorded import Recorded
         from fanstore.foresight.sample_files import Learnt
@@ -181,13 +183,13 @@ class Announced:
         self._loaders.note(opened)
         if self._recorded is not None:
             known = self._loaders.processes()
-            # What nobody knows to be of another process may be of a loader.
+            # Opens of an unknown process may be those of a loader.
             self._recorded.note(
                 [each for each in opened if not (each[0] & known or (known and not each[0]))]
             )
 
     def _hear(self, link: socket.socket) -> None:
-        """Takes one announcement. What is wrong with it is counted; nothing ends the thread."""
+        """Reads one announcement. Counts its errors by reason; no error ends the thread."""
         try:
             if peer_uid(link) == os.getuid():
                 with received(link) as said:
@@ -205,12 +207,12 @@ class Announced:
             raise ValueError("--order torch hears torch's loaders alone")
         if self._loaders is None:
             self._begin()
-        self._follow()  # what was opened until now is of the epoch before
+        self._follow()  # opens until now belong to the epoch before
         if said is not None and self._loaders is not None:
             self._loaders.announce(said)
 
     def _find(self, paths: Any, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
-        """Looks paths up in all mounts that have some of them."""
+        """Looks paths up in all mounts. Returns the mounts that have some, with the record ids."""
         found = []
         for number, (dataset, prefixes) in enumerate(self._mounts):
             for prefix in prefixes:
@@ -226,4 +228,4 @@ class Announced:
 
 
 def _is_alive(pid: int) -> bool:
-    return pid == 0 or os.path.exists(f"/proc/{pid}")  # 0: of another PID namespace
+    return pid == 0 or os.path.exists(f"/proc/{pid}")  # 0: a process of another PID namespace

@@ -1,5 +1,5 @@
-"""Announcements of loaders: what the code of fanstore/in_job sends to the socket `order` of the job
-directory. One message each, JSON, with memory files for what is long."""
+"""Announcements of loaders: messages that the code of fanstore/in_job sends to the socket `order`
+of the job directory. Each is one message of JSON, with memory files for long parts."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class Name:
-    """What a dataset is called, the number that it has in the notes of its samples, and how many
-    samples it has."""
+    """A dataset's name, its number in the notes of its samples, and how many samples it has."""
 
     text: str
     number: int
@@ -38,12 +37,12 @@ class Name:
 
 @dataclass(frozen=True)
 class Announcement:
-    """What a loader is about to read in one epoch. pid: the process of the loader. loader, dataset:
-    its numbers of them. sampler: parameters for foresight/order/torch_samplers.py. parts: arrays of
-    the sampler, and "paths", the files of the dataset if they were not told before. place: "first",
-    that the epoch begins; "more", that this is read behind what was told of it; "instead", that
-    the rest of what was told is not. failed: why this process will announce nothing more, or "".
-    name: of a dataset without a list of files."""
+    """The reads of a loader in one epoch. pid: the loader's process. loader, dataset: their numbers
+    in that process. sampler: parameters for foresight/order/torch_samplers.py. parts: arrays of the
+    sampler, and "paths", the dataset's files if they were not sent before. place: "first": the
+    epoch begins; "more": these reads come after those announced before; "instead": they replace the
+    rest of those. failed: why this process will announce nothing more, or "". name: of a dataset
+    without a list of files."""
 
     pid: int
     loader: int
@@ -61,8 +60,8 @@ class Announcement:
 
 @contextmanager
 def received(link: socket.socket) -> Iterator[Announcement | None]:
-    """Yields the one announcement of a connection; None: a process says that there will be some.
-    Raises ValueError for what is none, OSError where nothing comes."""
+    """Yields the one announcement of a connection; None if the process only says that announcements
+    will come. Raises ValueError for an invalid message, and OSError if none comes."""
     link.settimeout(_WAIT_S)
     text, fds = _message(link)
     parts: dict[str, mmap.mmap | bytes] = {}
@@ -101,7 +100,8 @@ def _message(link: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _mapped(name: str, fd: int) -> mmap.mmap:
-    """Maps a memory file that nobody can make shorter any more, which would kill the daemon."""
+    """Maps a memory file. It must be sealed against shrinking, because a shorter file would kill
+    the daemon. Raises ValueError."""
     found = os.fstat(fd)
     if not fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
         raise ValueError(f"the part {name!r} is not sealed")

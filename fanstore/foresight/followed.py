@@ -1,4 +1,4 @@
-"""Epochs that are known beforehand: the sink is told of them, and they are followed by what is
+"""Epochs that are known beforehand: sends them to the sink, and follows them by the files that are
 opened."""
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     Records = NDArray[np.uint64]
     Counts = NDArray[np.int64]
 
-_PIECE = 32  # opens that a follower takes at once, at least: the order in them does not count
-_TRIES = 16  # in an epoch, to find the place where an order holds again
-_FEW_STRANGE = 8  # opens that are due for one that is not
-_FOUND = 64  # opens in the order of an epoch, after another one went otherwise
+_PIECE = 32  # opens that a follower takes at once, at least; their order does not count
+_TRIES = 16  # attempts in an epoch to find the place where an order holds again
+_FEW_STRANGE = 8  # expected opens for each unexpected one
+_FOUND = 64  # expected opens that show that a dropped order holds again
 
 
 def figures_of(
     counts: Counts, source: str = "", refused: Mapping[str, int] = MappingProxyType({})
 ) -> OrderFigures:
-    """Returns counts by name. counts: epochs that were known, opens that were foreseen, strange
-    ones, and epochs that went another way; source: how the order was known, for people; refused:
-    announcements by why nothing came of them."""
+    """Returns counts by name. counts: known epochs, foreseen opens, strange (unexpected) opens, and
+    epochs that left their order. source: how the order was known, for people. refused:
+    announcements that were not used, by reason."""
     epochs, predicted, strange, broken = (int(each) for each in counts)
     return OrderFigures(
         epochs=epochs, predicted=predicted, strange=strange, broken=broken,
@@ -38,11 +38,11 @@ def figures_of(
 
 
 class FollowedEpoch:
-    """What one reader will read of one mount in one epoch. The sink was told of it and hears how
-    far it is; more may be read behind it.
+    """The expected reads of one reader in one mount and epoch. The sink has them and receives the
+    reader's progress; more reads can be appended.
 
-    token: the name that the sink gave it. known: how it is known, for people. follower: one that
-    has followed the reader already.
+    token: the sink's name for the epoch. known: how it is known, for people. follower: one that has
+    followed the reader already.
     """
 
     def __init__(
@@ -57,29 +57,29 @@ class FollowedEpoch:
         self.known = known
         self.follower = follower or Follower(expected)
         self._sink = sink
-        self._dropped = 0  # samples that the follower does not know of any more
+        self._dropped = 0  # samples that the follower has dropped
         self._end = len(expected.records)
         self._pieces = [(token, 0, self._end)]  # token, begin, end
 
     @property
     def token(self) -> int:
-        """The name that the sink gave to the part that is read."""
+        """The sink's name for the part that is being read."""
         return self._pieces[0][0]
 
     @property
     def is_over(self) -> bool:
-        """Whether the reader is past its end, as far as can be seen."""
+        """Whether the reader is past the end of the epoch, as far as its opens show."""
         return self.follower.position >= len(self.expected.records)
 
     @property
     def is_ending(self) -> bool:
-        """Whether the rest may be under way, or will not be read."""
+        """Whether the epoch is nearly over: its last opens may be under way, or may never come."""
         left = len(self.expected.records) - self.follower.position
         mostly_read = 2 * self.follower.matched >= len(self.expected.records)
         return mostly_read and left <= 2 * self.expected.reordered
 
     def extend(self, records: Records, batch: int) -> None:
-        """More is read behind what was expected. Raises OSError."""
+        """Appends reads to the expected ones, in batches of `batch` files. Raises OSError."""
         if self.follower.broken:
             return
         behind = self._pieces[-1][0] if self._pieces else 0
@@ -90,8 +90,8 @@ class FollowedEpoch:
         self.tell()
 
     def note(self, records: Records) -> Records:
-        """Takes opens, in pieces in which their order does not count; returns those that may be of
-        others."""
+        """Matches opens, in pieces within which their order does not count. Returns the opens that
+        may belong to other epochs."""
         follower = self.follower
         if follower.broken or not len(records):
             return records
@@ -107,7 +107,7 @@ class FollowedEpoch:
         return np.concatenate(left)
 
     def catch_up(self, opened: Records) -> Records:
-        """Takes opens since the loader began that nobody expected. Returns the rest."""
+        """Matches opens since the loader began that no epoch has matched. Returns the rest."""
         if self.follower.broken:
             return opened
         self.follower.catch_up(opened)
@@ -115,7 +115,7 @@ class FollowedEpoch:
         return self.follower.left
 
     def tell(self) -> None:
-        """Tells the sink how far the reader is."""
+        """Sends the reader's progress to the sink."""
         position = self._dropped + self.follower.position
         while len(self._pieces) > 1 and self._pieces[0][2] <= position:
             self._sink.end(self._pieces.pop(0)[0])
@@ -125,31 +125,31 @@ class FollowedEpoch:
             self._sink.advance(token, max(0, position - begin), read)
 
     def end(self) -> None:
-        """Tells the sink that it is read no further."""
+        """Ends the epoch in the sink: it is read no further."""
         for token, _, _ in self._pieces:
             self._sink.end(token)
         self._pieces = []
 
 
 class _Search:
-    """Whether a command whose order was dropped reads in the order of the next epoch. It looks from
-    when as many files were opened as the epoch has, and at the head of the next one alone: a file
-    that is wrong for good costs next to nothing."""
+    """Finds out whether a command whose order was dropped reads in the order of the next epoch.
+    Begins to look after as many opens as the epoch has files, and only at the head of the next
+    epoch, so an order file that stays wrong costs next to nothing."""
 
     def __init__(self, expected: Expected, opened: int) -> None:
-        """opened: so many of the epoch that was dropped were."""
+        """opened: the number of opens in the dropped epoch."""
         self.expected = expected
         self.follower = Follower(expected)
         self._enough = min(_FOUND, max(1, len(expected.records) // 2))
         self._left = max(0, len(expected.records) - opened)
 
     def note(self, opened: Any) -> bool:
-        """Takes what was opened; returns whether the order holds again."""
+        """Matches opens. Returns whether the order holds again."""
         left = min(self._left, len(opened))
         self._left -= left
         if left < len(opened):
             self.follower.note(opened[left:])
-        # Of files that are opened in any order many are due by chance.
+        # If files are opened in any order, many match by chance.
         found, strange = self.follower.matched >= self._enough, self.follower.strange
         if found and _FEW_STRANGE * strange <= self.follower.matched:
             return True
@@ -160,10 +160,10 @@ class _Search:
 
 
 class Course:
-    """The epochs of one mount: that which is read, and the next."""
+    """The epochs of one mount: the current one, and the next."""
 
     def __init__(self, sink: Sink, epochs: Iterator[Expected], is_taken_up: bool = False) -> None:
-        """is_taken_up: when it does not hold any more, it is looked for in later epochs."""
+        """is_taken_up: after the order was dropped, look for it in later epochs."""
         self._sink = sink
         self._is_taken_up = is_taken_up
         self._epochs = epochs
@@ -183,14 +183,14 @@ class Course:
         return FollowedEpoch(self._sink, expected, token, follower=follower)
 
     def note(self, opened: Any) -> None:
-        """Takes what was opened, and moves on."""
+        """Matches opens, and moves on to the next epoch when one ends."""
         if self._search is not None:
             self._take_up(self._search, opened)
             return
         idle = 0
         while len(opened):
             left = self._follow(opened)
-            # An epoch that ends may leave all to the next; where that takes nothing either, none
+            # An epoch that ends may leave all opens to the next. If that one matches nothing, none
             # will.
             idle = idle + 1 if len(left) == len(opened) else 0
             if idle > 1 and self.current is not None:
@@ -199,8 +199,8 @@ class Course:
             opened = left
 
     def _follow(self, opened: Any) -> Any:
-        """Does so in the epoch that is read. Returns those opens that may be of the next one, which
-        is that from now on; none where it goes on."""
+        """Matches `opened` against the current epoch. If that epoch ends, makes the next one
+        current and returns the opens that may belong to it; otherwise returns none."""
         epoch = self.current
         if epoch is None:
             return opened[:0]
@@ -219,7 +219,7 @@ class Course:
         return opened if epoch.follower.broken else epoch.follower.left
 
     def _drop(self, epoch: FollowedEpoch) -> None:
-        """The command reads another way; in the next epoch the order may hold again."""
+        """Drops the order: the command reads in another. It may hold again in the next epoch."""
         self._counts[3] += 1
         if self._is_taken_up and self.following is not None:
             opened = epoch.follower.matched + epoch.follower.strange
@@ -227,7 +227,7 @@ class Course:
         self.end()
 
     def _take_up(self, search: _Search, opened: Any) -> None:
-        """Goes on with the order where it holds again."""
+        """Goes on with the order if it holds again."""
         if not search.note(opened):
             return
         self._search = None
@@ -240,14 +240,14 @@ class Course:
         self._counts += _counts_of(epoch)
 
     def end(self) -> None:
-        """Ends the epochs that are known: the sink brings nothing more for them."""
+        """Ends the known epochs: the sink brings nothing more for them."""
         for epoch in (self.current, self.following):
             if epoch is not None:
                 self._close(epoch)
         self.current = self.following = None
 
     def counts(self) -> Counts:
-        """Returns epochs, opens that were foreseen, strange ones, and epochs broken off."""
+        """Returns the counts of epochs, foreseen opens, strange opens, and dropped epochs."""
         current = self.current  # another thread may end it
         return self._counts if current is None else self._counts + _counts_of(current)
 

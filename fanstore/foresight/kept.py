@@ -1,6 +1,6 @@
-"""What a job learnt of a dataset, and in which orders each rank read it, kept for later jobs:
-beside the dataset if that may be written, else in the user's cache. Damaged files count as
-missing."""
+"""Files that keep, for later jobs, what a job learnt about a dataset and in which orders each rank
+read it: beside the dataset if that can be written, else in the user's cache. A damaged file counts
+as missing."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ BYTES_MAX = 1 << 26
 
 
 class KeptFiles:
-    """The files of a dataset. directory: that of the dataset; dataset_id: its id, which is in each
-    file, for a directory may come to hold another dataset. warn: is told what the user is to know,
-    as a line."""
+    """The kept files of a dataset. directory: the dataset's. dataset_id: the dataset's id; each
+    file holds it, because another dataset may come to lie in the directory. warn: called with a
+    line for the user."""
 
     def __init__(self, directory: str, dataset_id: str, warn: Callable[[str], None]) -> None:
         self.warn = warn
@@ -38,11 +38,11 @@ class KeptFiles:
         cache = os.environ.get("XDG_CACHE_HOME", "")
         cache = cache if os.path.isabs(cache) else os.path.expanduser("~/.cache")
         self._folders = [os.path.join(directory, _FOLDER)]
-        if os.path.isabs(cache):  # where there is a home
+        if os.path.isabs(cache):  # if there is a home directory
             self._folders.append(os.path.join(cache, "fanstore", _FOLDER, dataset_id))
 
     def read(self, name: str) -> list[bytes]:
-        """Returns what is kept by that name: nothing, or the content of one file or two."""
+        """Returns the contents kept under that name: none, or those of one file or two."""
         paths = [os.path.join(folder, name) for folder in self._folders]
         return [content for content in map(self._content, paths) if content is not None]
 
@@ -59,12 +59,12 @@ class KeptFiles:
         if len(whole) > BYTES_MAX or not whole.startswith(head):
             self.warn(f"{path} is damaged, and is not used; it may be removed")
             return None
-        # Another dataset was here when it was written.
+        # With another id: another dataset was here when the file was written.
         return bytes(content[len(self._id) :]) if content[: len(self._id)] == self._id else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Keeps something by that name, at the first place that takes it; replaces what was kept
-        there. Where no place does, that is said."""
+        """Keeps `content` under that name in the first folder that can be written, in place of the
+        old content there. Warns if no folder can be written."""
         content = self._id + content
         whole = _MAGIC + xxhash.xxh3_64_digest(content) + content
         problems = []
@@ -78,13 +78,12 @@ class KeptFiles:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Opens a file that others may have put there: a FIFO would wait for its writer."""
+    """Opens a file that others may have put there, without waiting for the writer of a FIFO."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:
-    """Writes a file that is whole whenever it can be seen. The dataset's own directory is not made,
-    that of the user's cache is."""
+    """Writes a file that others see only when it is whole. Creates the folder if it is missing."""
     try:
         os.mkdir(folder)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -110,8 +109,8 @@ def _replace(folder: str, name: str, content: bytes) -> None:
 
 
 def _open_to_the_same(fd: int, folder: str) -> None:
-    """Lets those use a file or directory of ours who may use the directory that it lies in: the
-    other members of a group, whatever the umask."""
+    """Gives a file or directory of ours the permissions of the directory that it lies in, whatever
+    the umask, so that the other members of a group can use it."""
     allowed = os.stat(folder).st_mode & 0o2777
     if not stat.S_ISDIR(os.fstat(fd).st_mode):
         allowed &= 0o666
@@ -125,8 +124,8 @@ _HEAD = 64
 
 
 class KeptOrders:
-    """The orders of one rank and one dataset. files: where they are; records: how many the dataset
-    has."""
+    """The kept orders of one rank and one dataset. files: the files that hold them. records: how
+    many records the dataset has."""
 
     def __init__(self, files: KeptFiles, records: int, rank: int, world_size: int) -> None:
         self.files = files
@@ -135,7 +134,7 @@ class KeptOrders:
         self._opens_max = _OPENS_MAX // world_size + _OPENS_MIN
 
     def load(self) -> list[Order]:
-        """Returns what is kept, nothing of which is trusted."""
+        """Returns the kept orders. Checks them, and leaves invalid ones out with a warning."""
         found: list[Order] = []
         for content in self.files.read(self._name):
             try:
@@ -145,8 +144,8 @@ class KeptOrders:
         return found[: 2 * _ORDERS_MAX]
 
     def add(self, orders: Sequence[Order]) -> None:
-        """Keeps orders of this job, in place of those that begin in the same way, and of the oldest
-        where there are many."""
+        """Keeps orders of this job. They replace old ones that begin in the same way, and the
+        oldest if there are too many."""
         kept = [order[: self._opens_max] for order in orders]
         kept += [
             old for old in self.load() if not any(begins_as(old[:_HEAD], new) for new in kept)

@@ -1,4 +1,4 @@
-"""The loaders of a job's processes: what each will read, and how far it is."""
+"""The loaders of a job's processes: the expected reads of each, and its progress."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 _DATASETS_MAX = 256  # of one process
 _NAMES_MAX = 64  # of samplers
 _LEFT_MAX = 4096  # opens that no loader expects, of one process and mount
-_UNCLAIMED_MAX = 256  # of lanes whose processes have no loaders
+_UNCLAIMED_MAX = 256  # entries of lanes whose processes have no loaders
 
-# What one lane opened: its process with the parents of that, record ids by mount (opens.py).
+# The opens of one lane: its process with that one's parents, and record ids by mount (opens.py).
 Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
-# The record ids of paths, by mount: NUL-terminated paths and their number, to (mount, ids) pairs.
+# Looks up NUL-terminated paths, given with their count. Returns (mount, record ids) pairs.
 Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
 Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples, by mount
 
 
 class Loaders:
-    """Takes announcements and opens. find: looks paths up in the mounts. learnt: knows the files of
-    samples that were read."""
+    """Takes announcements, and matches opens against them. find: looks paths up in the mounts.
+    learnt: the known files of samples."""
 
     def __init__(self, find: Find, sink: Sink, learnt: Learnt | None = None) -> None:
         self._find = find
@@ -49,8 +49,8 @@ class Loaders:
         self._strange = self._broken = self._begun = 0
 
     def announce(self, said: Announcement) -> None:
-        """A loader begins an epoch, and what it read before is over; or it tells more of it. Raises
-        ValueError for what makes no sense, with the reason."""
+        """Begins an epoch of a loader, which ends its previous one, or appends reads to the current
+        one. Raises ValueError, with the reason, for an announcement that makes no sense."""
         key = (said.pid, said.loader)
         if said.place != "more":
             known_otherwise = said.place == "instead" and key in self._epochs
@@ -118,7 +118,7 @@ class Loaders:
         ]
 
     def note(self, opened: Sequence[Opened]) -> None:
-        """Takes what was opened, as Opens.take gives it."""
+        """Matches opens, given as Opens.take returns them."""
         for pid in {key[0] for key in self._epochs}:
             mine = _of_process(pid, opened)
             for mount, records in mine.items():
@@ -127,28 +127,29 @@ class Loaders:
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
         known = {key[0] for key in self._epochs}
-        # Whose process is not known counts for all loaders, of which there may be none yet.
+        # Opens of an unknown process count for all loaders; there may be no loaders yet.
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
         self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
 
     def processes(self) -> set[int]:
-        """Returns the processes that have announced something, and are there."""
+        """Returns the processes that have announced something and are still there."""
         return {pid for pid, _ in self._epochs}
 
     def _epochs_read(self, pid: int, mount: int) -> list[FollowedEpoch]:
-        """Returns the epochs of a process, the newest first: an old one may be given up."""
+        """Returns the epochs of a process in one mount, the newest first: the program may have
+        abandoned an old one."""
         of_process = [each for key, each in reversed(self._epochs.items()) if key[0] == pid]
         return [each for epochs in of_process for each in epochs if each.expected.mount == mount]
 
     def _catch_up(self, pid: int, epoch: FollowedEpoch) -> None:
-        """Has an epoch of a process take opens since it began that nobody expected."""
+        """Matches earlier opens of a process, which no epoch has matched, against `epoch`."""
         mount = epoch.expected.mount
         early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
         left = self._left.get((pid, mount), early[:0])
         self._left[pid, mount] = epoch.catch_up(np.append(early, left))[-_LEFT_MAX:]
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
-        """Drops what is known of processes that have ended."""
+        """Drops the data of processes that have ended."""
         gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
         for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
@@ -158,7 +159,7 @@ class Loaders:
         self._coming.forget(gone.__contains__)
 
     def end(self) -> None:
-        """Ends what is known of all of them; the counts stay."""
+        """Ends all epochs; the counts stay."""
         for key in list(self._epochs):
             self._end(key)
         self._coming.forget(lambda _: True)
@@ -175,8 +176,8 @@ class Loaders:
         matched[known] += epoch.follower.matched
 
     def figures(self) -> OrderFigures:
-        """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler) and
-        `strange`, epochs `broken` off for another order."""
+        """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler),
+        `strange` opens, and epochs `broken` off for another order."""
         matched = Counter(self._matched)
         live = [epoch for epochs in list(self._epochs.values()) for epoch in epochs]
         for epoch in live:
@@ -192,7 +193,7 @@ class Loaders:
 
 
 def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:
-    """Returns what a loader reads of each mount when it draws `order`."""
+    """Returns the reads of a loader in each mount if it draws `order`."""
     return [_of_mount(said, order, mount, records) for mount, records in files]
 
 
@@ -213,8 +214,8 @@ def _of_mount(
 
 
 def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint64]]:
-    """Returns what a process and its children opened, by mount; what nobody knows to be of another
-    process, too."""
+    """Returns the opens of a process and its children by mount, together with the opens of unknown
+    processes."""
     mine: dict[int, list[NDArray[np.uint64]]] = {}
     for family, by_mount in opened:
         if pid in family or not family:
@@ -224,6 +225,7 @@ def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint
 
 
 def side_by_side(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Returns what several lanes opened in about the order in which that was: at equal speed."""
+    """Merges the opens of several lanes into about the order in which they happened, as if all
+    lanes opened at equal speed."""
     when = np.concatenate([np.arange(len(part)) / len(part) for part in parts])
     return np.concatenate(parts)[np.argsort(when, kind="stable")]

@@ -1,4 +1,5 @@
-"""The epochs that loaders are likely to begin next: the sink is told while they read another."""
+"""Guesses the next epoch of each loader and tells the prefetcher (the sink) while the loader still
+reads the current one."""
 
 from __future__ import annotations
 
@@ -16,13 +17,14 @@ if TYPE_CHECKING:
 
 # A process and the number of one of its loaders.
 Key = tuple[int, int]
-# What a loader reads of each mount, by what it draws.
+# Returns a loader's reads in each mount for the samples that it draws.
 Expect = Callable[["NDArray[Any]"], Sequence[Expected]]
 
 
 class Coming:
-    """Guesses the next epoch of each loader. Where several loaders of a process take turns, as for
-    training and validation, it is brought behind that of the one whose turn comes before."""
+    """Guesses the next epoch of each loader. If several loaders of a process take turns, as for
+    training and validation, the sink brings it behind the epoch of the loader whose turn comes
+    before."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
@@ -31,8 +33,8 @@ class Coming:
         self._latest: dict[int, Key] = {}
 
     def take(self, key: Key, begun: Sequence[Expected]) -> list[int]:
-        """A loader has begun an epoch: returns the token of each part of it. The sink may know it
-        already."""
+        """Begins an epoch of a loader. Returns the token of each of its parts; the sink may have
+        them already, from a guess."""
         told = self._told.pop(key, [])
         if len(told) == len(begun) and all(
             _is_same(each, expected) for (each, _), expected in zip(told, begun, strict=True)
@@ -50,8 +52,9 @@ class Coming:
         expect: Expect,
         tokens: Sequence[int],
     ) -> None:
-        """Tells the sink of the epoch after the one that was just begun. said, parts: of that, for
-        fanstore.foresight.order.torch_samplers; tokens: those of its parts."""
+        """Sends the sink a guess of the epoch after the one that has just begun. said, parts: the
+        announcement of the epoch that began, for fanstore.foresight.order.torch_samplers; tokens:
+        those of its parts."""
         before = self._latest.get(key[0], key)
         self._latest[key[0]] = key
         guess = self._guesses.setdefault(key, NextEpoch()).guess(said, parts)
@@ -59,7 +62,7 @@ class Coming:
             return
         try:
             coming = expect(samples(guess, parts))
-        except ValueError:  # a seed that is none, say
+        except ValueError:  # for example an invalid seed
             return
         behind = [token for _, token in self._told.get(before, [])] or tokens
         self._told[key] = [
@@ -68,7 +71,7 @@ class Coming:
         ]
 
     def forget(self, is_gone: Callable[[int], bool]) -> None:
-        """Drops what is known of processes that are gone."""
+        """Drops the guesses for processes that are gone."""
         for key in [key for key in self._guesses if is_gone(key[0])]:
             del self._guesses[key]
             self._latest.pop(key[0], None)

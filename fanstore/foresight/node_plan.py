@@ -1,4 +1,5 @@
-"""A plan file (`fanstore plan`) as one node of a job follows it: what it keeps, what it reads."""
+"""A plan file (`fanstore plan`) as one node of a job follows it: the files that the node keeps and
+reads."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from fanstore.wording import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MEMORY = "ram"  # the storage class of this name; all others are the local directory
+MEMORY = "ram"  # the storage class of this name is memory; all others are the local directory
 
 
 class NodePlan:
@@ -38,11 +39,12 @@ class NodePlan:
 
     @property
     def dataset_id(self) -> str:
-        """The dataset that it is for."""
+        """The id of the dataset that the plan is for."""
         return self._file.description.dataset_id
 
     def check(self, infos: Sequence[DatasetInfo], world_size: int) -> None:
-        """Raises UsageError for a plan of another number of nodes, or of none of the datasets."""
+        """Raises UsageError if the plan is for another number of nodes, or for none of the
+        datasets."""
         told = self._file.description
         if told.system.nodes != world_size:
             raise UsageError(
@@ -56,8 +58,8 @@ class NodePlan:
             )
 
     def choose(self, dataset: Dataset) -> Chosen | None:
-        """Returns what this node keeps of a dataset; None where the plan is for another. Raises
-        PlanDamaged, UsageError, OSError."""
+        """Returns the records of a dataset that this node keeps; None if the plan is for another
+        dataset. Raises PlanDamaged, UsageError, OSError."""
         if dataset.dataset_id != self.dataset_id:
             return None
         records = self._file.check_dataset(dataset).records
@@ -73,8 +75,8 @@ class NodePlan:
         )
 
     def epochs(self, mount: int) -> Iterator[Expected]:
-        """Returns what is read of the dataset on this node in each epoch, after `choose`. mount:
-        the number of its mount."""
+        """Yields this node's reads of the dataset in each epoch; call `choose` first. mount: the
+        number of the dataset's mount."""
         records = self._records
         if records is not None:
             for reads in self._file.node_epochs(self._node):
@@ -82,8 +84,8 @@ class NodePlan:
 
 
 def open_node_plan(path: str, infos: Sequence[DatasetInfo], world: World) -> NodePlan:
-    """Opens the plan of a job on all its ranks. Where one cannot, that rank raises why (see
-    NodePlan), and the others RankLost."""
+    """Opens the plan of a job on all its ranks. If one rank cannot, that rank raises the error (see
+    NodePlan), and the others raise RankLost."""
     problem: FanstoreError | None = None
     plan = None
     try:

@@ -18,8 +18,8 @@ from fanstore.foresight.order.follow import Expected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_REORDERED = 1024  # samples: nothing is known of the reader's workers
-_LINE_MOST = 1 << 14  # bytes: more than any path takes; files of other kinds have longer ones
+_REORDERED = 1024  # samples: the number of the reader's workers is unknown
+_LINE_MOST = 1 << 14  # bytes: longer than any path; a file of another kind may have longer lines
 _SHOWN_MOST = 300  # bytes
 
 # A mount: its prefix, and the dataset that is served there.
@@ -30,7 +30,7 @@ _Epoch = dict[int, "array[int]"]
 
 def read_order(path: str, mounts: Sequence[Mount]) -> dict[int, Iterator[Expected]]:
     """Returns the epochs of each mount that a file names files of, by the number of the mount; the
-    last epoch comes again and again. Raises UsageError, which names file and line."""
+    last epoch repeats without end. Raises UsageError, which names file and line."""
     prefixes = [(os.fsencode(prefix) + b"/", dataset) for prefix, dataset in mounts]
     epochs: list[_Epoch] = [{}]
     try:
@@ -59,8 +59,8 @@ def _epochs_of(mount: int, epochs: Sequence[_Epoch]) -> Iterator[Expected]:
 
 
 def expected(mount: int, records: NDArray[np.uint64]) -> Expected:
-    """Returns an epoch of a reader of whose workers nothing is known."""
-    # Twice as much is let pass (follow.py): of more, a wrong order would be due by chance.
+    """Returns an epoch of a reader whose workers are unknown."""
+    # follow.py tolerates twice as much; with more, a wrong order would match by chance.
     batch = min(_REORDERED, max(1, len(records) // 16))
     return Expected(mount, records, batch=batch)
 
@@ -80,7 +80,7 @@ def _add(epoch: _Epoch, line: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) 
 
 
 def _record_of(dataset: Dataset, relpath: bytes) -> int:
-    """Returns the record of a path, which is in normal form most of the time."""
+    """Returns the record of a path. Most paths are in normal form already."""
     try:
         return dataset.lookup(relpath)
     except FileNotFoundError:
@@ -88,8 +88,8 @@ def _record_of(dataset: Dataset, relpath: bytes) -> int:
 
 
 def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int, bytes]:
-    """Returns the mount of a path, and the path there: it is relative to the only mount, or below
-    the prefix of one."""
+    """Returns the mount of a path, and the path below it. A path is relative to the only mount, or
+    begins with the prefix of one."""
     if not path.startswith(b"/") and len(prefixes) == 1:
         return 0, path
     for number, (prefix, _) in enumerate(prefixes):
@@ -103,7 +103,7 @@ def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int,
 
 
 def _shown(path: bytes) -> str:
-    """Returns what a line holds for people, cut off where it is too long to be read."""
+    """Returns the content of a line for a message, cut off if it is too long to be read."""
     return show_path(path[:_SHOWN_MOST]) + ("..." if len(path) > _SHOWN_MOST else "")
 
 

@@ -1,4 +1,4 @@
-"""Readers that announce nothing: what each opens is noted, and followed when it comes again."""
+"""Readers that announce nothing: notes the opens of each, and follows them when they come again."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from fanstore.messages.figures import OrderFigures
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_REORDERED, _REORDERED_PART = 1024, 32  # samples, or a part of the order that chance cannot meet
-_PIECE = 32  # opens that are taken at once, at least: the order in them does not count
-_HEAD = 64  # opens that tell which of several orders it is
+_REORDERED, _REORDERED_PART = 1024, 32  # samples, or a part of the order: few to match by chance
+_PIECE = 32  # opens that are matched at once, at least; their order does not count
+_HEAD = 64  # opens that decide between several orders
 KEPT_MIN = 64  # opens
 _READERS_MAX = 16
 _REMEMBERED = 1 << 21  # opens of a reader: 24 MB, and 8 bytes for each record of its dataset
@@ -34,9 +34,9 @@ Kept = dict[int, "Sequence[NDArray[np.uint32]]"]
 
 
 class RecordedReader:
-    """Notes what is opened, and once that comes again follows it.
+    """Notes the opens of a reader, and follows them once they repeat.
 
-    mount: its number; records: how many the dataset has. most: so many opens are remembered. kept:
+    mount: its number; records: how many the dataset has. most: how many opens are remembered. kept:
     orders that may come, as record ids, such as those of earlier jobs; rules: others that may.
     """
 
@@ -57,15 +57,15 @@ class RecordedReader:
         self._step = _PIECE
         self._from_kept = False
         self._rules = rules
-        self._ruled = -1  # since when the last opens were that rules were tried at
-        self._sure = 0  # up to there opens were due
-        self._since = 0  # opens before do not show what comes now
-        self._first_round: int | None = None  # its opens, where all that followed was the same
+        self._ruled = -1  # the place from which rules were last tried
+        self._sure = 0  # opens before this place were expected
+        self._since = 0  # opens before this place are no evidence of an order
+        self._first_round: int | None = None  # its opens, if all later rounds were the same
         self._counts: NDArray[np.int64] = np.zeros(4, np.int64)
-        self._late = 0  # opens that were there before it was known that they would come
+        self._late = 0  # matched opens from before their order was recognised
 
     def note(self, opened: Any) -> None:
-        """Takes the record ids of what was opened, in about that order."""
+        """Takes the record ids of opens, in about their order."""
         at = 0
         while at < len(opened):
             piece = opened[at : at + self._step]
@@ -78,7 +78,7 @@ class RecordedReader:
                 self._look()
 
     def _follow(self, piece: Any) -> int:
-        """Follows opens in the order that is expected. Returns how many were due."""
+        """Matches opens against the expected order. Returns how many it expected."""
         assert self._course is not None
         matched = int(self._course.counts()[1])
         self._course.note(piece)
@@ -88,7 +88,7 @@ class RecordedReader:
         return due
 
     def _look(self) -> None:
-        """Begins to follow an order that the newest opens show."""
+        """Begins to follow an order if the newest opens show one."""
         if self._kept:
             head = self._history.opens(0, _HEAD)
             fits = {place: begins_as(head, order) for place, order in enumerate(self._kept)}
@@ -111,7 +111,8 @@ class RecordedReader:
             self._begin(self._history.opens(start, end), again)
 
     def _look_at_rules(self) -> None:
-        """Begins to follow a rule that explains the first opens since others were given up."""
+        """Begins to follow a rule that explains the first opens since the last order was given
+        up."""
         head = self._history.opens(self._since, self._since + _HEAD)
         if self._ruled < self._since and len(head) == _HEAD:
             self._ruled = self._since
@@ -132,7 +133,7 @@ class RecordedReader:
             self._give_up()
 
     def _give_up(self) -> None:
-        """The reader goes another way."""
+        """Gives up the order, because the reader reads in another one."""
         self._close()
         self._first_round, self._from_kept = -1, False
         self._history.went_away(self._sure)
@@ -145,8 +146,8 @@ class RecordedReader:
             self._course = None
 
     def end(self) -> NDArray[np.uint32] | None:
-        """Ends it. Returns the order that a later job may follow; None where there is none, or it
-        is kept already."""
+        """Ends the reader. Returns the order that a later job may follow; None if there is none, or
+        it is kept already."""
         was_kept = self._from_kept
         self._close()
         if was_kept:
@@ -167,8 +168,8 @@ class RecordedReader:
 class Recorded:
     """The readers of a job.
 
-    datasets: that of each mount. kept: orders that may come. group_of: the process group of
-    processes that Opens names, 0 where it is not known.
+    datasets: the dataset of each mount. kept: orders that may come. group_of: returns the process
+    group of processes that Opens names, 0 if it is unknown.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ class Recorded:
         self._off = False
 
     def note(self, opened: Iterable[Opened]) -> None:
-        """Takes what was opened by programs that announce nothing, as Opens.take gives it."""
+        """Takes the opens of programs that announce nothing, as Opens.take returns them."""
         parts: dict[tuple[int, int], list[NDArray[np.uint64]]] = {}
         for family, by_mount in opened:
             group = self._group_of(family)
@@ -203,13 +204,13 @@ class Recorded:
         reader = self._reader(mount, group)
         try:
             reader.note(records)
-        except OSError as error:  # the node cannot take it
+        except OSError as error:  # the node cannot take the order
             print(f"fanstore: orders: {error}", file=sys.stderr, flush=True)
             self._off = True
 
     def _reader(self, mount: int, group: int) -> RecordedReader:
-        """Returns the reader that a process group is, as the newest of them. Of processes that have
-        ended it is not known any more: they count for the newest reader."""
+        """Returns the reader of a process group, and makes it the newest one. The group of
+        processes that have ended is unknown: their opens count for the newest reader."""
         key = (mount, group)
         if not group:
             key = next((each for each in reversed(self._readers) if each[0] == mount), key)
@@ -227,7 +228,7 @@ class Recorded:
         return reader
 
     def end(self) -> Kept:
-        """Ends them all. Returns the orders that a later job may follow."""
+        """Ends all readers. Returns the orders that a later job may follow."""
         orders: dict[int, list[NDArray[np.uint32]]] = {}
         for (mount, _), reader in self._readers.items():
             order = reader.end()

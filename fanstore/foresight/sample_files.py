@@ -1,4 +1,4 @@
-"""Which files the samples of a dataset are: learnt while they are read, and kept for later jobs."""
+"""The files of a dataset's samples: learnt while samples are read, and kept for later jobs."""
 
 from __future__ import annotations
 
@@ -28,8 +28,9 @@ _MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
 
 
 class SampleFiles:
-    """The files of the samples that were read: those that were opened each time that any was. (A
-    sample that the job keeps in its own memory is read again without.)"""
+    """The files of the samples that were read. A file belongs to a sample if each reading of it
+    that opened any files opened this one. (A job that keeps a sample in its own memory opens
+    none.)"""
 
     def __init__(self) -> None:
         # Pairs of a sample and a file, sorted; a file is its mount << 32 | its record id.
@@ -40,8 +41,8 @@ class SampleFiles:
         return len(self._pairs)
 
     def add(self, samples: Ids, visits: Ids, files: Ids) -> None:
-        """Adds files that were opened for samples. visits: which reading of a sample each was for;
-        files: mount << 32 | record id. All are int64."""
+        """Adds files that were opened for samples. visits: the number of the reading that each file
+        was opened for; files: mount << 32 | record id. All are int64."""
         opens = np.column_stack([samples, files, visits])[samples < SAMPLES_MAX]
         before = np.column_stack([self._pairs, np.full(len(self._pairs), -1)])  # one more reading
         opens = np.unique(np.concatenate([before, opens]), axis=0)
@@ -50,8 +51,8 @@ class SampleFiles:
         self._pairs = pairs[times == readings[np.searchsorted(read, pairs[:, 0])]]
 
     def by_mount(self, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
-        """Returns by mount the record ids of `count` samples, one row each, with NO_RECORD where a
-        sample has fewer than others, or is not known."""
+        """Returns by mount the record ids of `count` samples, one row each, with NO_RECORD if a
+        sample has fewer files than others, or is unknown."""
         pairs = self._pairs[self._pairs[:, 0] < count]
         mounts = pairs[:, 1] >> _MOUNT_SHIFT
         return [
@@ -59,14 +60,14 @@ class SampleFiles:
         ]  # fmt: skip
 
     def take(self, mount: int, rows: NDArray[np.uint64]) -> None:
-        """Adds what an earlier job knew, as `by_mount` returned it."""
+        """Adds the files that an earlier job learnt, as `by_mount` returned them."""
         samples, places = np.nonzero(rows != NO_RECORD)
         files = rows[samples, places].astype(np.int64) | mount << _MOUNT_SHIFT
         self.add(samples, np.full(len(samples), -2), files)
 
 
 def _rows(pairs: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
-    """Returns the record ids of pairs that are sorted by their samples."""
+    """Returns the record ids of pairs that are sorted by sample, one row for each sample."""
     _, first, lengths = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     place = np.arange(len(pairs)) - np.repeat(first, lengths)
     pairs, place = pairs[place < _FILES_MAX], place[place < _FILES_MAX]
@@ -76,16 +77,17 @@ def _rows(pairs: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
 
 
 _DATASETS_MAX = 64  # of a job
-_READS_MIN = 1 << 16  # are sorted at once
+_READS_MIN = 1 << 16  # reads that are sorted at once, at least
 _NO_RECORD_WORD = 0xFFFFFFFF
-_WORDS_MAX = (1 << 24) - 64  # in a file: of 4 bytes
+_WORDS_MAX = (1 << 24) - 64  # words of 4 bytes in a file
 
 
 class Learnt:
-    """The datasets of a job. kept: where files are kept of each mount, none: nothing is."""
+    """The sample files of a job's datasets. kept: the kept files of each mount; if there are none,
+    nothing is kept."""
 
     def __init__(self, kept: Sequence[tuple[KeptFiles, int]] = ()) -> None:
-        """kept: with each the number of records that the dataset of the mount has."""
+        """kept: pairs with the number of records of the mount's dataset."""
         self._kept = kept
         self._found: dict[int, SampleFiles] = {}
         self._names: dict[int, Name] = {}
@@ -93,9 +95,9 @@ class Learnt:
         self._reads: list[Reads] = []  # not sorted yet
 
     def note(self, reads: Reads) -> None:
-        """Takes what was opened while samples were read."""
+        """Takes the opens that happened while samples were read."""
         self._reads += [reads] if len(reads) else []
-        # Sorting all again and again must cost little for each.
+        # Sorts rarely, so that sorting all reads again costs little for each.
         if sum(map(len, self._reads)) > max(_READS_MIN, *map(len, self._found.values()), 0):
             self._sort()
 
@@ -107,7 +109,7 @@ class Learnt:
             found.add(some["sample"].astype(np.int64), some["visit"], some["file"])
 
     def files(self, name: Name) -> list[tuple[int, Rows]]:
-        """Returns what is known of a dataset, by mount: nothing before some of it is read."""
+        """Returns the known files of a dataset, by mount; nothing before some samples are read."""
         if not 0 < name.samples <= SAMPLES_MAX:
             return []
         if name.number not in self._found:
@@ -122,7 +124,7 @@ class Learnt:
         return self._found[name.number].by_mount(name.samples)
 
     def _load(self, mount: int, name: Name) -> None:
-        """Takes what is kept of a dataset: other ranks may have learnt more."""
+        """Adds the kept files of a dataset: other ranks may have learnt more."""
         files, records = self._kept[mount]
         for content in files.read(_file_name(name)):
             rows = _decoded(content, name.samples, records)
@@ -153,13 +155,14 @@ def _file_name(name: Name) -> str:
 
 
 def _encoded(rows: Rows) -> bytes:
-    """Returns the number of samples and of columns, and the rows: words of 4 bytes."""
+    """Returns words of 4 bytes: the number of samples, the number of columns, and the rows."""
     words = np.where(rows == NO_RECORD, np.uint64(_NO_RECORD_WORD), rows)
     return np.append(np.array(rows.shape, np.uint64), words.ravel()).astype("<u4").tobytes()
 
 
 def _decoded(content: bytes, samples: int, records: int) -> Rows | None:
-    """Returns rows of which nothing is trusted; None where they are not those of a dataset."""
+    """Returns the rows of a kept file after checking them; None if they are not those of the
+    dataset."""
     if len(content) % 4 or len(content) < 8:
         return None
     words = np.frombuffer(content, "<u4").astype(np.uint64)

@@ -1,4 +1,4 @@
-"""Who is told what will be read: the node, which brings it."""
+"""The receiver of expected reads: the node, which brings the files."""
 
 from __future__ import annotations
 
@@ -11,32 +11,34 @@ if TYPE_CHECKING:
 
 
 class Sink:
-    """What is told what loaders will read. This one does nothing."""
+    """Receives the expected reads of loaders. This class ignores them."""
 
     def begin(self, expected: Expected, behind: int = 0) -> int:
-        """A loader begins an epoch, or is to begin it when it is through with the one that is
-        called `behind`. Returns what it is called from now on."""
+        """Begins an epoch of a loader; if `behind` names another epoch, the loader begins it after
+        that one. Returns the token that names the new epoch."""
         return 0
 
     def advance(self, token: int, position: int, read: int) -> None:
-        """So many samples of it are passed; so many were read, not all of them the first."""
+        """Reports the progress of an epoch: `position` samples at its head are passed, and `read`
+        samples were read, not all of them at the head."""
 
     def end(self, token: int) -> None:
-        """It is read no further, or not in that order."""
+        """Ends an epoch: it is read no further, or not in that order."""
 
     def close(self) -> None:
-        """Tells nobody anything from now on."""
+        """Ignores all calls from now on."""
 
 
 class NodeSink(Sink):
-    """Has a node bring what is told; by any thread, until `close`, after which the node may go."""
+    """Has a node bring the files of the expected reads. Any thread may call it. After `close` the
+    node may go."""
 
     def __init__(self, node: Node) -> None:
         self._node: Node | None = node
         self._lock = threading.Lock()
 
     def begin(self, expected: Expected, behind: int = 0) -> int:
-        """Raises OSError where the node cannot take it."""
+        """Raises OSError if the node cannot take the epoch."""
         with self._lock:
             if self._node is None:
                 return 0
@@ -53,6 +55,6 @@ class NodeSink(Sink):
                 self._node.end_order(token)
 
     def close(self) -> None:
-        """Calls the node no more, which may be closed then."""
+        """Makes no more calls to the node, which may then be closed."""
         with self._lock:
             self._node = None

@@ -1,4 +1,4 @@
-"""Workers that move, from epoch to epoch, to the ranks of a node that wait for their batches."""
+"""Moves workers, from epoch to epoch, to those ranks of a node that wait for their batches."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from fanstore.torch.sharing import Rank, shared
 
 @dataclass(frozen=True)
 class _WorkerFigures:
-    """What one rank tells the others."""
+    """The figures that one rank sends to the others."""
 
     node: str
     bounds: tuple[int, int, int]
@@ -30,8 +30,8 @@ class WorkerBalance:
     ICPP 2022, section 4).
 
     loader: a fanstore.torch.DataLoader with 1 worker or more. least, most: bounds of its
-    num_workers; total: how many all ranks of the node have together, by default what they have now.
-    All ranks give the same bounds. group: the process group of the ranks, by default torch's, where
+    num_workers; total: how many all ranks of the node have together, by default the present number.
+    All ranks give the same bounds. group: the process group of the ranks, by default torch's, if
     there is one. Raises UsageError for bounds that contradict each other.
     """
 
@@ -59,10 +59,10 @@ class WorkerBalance:
         self._bounds = least, most, together if total is None else total
 
     def adapt(self) -> int:
-        """Sets the number of workers with which the next epoch begins, by what the epochs before
-        took, and returns it; says on stderr what it changed. All ranks call it together, between
-        epochs. Without a measured batch in each rank of the node nothing changes. Raises
-        UsageError where ranks of a node have other bounds."""
+        """Sets the number of workers of the next epoch, from the times of the epochs before, and
+        returns it; prints a change on stderr. All ranks call it together, between epochs. Changes
+        nothing unless each rank of the node has measured a batch. Raises UsageError if the ranks of
+        a node have different bounds."""
         work_s, train_s = self._loader.take_times()
         had = self._loader.num_workers
         if work_s:
@@ -93,7 +93,7 @@ class WorkerBalance:
         return int(distributed.get_rank(self._group)) if _is_distributed() else 0
 
     def _gathered(self, mine: Any) -> list[Any]:
-        """Returns what each rank gave, in the order of the ranks."""
+        """Returns the values of all ranks, in the order of the ranks."""
         if not _is_distributed():
             return [mine]
         told: list[Any] = [None] * distributed.get_world_size(self._group)
@@ -106,6 +106,6 @@ def _is_distributed() -> bool:
 
 
 def _node() -> str:
-    """Returns a name of this machine that no other has."""
+    """Returns a name that only this machine has."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         return stream.read().strip()

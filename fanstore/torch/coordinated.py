@@ -20,13 +20,13 @@ from fanstore.errors import UsageError
 class CoordinatedDataLoader:
     """Yields the batches of one epoch each time that it is iterated, as torch's DataLoader does.
 
-    dataset: with a length and integer keys. seed: of the order and of the transforms' generators,
-    the same for all jobs, as batch_size is. Before a batch is prepared `random`, NumPy and torch
-    are seeded from (seed, epoch, batch), so that a batch is the same whoever prepares it.
-    num_workers: processes that prepare, at least 1. batch_bytes: the most that a batch takes; where
-    None each job prepares the first batch once to see that. fingerprint: text that stands for
-    dataset and transform, where their repr does not tell them apart. options: see
-    fanstore.coordinate.join. Raises UsageError and what that does. A context manager.
+    dataset: with a length and integer keys. seed: of the order and of the transforms' generators;
+    all jobs give the same, and the same batch_size. Before a batch is prepared `random`, NumPy and
+    torch are seeded from (seed, epoch, batch), so that a batch is the same whoever prepares it.
+    num_workers: processes that prepare, at least 1. batch_bytes: the most that a batch takes; if
+    None, each job prepares the first batch once to find out. fingerprint: text that stands for
+    dataset and transform, if their repr does not tell them apart. options: see
+    fanstore.coordinate.join. Raises UsageError, and the errors of join. A context manager.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class CoordinatedDataLoader:
         self._batches = math.floor(count) if drop_last else math.ceil(count)
         if self._batches < 1:
             raise UsageError(f"the dataset has {len(dataset)} samples, too few for one batch")
-        # Which containers a batch has is learnt here: the staging area holds arrays alone.
+        # Learns the containers of a batch here: the staging area holds only arrays.
         first = self._batch(0, 0) if batch_bytes is None else self._collate([dataset[0]])
         leaves, self._shape = tree_flatten(first)
         if not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
@@ -69,12 +69,12 @@ class CoordinatedDataLoader:
         return self._batches
 
     def __iter__(self) -> Iterator[Any]:
-        """Yields the batches of the next epoch, which begins when all jobs have come to it."""
+        """Yields the batches of the next epoch, which begins when all jobs have asked for it."""
         for _, _, arrays in self._member.epoch():
             yield tree_unflatten([torch.from_numpy(array) for array in arrays], self._shape)
 
     def close(self) -> None:
-        """Leaves: the other jobs go on."""
+        """Leaves the group; the other jobs go on."""
         self._member.close()
 
     def __enter__(self) -> CoordinatedDataLoader:
@@ -111,7 +111,8 @@ class CoordinatedDataLoader:
         return list(torch.randperm(len(self.dataset), generator=generator).tolist())
 
     def _fingerprint(self, drop_last: bool, text: str) -> dict[str, object]:
-        """Returns what all jobs must have the same; addresses in a repr differ, so types stand."""
+        """Returns the values that must be the same in all jobs. If a repr has an address, which
+        differs, the type stands for it."""
         kind = type(self.dataset)
         transform = getattr(self.dataset, "transform", None)
         told = repr(transform)

@@ -1,4 +1,4 @@
-"""All epochs of a training as one object, whose order is fixed when it is made."""
+"""All epochs of a training as one object; their order is fixed when it is made."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from fanstore.policy import checks
 from fanstore.torch.loader import DataLoader
 from fanstore.torch.samplers.base import agreed_seed, replicas_and_rank
 
-_OWN = {"sampler", "batch_sampler", "shuffle"}  # what a job says itself
+_OWN = {"sampler", "batch_sampler", "shuffle"}  # arguments that a Job sets itself
 _STATE = {"epoch", "epochs", "seed", "loader"}
 
 
 class Job:
-    """The epochs of a training over all ranks, in an order that a seed gives, after the Job of
+    """The epochs of a training over all ranks, in an order drawn from a seed, after the Job of
     NoPFS (Dryden et al., SC 2021, section 5.3).
 
         for batches in Job(dataset, 64, epochs=90, seed=1, drop_last=True, num_workers=8):
@@ -27,16 +27,16 @@ class Job:
     dataset: a map-style dataset. batch_size: samples of a batch of each rank. epochs: how many
     there are, 1 or more. seed: of the order, from 0; None: rank 0 draws one from torch's generator
     for all ranks. drop_last: whether samples that do not fill a batch on each rank are left out, as
-    DistributedSampler and DataLoader do. num_replicas, rank: how many ranks there are, and which
-    this is; by default those of torch.distributed, else one. options: other arguments of
+    DistributedSampler and DataLoader do. num_replicas, rank: the number of ranks, and this rank; by
+    default those of torch.distributed, else one rank. options: other arguments of
     fanstore.torch.DataLoader.
 
-    Iterating yields one iterable of batches, len() of which is their number, for each epoch that is
-    left. The orders are those of torch's DistributedSampler with set_epoch. A job of FanStore knows
-    from them, and from the number of epochs, what is read next and when nothing is.
+    Iterating yields, for each epoch that is left, one iterable of batches; its len() is their
+    number. The orders are those of torch's DistributedSampler with set_epoch. From them and the
+    number of epochs, a job of FanStore knows the next reads, and when there are none.
 
-    Raises UsageError for an option that says the order, ValueError for numbers out of range, and as
-    DataLoader does.
+    Raises UsageError for an option that sets the order, ValueError for numbers out of range, and
+    the errors of DataLoader.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Job:
         )
 
     def __len__(self) -> int:
-        """Returns how many epochs are left, with the one that is under way."""
+        """Returns how many epochs are left, including the current one."""
         return self.epochs - self.epoch
 
     def __iter__(self) -> Iterator[DataLoader]:
@@ -75,16 +75,16 @@ class Job:
             self.epoch += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the job is, for torch.save: at any batch."""
+        """Returns the place of the job, for torch.save: at any batch."""
         return {
             "epoch": self.epoch + self.loader.is_epoch_over, "epochs": self.epochs,
             "seed": self.seed, "loader": self.loader.state_dict(),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the job go on where `state` was taken: with the batch after the last one that was
-        given. Raises UsageError for a state of a job with another seed, number of epochs, samples
-        or batch size."""
+        """Has the job continue from `state`: with the batch after the last one that was given.
+        Raises UsageError for a state of a job with another seed, number of epochs, samples or batch
+        size."""
         if not isinstance(state, dict) or set(state) != _STATE:
             raise UsageError("the state is none that fanstore.torch.Job.state_dict returned")
         then, now = (state["seed"], state["epochs"]), (self.seed, self.epochs)
@@ -98,7 +98,7 @@ class Job:
 
 
 class _EpochsOfJob(DistributedSampler):
-    """A DistributedSampler of which it is known when its last epoch is; fanstore.in_job asks."""
+    """A DistributedSampler that knows its last epoch; fanstore.in_job asks for it."""
 
     def __init__(
         self, epochs: int, dataset: Any, ranks: int, rank: int, seed: int, drop_last: bool

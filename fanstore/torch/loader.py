@@ -15,7 +15,7 @@ from fanstore.torch.batches.collating import Collation, WorkerStart
 from fanstore.torch.batches.slots import Slots
 from fanstore.torch.resuming import Counted, EpochProgress, Resumed, check, state_of
 
-# Of each worker: beside those that are ahead, the batch in use and the one that takes its place.
+# Slots of each worker, beside those of prefetched batches: for the batch in use and the next one.
 _IN_USE = 2
 
 
@@ -23,46 +23,46 @@ class DataLoader(torch.utils.data.DataLoader):
     """torch.utils.data.DataLoader, with all its arguments, and the same batches, orders, random
     numbers and exceptions.
 
-    Workers collate straight into slots of shared memory that both processes have mapped: a batch
-    is neither copied once more nor pickled, and no file is made for it. Tensors and NumPy arrays of
-    a batch, in whatever containers `collate_fn` puts them, are memory of its slot, which is used
-    again when the last of them is gone. A program that keeps more batches than `prefetch_factor` +
-    2 of each worker gets the others as torch sends them. With num_workers=0 it is torch's loader.
+    Workers collate straight into slots of shared memory that both processes have mapped: a batch is
+    neither copied once more nor pickled, and no file is made for it. Tensors and NumPy arrays of a
+    batch, in any containers of `collate_fn`, lie in the memory of its slot, which is used again
+    when the last of them is gone. If a program keeps more batches than `prefetch_factor` + 2 of
+    each worker, torch's own way sends the others. With num_workers=0 it is torch's loader.
 
-    Raises as torch's loader, and FanstoreError where memory for slots is too small.
+    Raises as torch's loader, and FanstoreError if memory for slots is too small.
     """
 
     num_workers: int
     _iterator: Any  # of workers that persist
     _progress: EpochProgress | None = None
-    _work_s: list[float] | None = None  # of batches of the workers that were started last
-    _state: dict[str, Any] | None = None  # from which the next epoch goes on
+    _work_s: list[float] | None = None  # of the batches of the workers started last
+    _state: dict[str, Any] | None = None  # from which the next epoch continues
 
     def __iter__(self) -> Any:
-        """Returns an iterator over the batches of the next epoch, or of the rest of the one that a
-        state was loaded of."""
+        """Returns an iterator over the batches of the next epoch or, after a state was loaded, over
+        the rest of the state's epoch."""
         self._progress = EpochProgress(self, 0 if self._state is None else self._state["batches"])
         if self._state is None:
             if self._iterator is not None:
                 self._iterator.progress = self._progress
             return super().__iter__()
-        self._iterator = None  # persistent workers, whose iterator draws another order
+        self._iterator = None  # no persistent workers: their iterator draws another order
         drawn = torch.get_rng_state()
         try:
             return super().__iter__()
         finally:
-            torch.set_rng_state(drawn)  # what this epoch drew when it began, was drawn then
+            torch.set_rng_state(drawn)  # this epoch's draws were made when it first began
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns where the loader is: how many batches of the epoch that began last it has given,
-        and the states of the generators that its order came from, for torch.save. Between epochs it
-        is where the next one begins. Raises UsageError for an IterableDataset."""
+        """Returns the place of the loader, for torch.save: how many batches of the epoch that began
+        last it has given, and the states of the generators that drew its order. Between epochs,
+        that is the beginning of the next one. Raises UsageError for an IterableDataset."""
         return state_of(self, self._progress) if self._state is None else self._state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the next epoch go on where `state` was taken: with the batch after the last one that
-        was given, in the same order. Samples of the batches before are not read. Raises UsageError
-        for a state of a loader with other samples, batch size or sampler, and for an
+        """Has the next epoch continue from `state`: with the batch after the last one that was
+        given, in the same order. The samples of earlier batches are not read. Raises UsageError for
+        a state of a loader with other samples, batch size or sampler, and for an
         IterableDataset."""
         check(self, state)
         self._state = None if state["between"] else state
@@ -73,14 +73,15 @@ class DataLoader(torch.utils.data.DataLoader):
         return self._progress is not None and self._progress.is_over
 
     def leave_epoch(self) -> None:
-        """Says that the rest of the epoch under way will not be asked for: the state is then that
+        """Leaves the current epoch, because nobody will ask for the rest: the state is then that
         between epochs."""
         self._progress = None
 
     def take_times(self) -> tuple[list[float], list[float]]:
-        """Returns seconds of the batches of this epoch and, of workers that persist, earlier ones
-        that were not asked for: how long a worker loaded and prepared each, and how long the
-        program had each until it asked for the next. Those that are returned are forgotten."""
+        """Returns the times of this epoch's batches, in seconds: how long a worker loaded and
+        prepared each, and how long the program had each until it asked for the next. With
+        persistent workers, the first list also has earlier batches whose times were not taken.
+        Forgets the times that it returns."""
         work_s = self._work_s or []
         train_s = [] if self._progress is None else self._progress.train_s
         taken = work_s[:], train_s[:]

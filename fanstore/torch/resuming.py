@@ -1,4 +1,4 @@
-"""Where a loader is in its epoch, and how a later one goes on from there."""
+"""The place of a loader in its epoch, and how a later loader continues from there."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from fanstore.errors import UsageError
 
 
 class EpochProgress:
-    """One epoch of a loader: what its generators were when its order was drawn, and the batches
+    """One epoch of a loader: the states of its generators when its order was drawn, and the batches
     given since. before: batches that an earlier loader gave."""
 
     def __init__(self, loader: Any, before: int = 0) -> None:
         self.batches = before
         self.is_over = False
-        self.train_s: list[float] = []  # between a batch and when the program asks for the next
+        self.train_s: list[float] = []  # from each batch until the program asks for the next
         self._own = _generators(loader)
         self._began: dict[str, Any] | None = None
 
     def drawing(self) -> None:
-        """Called before indices are drawn; the first time, notes the generators."""
+        """Called before indices are drawn. The first call notes the generators' states."""
         if self._began is None:
             own = [each.get_state() for each in self._own]
             self._began = {"torch": torch.get_rng_state(), "own": own}
 
     def described(self) -> dict[str, Any]:
-        """Returns what a later loader needs to go on."""
+        """Returns the values that a later loader needs to continue."""
         self.drawing()
         return {"batches": self.batches, "began": self._began}
 
 
 class Counted:
-    """Put before an iterator of torch, it notes in `progress` what the iterator draws and gives."""
+    """A base class to put before an iterator of torch. Notes the draws and batches of the iterator
+    in `progress`."""
 
     def __init__(self, loader: Any, progress: EpochProgress) -> None:
         self.progress = progress
@@ -63,8 +64,8 @@ class Counted:
 
 
 class Resumed:
-    """An index sampler that the first time gives the rest of the epoch that `state` was taken in,
-    and later what `sampler` does. Torch's own generator is left as it was."""
+    """An index sampler that first yields the rest of the epoch in which `state` was taken, and
+    after that the same as `sampler`. Torch's own generator is left as it was."""
 
     def __init__(self, loader: Any, sampler: Any, state: dict[str, Any]) -> None:
         self._sampler = sampler
@@ -93,8 +94,8 @@ class Resumed:
 
 
 def state_of(loader: Any, progress: Any) -> dict[str, Any]:
-    """Returns the place of a loader as values that torch.save takes. Raises UsageError for one of
-    an IterableDataset."""
+    """Returns the place of a loader as values that torch.save takes. Raises UsageError if the
+    loader's dataset is an IterableDataset."""
     if isinstance(loader.dataset, IterableDataset):
         raise UsageError("an IterableDataset keeps its own place: the loader has no state of it")
     state = {
@@ -107,8 +108,8 @@ def state_of(loader: Any, progress: Any) -> dict[str, Any]:
 
 
 def check(loader: Any, state: dict[str, Any]) -> None:
-    """Sets the sampler's epoch and, between epochs, its generators. Raises UsageError for a state
-    of another loader."""
+    """Checks a state, and sets the sampler's epoch and the generators to it. Raises UsageError for
+    a state of another loader."""
     if isinstance(loader.dataset, IterableDataset):
         raise UsageError("an IterableDataset keeps its own place: the loader has no state of it")
     needed = {"samples", "batch_size", "epoch", "batches", "began", "between"}
@@ -125,7 +126,7 @@ def check(loader: Any, state: dict[str, Any]) -> None:
 
 
 def set_own(own: list[torch.Generator], state: dict[str, Any]) -> None:
-    """Sets the generators of a loader and its sampler to what a state has of them."""
+    """Sets the generators of a loader and its sampler to their states in `state`."""
     for generator, its in zip(own, state["began"]["own"], strict=True):
         generator.set_state(its)
 

@@ -1,4 +1,4 @@
-"""Memory for the opportunistic order: stretches come by large reads, samples leave when read."""
+"""Memory for the opportunistic order: large reads bring stretches, and samples leave when read."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from fanstore.errors import DatasetDamaged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NORESERVE = 0x4000  # mmap(2): the room is not all used, and need not be there
-_GAP_BYTES = 1 << 20  # what lies between two samples is read with them, up to here
+_NORESERVE = 0x4000  # mmap(2): reserves nothing, because the room is not all used
+_GAP_BYTES = 1 << 20  # a gap between two samples is read with them, up to this size
 
 
 class StretchMemory:
-    """The content of samples of a packed dataset, in memory from when their stretch is read until
-    they are; for this process and the workers that it forks.
+    """The content of samples of a packed dataset, in memory from the read of their stretch until
+    they are read; for this process and the workers that it forks.
 
     path: the dataset's directory. names: the relative path of each sample's file, in the order of
-    the samples. `memory[i]` returns the content of sample i, as bytes, whose checksum was compared,
-    and gives its room free. What is not in memory, such as what is read a second time, is read from
-    its pack by itself. Each sample takes its size, not compressed, rounded up to a page.
+    the samples. `memory[i]` returns the content of sample i as bytes, with its checksum compared,
+    and frees its room. A sample that is not in memory, such as one that is read a second time, is
+    read from its pack by itself. Each sample takes its uncompressed size, rounded up to a page.
 
     stretch_reads, stretch_bytes: how many reads brought stretches, and their bytes. single_reads:
-    samples that this process read by themselves. Raises FanstoreError where there is no dataset,
-    DatasetDamaged, FileNotFoundError for a name that it has not, and IsADirectoryError for one that
-    is no regular file; after close, ValueError.
+    samples that this process read by themselves. Raises FanstoreError if there is no dataset,
+    DatasetDamaged, FileNotFoundError for a name that is not in it, and IsADirectoryError for one
+    that is no regular file; after close, ValueError.
     """
 
     def __init__(
@@ -57,13 +57,13 @@ class StretchMemory:
         return len(self._ids)
 
     def __getitem__(self, index: int) -> bytes:
-        """Returns the content of a sample. Raises IndexError, DatasetDamaged, and OSError where its
+        """Returns the content of a sample. Raises IndexError, DatasetDamaged, and OSError if its
         pack cannot be read."""
         number = range(len(self))[operator.index(index)]
         start, size = int(self._starts[number]), int(self._rows["logical_size"][number])
         fill = self._fills[number]
         content = self._contents[start : start + size]
-        if not fill or fill != self._fills[number]:  # another reader may have given the room free
+        if not fill or fill != self._fills[number]:  # another reader may have freed the room
             self.single_reads += 1
             pack = int(self._rows["pack"][number])
             return self._content(number, os.fspath(self._dataset.pack_path(pack)))
@@ -77,23 +77,23 @@ class StretchMemory:
         )
 
     def read(self, stretch: range) -> None:
-        """Brings the samples of `stretch` to memory, with one read for all that lie near each
+        """Brings the samples of `stretch` to memory, with one read for all those that lie near each
         other in a pack. Raises DatasetDamaged and OSError."""
         for numbers in self._near(np.arange(stretch.start, stretch.stop)):
             self._read_near(numbers)
 
     def room_bytes(self, samples: int) -> int:
-        """Returns how much memory so many samples take on the average, in bytes."""
+        """Returns the memory that so many samples take on average, in bytes."""
         return int(self._starts[-1]) * samples // max(1, len(self))
 
     def clear(self) -> None:
-        """Gives the room of all samples free that nobody has read."""
+        """Frees the room of all samples that nobody has read."""
         for number in np.flatnonzero(np.frombuffer(self._fills[: len(self)], np.uint8)).tolist():
             self._free(number)
         self._fill = self._fill % 255 + 1
 
     def close(self) -> None:
-        """Gives all memory back; nothing can be read any more."""
+        """Frees all memory; nothing can be read any more."""
         self._contents.close()
         self._fills.close()
         self._dataset.close()
@@ -108,7 +108,8 @@ class StretchMemory:
         yield from np.split(numbers[order], cuts)
 
     def _read_near(self, numbers: NDArray[np.int64]) -> None:
-        """Reads what lies near each other in one pack into a memory file, and the samples there."""
+        """Reads samples that lie near each other in one pack into a memory file, and from there to
+        their rooms."""
         rows = self._rows[numbers]
         start, end = int(rows["offset"][0]), int((rows["offset"] + rows["stored_size"]).max())
         path = self._dataset.pack_path(int(rows["pack"][0]))

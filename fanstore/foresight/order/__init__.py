@@ -1,1 +1,1 @@
-"""What a loader is going to open, and whether its opens go that way (pure)."""
+"""The order in which a loader is expected to read, and whether its opens follow it (pure)."""

@@ -1,4 +1,4 @@
-"""The order in which a loader is expected to read, and how far it is by what is opened."""
+"""The order in which a loader is expected to read, and the loader's progress, by its opens."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from fanstore.policy import checks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_STRANGE_MAX = 16  # so many opens in a row that an order does not explain break it
-_STRANGE_RATIO = 4  # and so many for each that it does: others may open the same files, too
+_STRANGE_MAX = 16  # more unexpected opens in a row than this break an order
+_STRANGE_RATIO = 4  # an expected open offsets this many: others may open the same files, too
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
-    """mount: the number of the mount in its job. records: the record ids of the files in the order
-    of sampling, uint64 (samples); one that is read again is there again. workers: 0 where the
-    process itself reads. batch: samples. prefetch_factor: batches that each worker is ahead.
-    in_order: whether batches leave the loader as they were sampled (of torch's DataLoader).
+    """The expected reads of a loader in one mount. mount: the mount's number in its job. records:
+    the record ids of the files in the order of sampling, uint64 (samples); a file that is read
+    again is there again. workers: 0 if the process itself reads. batch: samples in a batch.
+    prefetch_factor: batches that each worker is ahead. in_order: whether batches leave the loader
+    in the order of sampling (of torch's DataLoader).
 
     Raises ValueError for values out of range.
     """
@@ -43,17 +44,19 @@ class Expected:
 
     @property
     def reordered(self) -> int:
-        """How many samples may be under way at once: opens are so far from the order at most."""
+        """The most samples that may be under way at once. No open is further from its place in the
+        order."""
         return self.batch * max(1, self.workers * self.prefetch_factor)
 
 
 class Follower:
     """Follows one `Expected` through its epoch.
 
-    position: so many samples at its head are surely passed. matched: opens that were due. strange:
-    opens of the expected files that were not. broken: the loader does not read in this order; it
-    stays so. An open of a file again, shortly after it was due, says nothing, and nor do opens of
-    other files. left: of the opens noted last those that may be of the next epoch.
+    position: how many samples at the head are surely passed. matched: the number of expected opens.
+    strange: the number of opens of the epoch's files that were not expected at that time. broken:
+    the loader does not read in this order; once set, it stays set. Neither an open of a file again,
+    shortly after its expected open, nor an open of another file counts. left: those of the last
+    opens noted that may belong to the next epoch.
     """
 
     def __init__(self, expected: Expected) -> None:
@@ -66,29 +69,29 @@ class Follower:
         self._places = Places(expected.records)
         self._opened = np.zeros(len(expected.records), dtype=bool)
         self._room = 2 * expected.reordered
-        self._furthest = 0  # behind the last place that was opened
+        self._furthest = 0  # one past the last place that was opened
         self._doubt = 0
-        self._astray: list[int] = []  # the last places that were not due
+        self._astray: list[int] = []  # the places of the last unexpected opens
         self._began = False
 
     @property
     def read(self) -> int:
-        """How many samples were opened or passed, those before the position among them."""
+        """How many samples were opened or passed, including those before the position."""
         beyond = self._opened[self.position : self._furthest]
         return self.position + int(np.count_nonzero(beyond))
 
     def note(self, opened: ArrayLike) -> int:
-        """Takes the record ids that were opened since the last call, by all processes of the loader
-        and in about that order. Returns the position. It takes time for what is noted, none for
-        the length of the order but its logarithm."""
+        """Matches the record ids opened since the last call, by all processes of the loader and in
+        about that order. Returns the position. The time it takes grows with the number of opens,
+        but only with the logarithm of the order's length."""
         self.left = np.asarray(opened, dtype=np.uint64)
         if self.broken or self.position == len(self._opened):
             return self.position
         which, numbers, places, last = self._places.of(self.left, self.position)
-        # Notes of several processes are not read at one moment: some may come this much late.
+        # The notes of several processes are not read at once: some may come this much late.
         self._room = max(self._room, self._expected.reordered + len(places))
         due = self._match(numbers, places)
-        # A place far ahead of a file that was just read: it is read again.
+        # The next place of the file is far ahead, and the last one just passed: it is read again.
         again = ~due & (last >= max(0, self.position - 2 * self._room))
         astray = np.where(places < len(self._opened), places, last)[~due & ~again]
         self._advance()
@@ -100,9 +103,9 @@ class Follower:
         return self.position
 
     def catch_up(self, opened: ArrayLike) -> int:
-        """Takes record ids that were opened before it was known that the epoch has begun, the last
-        of them perhaps in later epochs. What is not due says nothing; it is left. Returns the
-        position."""
+        """Matches record ids that were opened before the epoch was known to have begun; the last of
+        them may belong to later epochs. Unexpected ones do not count; they are put in `left`.
+        Returns the position."""
         rest, left = np.asarray(opened, np.uint64), []
         while len(rest) and self.position < len(self._opened):
             piece, rest = np.split(rest, [self._expected.reordered])
@@ -114,13 +117,13 @@ class Follower:
 
     @property
     def reordered(self) -> int:
-        """How far opens are from the order at most, in samples."""
+        """How far an open is from its place in the order at most, in samples."""
         return self._expected.reordered
 
     def extend(self, records: NDArray[np.uint64], batch: int) -> int:
-        """More is read behind all that was expected, in batches of `batch` files: as the loader has
-        drawn that, it is through with what was long before. Places count from the position on from
-        now on, and so does the position; returns how many are dropped."""
+        """Appends expected reads, in batches of `batch` files. Drops samples that are passed: a
+        loader that has drawn more is far beyond them. Places and the position count from the first
+        sample kept from now on. Returns how many samples were dropped."""
         batch = max(batch, self._expected.batch)
         before = replace(self._expected, batch=batch)
         dropped = max(self.position, len(self._opened) - 2 * before.reordered)
@@ -135,7 +138,8 @@ class Follower:
         return dropped
 
     def _doubt_it(self, astray: list[int], matched: int) -> None:
-        """Notes opens that were not due, at these places, and how many were."""
+        """Counts unexpected opens, at the places `astray`, and `matched` expected ones. Too many
+        unexpected ones break the order."""
         self.strange += len(astray)
         self._doubt = max(0, self._doubt + len(astray) - _STRANGE_RATIO * matched)
         self._astray = [*self._astray, *astray][-_STRANGE_MAX:]
@@ -143,15 +147,16 @@ class Follower:
             self.broken = not self._begin_later()
 
     def _match(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Takes the opens that are due, and returns which those are."""
+        """Counts the opens that the order expects by now as matched. Returns a mask of those
+        opens."""
         due = self._mark(places)
         self._places.take(numbers[due])
         self.matched += int(due.sum())
         return due
 
     def _mark(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Marks the places that may be opened by now: few before them are not. Returns which those
-        are."""
+        """Marks the places that may be opened by now: those with few unopened places before them.
+        Returns a mask of them."""
         size = len(self._opened)
         due = places < size
         fresh = places[due & ~self._opened[np.minimum(places, size - 1)]] if size else places[:0]
@@ -165,8 +170,8 @@ class Follower:
         return due
 
     def _advance(self) -> None:
-        """Moves the position over what is opened, and over what will not be any more: samples that
-        the loader has no need to read."""
+        """Moves the position over opened samples, and over samples that the loader skipped, because
+        it has no need to read them."""
         ahead = self._opened[self.position : self._furthest]
         opened, left = np.flatnonzero(ahead), np.flatnonzero(~ahead)
         step = int(left[0]) if len(left) else len(ahead)
@@ -177,8 +182,8 @@ class Follower:
         self.position += step
 
     def _begin_later(self) -> bool:
-        """A job that was resumed begins somewhere further on in the order. Tells whether it seems
-        so, and takes that place for the position."""
+        """Checks whether the opens look like those of a resumed job, which begins further on in the
+        order. If so, moves the position there. Returns whether it did."""
         places = np.array(self._astray, dtype=np.int64)
         near = places.min() >= self.position and np.ptp(places) <= self._room
         if self._began or not near or len(np.unique(places)) < len(places):
@@ -195,7 +200,7 @@ class Follower:
 class Places:
     """The places of each record in an order, and which of them are taken: always the first ones.
 
-    records: the order, uint64 (samples). Records have numbers here, in the order of their ids.
+    records: the order, uint64 (samples). Records are numbered here in the order of their ids.
     """
 
     def __init__(self, records: NDArray[np.uint64]) -> None:
@@ -212,9 +217,9 @@ class Places:
     def of(
         self, opened: NDArray[np.uint64], position: int
     ) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Returns four arrays with an entry for each open of a record of the order: where it is in
-        `opened`; the number of the record; its next place that is not taken and not before
-        `position`, or the length of the order where there is none; the place before that, or
+        """Returns four arrays with an entry for each open of a record of the order: its index in
+        `opened`; the number of the record; the record's next place that is neither taken nor before
+        `position`, or the length of the order if there is none; the record's place before that, or
         -1."""
         numbers = np.searchsorted(self._records, opened)
         known = numbers < len(self._records)
@@ -230,7 +235,8 @@ class Places:
         return which, numbers, np.where(there, self._places[at], self._count), last
 
     def take(self, numbers: NDArray[np.int64]) -> None:
-        """Takes the next place of each of these records; one that is there twice has two taken."""
+        """Takes the next place of each of these records; a record given twice has two places
+        taken."""
         np.add.at(self._next, numbers, 1)
 
     def take_records(self, records: NDArray[np.uint64]) -> None:
@@ -238,7 +244,7 @@ class Places:
         self.take(np.searchsorted(self._records, records))
 
     def _pass(self, numbers: NDArray[np.int64], position: int) -> None:
-        """Takes the places of some records that are before `position`."""
+        """Takes the places before `position` of some records."""
         while len(numbers):
             numbers = numbers[self._next[numbers] < self._ends[numbers]]
             numbers = numbers[self._places[self._next[numbers]] < position]

@@ -1,4 +1,4 @@
-"""What a reader opened, one file after the other, and whether it begins to do so again."""
+"""The opens of one reader in their order, and whether the reader repeats them."""
 
 from __future__ import annotations
 
@@ -11,33 +11,32 @@ if TYPE_CHECKING:
 
     Order = NDArray[np.uint32]  # record ids
 
-_AGAIN = 32  # a file that was opened so few opens ago is being read twice
+_AGAIN = 32  # opens: a file that is opened again within these is being read twice
 _PERIOD_MIN = 64  # opens; shorter rounds are in the cache anyway
-_RUN_MIN, _RUN_MAX = 8, 32  # opens that show that an order comes again
-_REORDERED = 1024  # opens at most, by readers at work at once
+_RUN_MIN, _RUN_MAX = 8, 32  # opens that show that an order repeats
+_REORDERED = 1024  # opens at most, by parallel readers
 _GROWN = 1 << 12
 
 
 class History:
     """The opens of one reader in one mount, in their order, each with its place: 0, 1 and so on.
 
-    records: how many records the dataset has. most: so many opens are remembered, the newest.
-    begun: the first opens, of a reader that had more.
+    records: how many records the dataset has. most: how many opens are remembered, the newest ones.
+    begun: the first opens, if the reader had more than that.
     """
 
     def __init__(self, records: int, most: int) -> None:
         self.count = 0
         self.begun: Order | None = None
         self._most = most
-        self._first = 0  # the place of the oldest that is remembered
+        self._first = 0  # the place of the oldest remembered open
         self._opens = np.empty(min(most, _GROWN), np.uint32)
-        self._before = np.empty(len(self._opens), np.int64)  # where each was opened before, or -1
+        self._before = np.empty(len(self._opens), np.int64)  # the file's previous place, or -1
         self._last = np.full(records, -1, np.int64)  # by record
-        self._ends: list[int] = []  # where what had come again went another way
+        self._ends: list[int] = []  # the places at which a repetition ended
 
     def note(self, opened: ArrayLike) -> None:
-        """Takes the record ids of opens. Those of a file that was opened just before are left
-        out."""
+        """Appends the record ids of opens. Leaves out a file that was opened just before."""
         known = np.asarray(opened, np.uint64)
         ids = known[known < np.uint64(len(self._last))].astype(np.int64)
         for at in range(0, len(ids), _AGAIN):
@@ -75,19 +74,19 @@ class History:
         self._ends = [end for end in self._ends if end > self._first]
 
     def opens(self, start: int, end: int) -> Order:
-        """Returns the record ids of the places from start to end, as far as they are remembered."""
+        """Returns the record ids at the places from start to end, as far as they are remembered."""
         first, last = (max(0, min(place, self.count) - self._first) for place in (start, end))
         opened: Order = self._opens[first:last].copy()
         return opened
 
     def went_away(self, place: int) -> None:
-        """Notes that opens from this place on were not those that had come before."""
+        """Notes that a repetition ended at this place."""
         self._ends.append(place)
 
     def repeats(self, since: int) -> tuple[int, int, int] | None:
-        """Returns the places from where to where was opened what is being opened again, and since
-        when it is; None where the newest opens are nothing that was opened before in that order.
-        since: opens before that place do not show it."""
+        """Returns places (start, end, again): the newest opens, from `again` on, repeat the opens
+        from `start` to `end`. Returns None if they repeat nothing. since: opens before this place
+        are no evidence."""
         before = self._newest(_RUN_MIN, since)
         if before is None:
             return None
@@ -107,7 +106,8 @@ class History:
         return start, min([again, *(end for end in self._ends if end > start + run)]), again
 
     def _newest(self, run: int, since: int) -> NDArray[np.int64] | None:
-        """Returns where the newest `run` opens were before."""
+        """Returns the previous places of the newest `run` opens; None if there are fewer since
+        `since`."""
         if self.count - run < max(since, self._first):
             return None
         at = self.count - self._first
@@ -115,8 +115,9 @@ class History:
 
 
 def begins_as(opened: Order, order: Order) -> bool | None:
-    """Tells whether the first opens of a reader are those of an order, if they are enough to tell.
-    Both without files that are opened again at once, as History.opens gives them."""
+    """Returns whether the first opens of a reader are those of an order; None if they are too few
+    to decide. Both come without files that are opened again at once, as History.opens returns
+    them."""
     run = int(np.clip(len(order) // 8, _RUN_MIN, _RUN_MAX))
     if len(opened) < run:
         return None

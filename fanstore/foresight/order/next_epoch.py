@@ -1,4 +1,4 @@
-"""What a loader will say of its next epoch, guessed from what it said of those before."""
+"""Guesses a loader's announcement of its next epoch from its announcements before."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from fanstore.arrays import np
 from fanstore.policy.orders.generators import Mt19937, generator_at
 
-_SEEDS = ("seed", "seeded")  # what an epoch is counted in
+_SEEDS = ("seed", "seeded")  # parameters that change from epoch to epoch
 _WRONG_MAX = 2
-_COMPARED = 8  # words of two generators that are the same
-_WORDS_FEW = 1 << 12  # that a training loop draws beside its loader, at most
+_COMPARED = 8  # equal words that show that two generators have one state
+_WORDS_FEW = 1 << 12  # words that a training loop draws beside its loader, at most
 _WORDS_MOST = 1 << 22
 
 
 class NextEpoch:
-    """Guesses for one loader. From epoch to epoch the seed of its sampler is a step higher, or its
-    generator has drawn as many words as before (two for each iterator of torch, two for each seed,
-    and what the sampler itself draws); until the first step is seen, a seed goes up by one. After
-    two wrong guesses in a row the last two steps must be the same for another."""
+    """Guesses for one loader. From epoch to epoch the seed of its sampler grows by a fixed step, or
+    its generator draws a fixed number of words (two for each iterator of torch, two for each seed,
+    and the sampler's own). Before the first step is seen, a seed is expected to grow by one. After
+    two wrong guesses in a row, it guesses again only when the last two steps were equal."""
 
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
@@ -28,9 +28,9 @@ class NextEpoch:
         self._wrong = 0
 
     def guess(self, said: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[str, Any] | None:
-        """Takes what the loader says of an epoch (as torch_samplers takes it), and returns what it
-        would say of the next one with the same parts; None where it says that there is none
-        ("is_last"), and where nothing can be said."""
+        """Takes the announcement of an epoch (as torch_samplers takes it). Returns the expected
+        announcement of the next epoch with the same parts; None if there is none after this one
+        ("is_last"), or nothing can be guessed."""
         digests = {name: hash(content) for name, content in parts.items()}
         step = _first_step(said)
         if self._last:
@@ -56,7 +56,8 @@ def _first_step(said: Mapping[str, Any]) -> int | None:
 
 
 def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
-    """Returns by how much one epoch differs from that before; None: in other ways, too."""
+    """Returns how far the seed or the generator moved between two epochs; None if anything else
+    changed."""
     changing = {_seed_of(said), "state", "is_last"}
     if any(before.get(name) != said.get(name) for name in {*before, *said} - changing):
         return None
@@ -70,8 +71,8 @@ def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
 
 
 def words_between(before: str, after: str, likely: int) -> int | None:
-    """Returns how many words a generator has drawn between two states (torch's, in hexadecimal);
-    None where it is neither a few thousand nor about `likely`, or another generator."""
+    """Returns how many words a generator drew between two states (torch's, in hexadecimal); None if
+    that is neither up to a few thousand nor up to about `likely`, or if the generators differ."""
     first, second = (bytes.fromhex(state) for state in (before, after))
     wanted = generator_at(second).take(_COMPARED)
     for most in (_WORDS_FEW, min(likely + _WORDS_FEW, _WORDS_MOST)):

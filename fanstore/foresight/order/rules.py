@@ -22,18 +22,19 @@ _FILES_MIN, _FILES_MAX = 256, 1 << 21
 class Rules:
     """The rules, for the records of one dataset.
 
-    records: gives a structured array with `parent` and `mode` of each record. Records stand level
-    by level, those of a directory together and by name, so that their ids are the listing.
+    records: returns a structured array with `parent` and `mode` of each record. Records stand level
+    by level, those of a directory together and sorted by name, so the order of their ids is the
+    listing.
     """
 
     def __init__(self, records: Callable[[], NDArray[Any]]) -> None:
         self._records = records
-        self._failed: set[int] = set()  # directories of which no rule holds
+        self._failed: set[int] = set()  # directories for which no rule holds
 
     def order_of(self, opened: Order) -> Order | None:
-        """Returns what will be opened from the first of these opens on and round again, where a
-        rule explains all of the first 64; else None. The files are those below the directory that
-        has all these."""
+        """Returns the order that begins with the first of these opens and goes round the files, if
+        a rule explains all of the first 64 opens; else None. The files are those below the deepest
+        directory that holds all 64."""
         if len(opened) < _HEAD:
             return None
         head = opened[:_HEAD]
@@ -52,8 +53,8 @@ class Rules:
 
 
 def _common_parent(parents: NDArray[Any], records: Order) -> int:
-    """Returns the directory nearest to some records that has them all below it. A parent's id is
-    smaller than its child's."""
+    """Returns the deepest directory that has all these records below it. A parent's id is smaller
+    than its child's."""
     found = {int(parents[record]) for record in records}
     while len(found) > 1:
         deepest = max(found)

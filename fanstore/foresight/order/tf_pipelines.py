@@ -1,4 +1,5 @@
-"""From what a pipeline of tf.data does to a list of files to the order in which it reads them."""
+"""Computes the order in which a tf.data pipeline reads a list of files, from the pipeline's
+steps."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ _ROUNDS_MAX, _REPEATED_MAX = 16, 1 << 22  # of repeat, which may have no end
 
 def pipeline_samples(said: Mapping[str, Any]) -> NDArray[Any]:
     """Returns the numbers of the files that one iterator reads, in order. said: the parameters of
-    fanstore/in_job/tensorflow_pipelines.py; raises ValueError for what makes no sense."""
+    fanstore/in_job/tensorflow_pipelines.py. Raises ValueError for parameters that make no sense."""
     count, steps = checks.integer("samples", said.get("samples"), 0, 1 << 27), said.get("steps")
     if not isinstance(steps, list) or len(steps) > _STEPS_MAX:
         raise ValueError(f"steps are {str(steps)[:80]}; allowed are {_STEPS_MAX}")
@@ -33,7 +34,8 @@ def pipeline_samples(said: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
-    """Returns the order of `count` files after some steps. nth: which round of a repeat it is."""
+    """Returns the order of `count` files after some steps. nth: the number of the round in a
+    repeat."""
     if not steps:
         return np.arange(count, dtype=np.uint32)
     *before, (name, first, *rest) = steps
@@ -50,7 +52,8 @@ def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
 
 
 def _repeated(count: int, steps: Sequence[Any], times: int) -> NDArray[Any]:
-    """Returns some rounds of what comes before a repeat: its shuffles go on from round to round."""
+    """Returns some rounds of the steps before a repeat. Their shuffles go on from round to
+    round."""
     if any(name == "repeat" for name, *_ in steps):
         raise ValueError("a repeat of a repeat is not followed")
     rounds = _ROUNDS_MAX if times < 0 else min(times, _ROUNDS_MAX)

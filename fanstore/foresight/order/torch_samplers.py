@@ -1,4 +1,4 @@
-"""From what a job's loader says of its sampler to the samples that it will read."""
+"""Computes the samples that a loader will read from the announcement of its sampler."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ DRAWN_MAX = 1 << 27  # in an epoch of one process
 
 
 def samples(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[np.integer[Any]]:
-    """Returns the sample numbers of one epoch of one loader, in order, whole batches only where it
-    drops the last one. said: the parameters of fanstore/in_job/samplers.py; parts: the arrays that
-    belong to them. Nothing of it is trusted: raises ValueError for what makes no sense."""
+    """Returns the sample numbers of one epoch of one loader, in order; only whole batches if the
+    loader drops the last one. said: the parameters of fanstore/in_job/samplers.py; parts: the
+    arrays that belong to them. Trusts none of them: raises ValueError for values that make no
+    sense."""
     kind = _field(said, "kind", str)
     if kind not in _KINDS:
         raise ValueError(f"the sampler is {kind!r}; known are {', '.join(_KINDS)}")
@@ -62,7 +63,7 @@ def _row(parts: Mapping[str, bytes], name: str, dtype: str) -> NDArray[Any]:
 
 
 def _generator(said: Mapping[str, Any]) -> Mt19937:
-    """The generator of a seed; or one of a state, which has drawn `skip` words since."""
+    """Returns the generator of a seed, or that of a state after `skip` more words."""
     if "seeded" in said:
         return Mt19937(checks.seed(said["seeded"]))
     generator = generator_at(bytes.fromhex(_field(said, "state", str)))
@@ -75,7 +76,8 @@ def _sequential(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]
 
 
 def _announced(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
-    """The order that a program gave itself (announcing.py): all its files, or some by number."""
+    """Returns the order that a program announced itself (announcing.py): all its files, or some by
+    number."""
     return _row(parts, "indices", "<i8") if "indices" in parts else _sequential(said, parts)
 
 

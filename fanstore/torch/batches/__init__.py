@@ -1,1 +1,1 @@
-"""Batches on their way from a loader's workers to its process, in memory that both have mapped."""
+"""Batches on their way from a loader's workers to its process, in memory that both map."""

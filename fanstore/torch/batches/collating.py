@@ -1,5 +1,5 @@
-"""Collating in a worker, straight into a slot, and the memory that its samples take and free, batch
-after batch."""
+"""Collates batches in a worker, straight into a slot, and keeps the memory of freed samples for the
+next."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 from fanstore.torch.batches.parcel import Parcel, tensor_of
 from fanstore.torch.batches.slots import Array, SlotFilling, Slots
 
-# mallopt(3). 32 MiB is the most that glibc takes for the first.
+# mallopt(3). 32 MiB is the most that glibc accepts for the first.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 _THRESHOLDS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 1 << 30}
 _OWN_CHOICES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 def keep_freed() -> None:
-    """Has malloc keep up to 1 GiB that this process frees, for the next sample. Given back to the
-    kernel, an image's memory costs more to get again than decoding it does. Where the environment
-    sets such thresholds, or malloc is not glibc's, nothing changes."""
+    """Has malloc keep up to 1 GiB of freed memory for the next samples: for an image, getting
+    memory from the kernel again costs more than decoding. Changes nothing if the environment sets
+    such thresholds, or malloc is not glibc's."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None or any(name in os.environ for name in _OWN_CHOICES):
         return
@@ -37,13 +37,13 @@ def keep_freed() -> None:
 
 _stack = torchs.default_collate_fn_map[torch.Tensor]
 _slots: Slots | None = None  # of the loader that this process is a worker of
-_filling: SlotFilling | None = None  # what this worker collates into now
-_begun_s = 0.0  # when this worker began with the batch that it prepares, by the monotonic clock
+_filling: SlotFilling | None = None  # the slot that this worker collates into now
+_begun_s = 0.0  # when this worker began its present batch, by the monotonic clock
 
 
 class WorkerStart:
-    """Runs when a worker starts, before the user's own function: what torch's default collation
-    stacks goes to slots from then on, and what samples free is kept for the next."""
+    """Runs when a worker starts, before the user's own function. From then on torch's default
+    collation stacks tensors into slots, and freed memory is kept for the next samples."""
 
     def __init__(self, slots: Slots, own: Callable[[int], Any] | None) -> None:
         self._slots = slots
@@ -61,8 +61,8 @@ class WorkerStart:
 
 
 class Collation:
-    """Collates as `own` does, and returns a parcel. Where no slot is free, as when the program
-    keeps many batches, the batch goes the way that torch sends it."""
+    """Collates as `own` does, and returns a parcel. If no slot is free, for example because the
+    program keeps many batches, returns the batch itself, for torch to send in its own way."""
 
     def __init__(self, own: Callable[[Any], Any]) -> None:
         self._own = own
@@ -83,7 +83,8 @@ class Collation:
 
 
 class WholeBatch(Sequence[torch.Tensor]):
-    """The samples of a batch that a dataset reads at once into its slot: each a row of bytes."""
+    """The samples of a batch that a dataset reads at once into the batch's slot; each sample is a
+    row of bytes."""
 
     def __init__(self, filling: SlotFilling, memory: Array, samples: int) -> None:
         self.filling = filling
@@ -101,8 +102,8 @@ class WholeBatch(Sequence[torch.Tensor]):
 
 
 def whole_batch(samples: int, sample_bytes: int) -> WholeBatch | None:
-    """Returns room for so many samples of so many bytes (both 1 or more) in a slot; None in a
-    process that is no worker of this loader, and where no slot is free."""
+    """Returns room in a slot for so many samples of so many bytes (both 1 or more); None if this
+    process is no worker of this loader, or no slot is free."""
     filling = _begin()
     if filling is None:
         return None
@@ -125,7 +126,7 @@ def _begin() -> SlotFilling | None:
 
 
 def _stack_into_slot(batch: Sequence[torch.Tensor], *, collate_fn_map: Any = None) -> torch.Tensor:
-    """Stacks tensors as torch's own function does, with memory of the slot for the result."""
+    """Stacks tensors as torch's own function does, with the result in the slot's memory."""
     first = batch[0]
     count = first.numel() * len(batch)
     is_plain = first.layout is torch.strided and first.device.type == "cpu"

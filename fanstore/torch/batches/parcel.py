@@ -1,4 +1,4 @@
-"""A batch as what is sent of it: a slot that holds its arrays, and a pickle of all the rest."""
+"""The form in which a batch is sent: a slot that holds its arrays, and a pickle of all the rest."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fanstore.torch.batches.slots import Array, SlotFilling, receive
 
 
 class Parcel:
-    """A batch that lies in a slot. Unpickled in the loader's process it is the batch itself.
-    begun_s: when its worker began with it, by the monotonic clock."""
+    """A batch that lies in a slot. Unpickled in the loader's process, it is the batch itself.
+    begun_s: when its worker began it, by the monotonic clock."""
 
     def __init__(self, batch: Any, filling: SlotFilling, begun_s: float) -> None:
         stream = io.BytesIO()
@@ -42,8 +42,8 @@ def opened(
     size: int,
     work_s: float,
 ) -> Any:
-    """Returns the batch of a parcel, whose tensors and arrays are the memory of the slot; None
-    where the iterator that it was for is gone."""
+    """Returns the batch of a parcel; its tensors and arrays use the slot's memory. Returns None if
+    the iterator that the batch was for is gone."""
     memory = receive(number, slot, size, work_s)
     if memory is None:
         return None
@@ -51,8 +51,8 @@ def opened(
 
 
 class _Pickler(pickle.Pickler):
-    """Gives the memory of arrays and plain tensors out instead of copying it (pickle protocol 5).
-    Other tensors, such as sparse ones, go as multiprocessing of torch sends them."""
+    """Hands out the memory of arrays and plain tensors instead of copying it (pickle protocol 5).
+    Other tensors, such as sparse ones, are sent as torch's multiprocessing sends them."""
 
     def __init__(self, stream: io.BytesIO, give: Any) -> None:
         super().__init__(stream, 5, buffer_callback=lambda buffer: _given(give, buffer))
@@ -70,7 +70,8 @@ class _Pickler(pickle.Pickler):
 
 
 def _given(give: Any, buffer: pickle.PickleBuffer) -> bool:
-    """Tells whether a buffer goes with the rest: those do that have no bytes, or are read-only."""
+    """Hands a buffer out, unless it has no bytes or is read-only. Returns whether it is pickled
+    instead."""
     raw = buffer.raw()
     if raw.nbytes == 0 or raw.readonly:
         return True
@@ -97,6 +98,6 @@ def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def tensor_of(buffer: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
-    """Returns a tensor that is a buffer's memory, with a storage of that size alone."""
+    """Returns a tensor on a buffer's memory; its storage has just the buffer's size."""
     storage = torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
     return torch.empty(0, dtype=dtype).set_(storage, 0, shape)

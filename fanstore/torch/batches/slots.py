@@ -1,4 +1,4 @@
-"""Memory files that workers fill with batches, one batch a slot, and that are used again."""
+"""Memory files that workers fill with batches, one batch in each slot, and that are used again."""
 
 from __future__ import annotations
 
@@ -24,17 +24,18 @@ _open: weakref.WeakValueDictionary[int, Slots] = weakref.WeakValueDictionary()
 
 
 class Slots:
-    """The slots of one iterator: `each` for each of its workers, which alone fills them.
+    """The slots of one iterator: `each` for each of its workers, and only that worker fills them.
 
     A worker takes a slot, and the loader's process frees it when the last array of its batch is
-    gone: one byte of shared memory a slot, which each side writes in one direction alone. The files
-    have no name, so nothing is left behind, and grow as batches do. Pickled to a worker that is
-    spawned, the descriptors go with it.
+    gone. Each slot has one byte of shared memory for its state. Only the worker sets it to taken;
+    only the loader's process sets it to free. The files have no name, so nothing is left behind,
+    and they grow with the batches. If the slots are pickled for a worker that is spawned, the
+    descriptors go with them.
     """
 
     def __init__(self, workers: int, each: int) -> None:
         self.number = next(_numbers)
-        self.work_s: list[float] = []  # of each batch that came: seconds that its worker was busy
+        self.work_s: list[float] = []  # of each batch received: seconds that its worker was busy
         self._each = each
         self._owner = os.getpid()
         count = workers * each
@@ -58,11 +59,11 @@ class Slots:
         self.work_s = []
         self._attach([each.detach() for each in fds])
 
-    # What workers do.
+    # Called in workers.
 
     def begin(self, worker: int) -> SlotFilling | None:
-        """Returns a free slot of a worker to be filled, None where the loader's process, or this
-        one, still has arrays in all of them."""
+        """Returns a free slot of a worker to fill; None if the loader's process, or this one, still
+        has arrays in all of them."""
         for slot in range(worker * self._each, (worker + 1) * self._each):
             if self._states[slot] == _FREE:
                 self._lent[slot] = [each for each in self._lent.get(slot, []) if each() is not None]
@@ -71,8 +72,8 @@ class Slots:
         return None
 
     def lend(self, slot: int, offset: int, size: int) -> Array:
-        """Returns bytes of a slot to be written; the slot grows where it is too small. Raises
-        FanstoreError where memory is."""
+        """Returns `size` bytes of a slot to write to; a slot that is too small grows. Raises
+        FanstoreError if too little memory is left."""
         mapped = self._maps.get(slot)
         if mapped is None or len(mapped) < offset + size:
             mapped = self._maps[slot] = self._grown(slot, offset + size)
@@ -96,11 +97,11 @@ class Slots:
         """Hands a filled slot to the loader's process."""
         self._states[slot] = _TAKEN
 
-    # What the loader's process does.
+    # Called in the loader's process.
 
     def receive(self, slot: int, size: int, work_s: float) -> Array:
-        """Returns the first `size` bytes of a slot, which is freed when this array, and all that is
-        made of it, is gone. work_s: how long its worker was busy with the batch, in seconds."""
+        """Returns the first `size` bytes of a slot. The slot is freed when this array, and all that
+        is made of it, is gone. work_s: how long its worker was busy with the batch, in seconds."""
         self.work_s.append(work_s)
         mapped = self._maps.get(slot)
         if mapped is None or len(mapped) < size:
@@ -120,37 +121,37 @@ class SlotFilling:
         self._places: dict[int, tuple[int, weakref.ref[Array]]] = {}  # by address: offset, array
 
     def take(self, size: int) -> Array:
-        """Returns the next `size` bytes to be written, 1 or more. Raises FanstoreError where memory
-        is too small."""
+        """Returns the next `size` bytes to write to, 1 or more. Raises FanstoreError if too little
+        memory is left."""
         array = self._slots.lend(self.slot, self.end, size)
         self._places[array.ctypes.data] = self.end, weakref.ref(array)
         self.end += -(-size // ALIGN) * ALIGN
         return array
 
     def place(self, content: Array) -> tuple[int, int]:
-        """Returns where bytes lie in the slot, as offset and size: where they were written if
-        `take` gave their memory, else copied."""
+        """Returns the offset and size of `content` in the slot. Copies it there unless `take` gave
+        its memory."""
         offset, array = self._places.get(content.ctypes.data, (0, lambda: None))
-        taken = array()  # another may lie where one that is gone was
+        taken = array()  # a new array may have the address of one that is gone
         if taken is None or len(taken) != len(content):
             offset = self.end
             self.take(len(content))[...] = content
         return offset, len(content)
 
     def send(self) -> tuple[int, int, int]:
-        """Hands the slot over; returns the numbers of the slots and of this one, and the size."""
+        """Hands the slot over. Returns the number of its Slots, its own number, and the size."""
         self._slots.send(self.slot)
         return self._slots.number, self.slot, self.end
 
 
 def receive(number: int, slot: int, size: int, work_s: float) -> Array | None:
-    """Returns the bytes that a worker sent; None where their iterator is gone."""
+    """Returns the bytes that a worker sent; None if their iterator is gone."""
     slots = _open.get(number)
     return None if slots is None else slots.receive(slot, size, work_s)
 
 
 def _free(states: mmap.mmap, slot: int, owner: int) -> None:
-    if os.getpid() == owner:  # a child that was forked has copies of the arrays
+    if os.getpid() == owner:  # not in a forked child, which has copies of the arrays
         states[slot] = _FREE
 
 

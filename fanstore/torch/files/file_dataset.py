@@ -1,5 +1,5 @@
-"""All files of a directory, mount or packed dataset as samples; and images in one folder a class,
-as torchvision's ImageFolder has them."""
+"""All files of a directory, mount or packed dataset as samples; and images with one folder for each
+class, as in torchvision's ImageFolder."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class FileDataset(torch.utils.data.Dataset):
 
     root: a packed dataset, a directory, or a mount of FanStore. A packed dataset is read out of its
     packs or, in a job that has it mounted, through the job. loader: makes a sample of a file's
-    content, which it is given as a bytearray; by default a tensor of uint8 (bytes of the file).
-    transform: is given that sample, and returns what dataset[i] is.
+    content, a bytearray; by default a tensor of uint8 (bytes of the file). transform: takes that
+    sample, and returns dataset[i].
 
-    The order is that of fanstore.Dataset, also where root is a directory: folders level by level,
-    names sorted as bytes. Symbolic links are not followed. Where neither loader nor transform is
-    given, fanstore.torch.DataLoader reads the files of a batch at once into the batch's memory, if
-    all have one size. Raises FanstoreError where a packed dataset is not sound, and OSError.
-    dataset[i] raises IndexError, OSError, DatasetDamaged, and what loader and transform raise.
+    The order is that of fanstore.Dataset, also if root is a directory: folders level by level,
+    names sorted as bytes. Symbolic links are not followed. If neither loader nor transform is given
+    and all files of a batch have one size, fanstore.torch.DataLoader reads them at once into the
+    batch's memory. Raises FanstoreError if a packed dataset is not sound, and OSError. dataset[i]
+    raises IndexError, OSError, DatasetDamaged, and the errors of loader and transform.
     """
 
     def __init__(
@@ -57,8 +57,8 @@ class FileDataset(torch.utils.data.Dataset):
         return sample if self.transform is None else self.transform(sample)
 
     def __getitems__(self, indices: Sequence[int]) -> Sequence[Any]:
-        """Returns the samples `indices`; in a worker of fanstore.torch.DataLoader, where it may,
-        as one array that lies where the batch does."""
+        """Returns the samples `indices`. In a worker of fanstore.torch.DataLoader they may be one
+        array in the batch's memory."""
         batch: WholeBatch | None = None
 
         def room(size: int) -> Any:
@@ -73,8 +73,7 @@ class FileDataset(torch.utils.data.Dataset):
         return [self[index] for index in indices]
 
     def path_of(self, index: int) -> str:
-        """Returns the path of the file of sample `index`, relative to the root. Raises
-        IndexError."""
+        """Returns the path of sample `index`'s file, relative to the root. Raises IndexError."""
         file = self._files[operator.index(index)]
         return self._source.path_of(file) if isinstance(self._source, Packed) else str(file)
 
@@ -83,18 +82,18 @@ EXTENSIONS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", 
 
 
 class ImageFolder(torch.utils.data.Dataset):
-    """Images of a directory, a mount or a packed dataset, whose folders at the top are the classes.
-    Samples are (image, class number), as torchvision.datasets.ImageFolder has them.
+    """Images of a directory, a mount or a packed dataset; the folders at its top are the classes.
+    Samples are (image, class number), as in torchvision.datasets.ImageFolder.
 
-    root: as of FileDataset. transform: is given the image, and target_transform the class number.
-    loader: makes an image of a file, which it is given as a path or, of a packed dataset that is
-    not mounted, as a binary stream; by default Pillow's, in RGB. is_valid_file: tells of a path
-    whether it is a sample, instead of its extension. allow_empty: whether a class may have none.
+    root: as of FileDataset. transform: takes the image, and target_transform the class number.
+    loader: makes an image of a file, given as a path or, of a packed dataset that is not mounted,
+    as a binary stream; by default Pillow's, in RGB. is_valid_file: decides by a path whether the
+    file is a sample, instead of its extension. allow_empty: whether a class may have no image.
 
-    classes: their names, sorted. class_to_idx: the number of each. samples, imgs: (path, class
-    number) of each, links followed; paths are root/class/..., also of a packed dataset. targets:
-    the class numbers. Raises FileNotFoundError where there is no class, or one without an image,
-    FanstoreError where a packed dataset is not sound, and OSError.
+    classes: the names of the classes, sorted. class_to_idx: the number of each. samples, imgs:
+    (path, class number) of each image, links followed; paths are root/class/..., also of a packed
+    dataset. targets: the class numbers. Raises FileNotFoundError if there is no class, or one
+    without an image, FanstoreError if a packed dataset is not sound, and OSError.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class ImageFolder(torch.utils.data.Dataset):
 
 
 def image_of(file: Any) -> Any:
-    """Returns the image of a file, a path or a binary stream, in RGB. Raises OSError."""
+    """Returns the image, in RGB, of a file: a path or a binary stream. Raises OSError."""
     from PIL import Image
 
     with Image.open(file) as image:

@@ -1,4 +1,4 @@
-"""Where the files of a dataset come from: a directory, or packs."""
+"""The two sources of a dataset's files: a directory, or packs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ Room = Callable[[int], "Array | None"]  # rows of so many bytes, or None
 
 
 def _listed(folder: str) -> tuple[list[str], list[str]]:
-    """The names of directories and of what else is in a directory; of one that cannot be read
-    none."""
+    """Returns the names of the directories and of everything else in a directory; no names if it
+    cannot be read."""
     folders: list[str] = []
     others: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -37,7 +37,7 @@ class FolderFiles:
 
     def files(self) -> list[str]:
         """Returns the paths of all regular files, relative to the top, in the order in which packs
-        of it number them. Links are not followed. Raises OSError."""
+        of the directory number them. Links are not followed. Raises OSError."""
         found: list[str] = []
         waiting = [""]
         for folder in waiting:  # grows: folders come one level after the other
@@ -51,8 +51,8 @@ class FolderFiles:
         return found
 
     def walk(self, folder: str) -> Walk:
-        """Yields what os.walk does below `folder`, relative to the top; links are followed. Before
-        Python 3.12 os.walk itself fails in a deep tree."""
+        """Yields the same as os.walk below `folder`, relative to the top; links are followed.
+        Before Python 3.12 os.walk itself fails in a deep tree."""
         waiting = [os.path.join(self.top, folder)]
         while waiting:
             path = waiting.pop()
@@ -66,7 +66,7 @@ class FolderFiles:
             return [entry.name for entry in entries if entry.is_dir()]
 
     def opened(self, path: str) -> Any:
-        """Returns what a loader is given for a file, whose path is `path`: that."""
+        """Returns the argument of a loader for a file: the path itself."""
         return path
 
     def content(self, path: str) -> bytearray:
@@ -75,8 +75,8 @@ class FolderFiles:
             return bytearray(stream.readall())
 
     def read_batch(self, paths: Sequence[str], room: Room) -> bool:
-        """Reads files into what `room` returns when it is told the size of the first; False where
-        that is None, or a file has another size. Raises OSError."""
+        """Reads files into the rows that `room` returns for the size of the first. Returns False if
+        `room` returns None, or a file has another size. Raises OSError."""
         prefix = os.path.join(self.top, "")
         rows = room(os.stat(prefix + paths[0]).st_size)
         if rows is None:
@@ -111,7 +111,7 @@ class Packed:
         return self._dataset.path_of(number)
 
     def walk(self, folder: str) -> Walk:
-        """Yields what os.walk does below `folder`, relative to the top; links are followed."""
+        """Yields the same as os.walk below `folder`, relative to the top; links are followed."""
         waiting = [folder]
         while waiting:
             folder = waiting.pop()
@@ -125,8 +125,8 @@ class Packed:
         return [name for name in self._dataset.listdir() if self._dataset.isdir(name)]
 
     def opened(self, path: str) -> Any:
-        """Returns what a loader is given for a file, whose path below the top is `path`: a binary
-        stream of its content. Raises OSError."""
+        """Returns the argument of a loader for a file: a binary stream of its content. path: below
+        the top. Raises OSError."""
         return self._dataset.open(os.path.relpath(path, self.top))
 
     def content(self, number: int) -> bytearray:
@@ -134,8 +134,8 @@ class Packed:
         return bytearray(self._dataset.view(number))
 
     def read_batch(self, numbers: Sequence[int], room: Room) -> bool:
-        """Reads files into what `room` returns when it is told the size of the first; False where
-        that is None, or a file has another size. Raises DatasetDamaged."""
+        """Reads files into the rows that `room` returns for the size of the first. Returns False if
+        `room` returns None, or a file has another size. Raises DatasetDamaged."""
         sizes = {self._dataset.size_of(number) for number in numbers}
         rows = room(sizes.pop()) if len(sizes) == 1 else None
         if rows is not None:
@@ -144,8 +144,8 @@ class Packed:
 
 
 def source_of(root: str | os.PathLike[str]) -> FolderFiles | Packed:
-    """Returns the files of `root`: of a packed dataset those in its packs or, in a job that has it
-    mounted, those in the mount; else those of the directory. Raises FanstoreError."""
+    """Returns the files of `root`. If it is a packed dataset, they come from its packs or, in a job
+    that has it mounted, from the mount; else from the directory. Raises FanstoreError."""
     top = os.path.expanduser(os.fspath(root))
     if not os.path.isfile(os.path.join(top, INDEX_NAME)):
         return FolderFiles(top)

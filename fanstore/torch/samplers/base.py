@@ -1,5 +1,5 @@
-"""The part that the samplers have in common with torch's DistributedSampler, and the ranks of a job
-with what they all have to agree on."""
+"""The part that the samplers share with torch's DistributedSampler; and the ranks of a job, with
+the seed that all of them agree on."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 def replicas_and_rank(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """Returns both as given, or where both are None those of the process group; (1, 0) in a process
-    that is alone. Raises ValueError for one without the other, and RuntimeError where the
-    environment (WORLD_SIZE) speaks of several processes and there is no process group yet."""
+    """Returns both as given or, if both are None, those of the process group; (1, 0) for a process
+    that is alone. Raises ValueError for one without the other, and RuntimeError if the environment
+    (WORLD_SIZE) names several processes and there is no process group yet."""
     if (num_replicas is None) != (rank is None):
         raise ValueError("num_replicas and rank go together; one of them is missing")
     if num_replicas is not None and rank is not None:
@@ -51,7 +51,8 @@ def agreed_seed(num_replicas: int) -> int:
 
 
 class EpochSampler(DistributedSampler):
-    """What both have of DistributedSampler: set_epoch, the length, and how ends are padded."""
+    """The part of DistributedSampler that both samplers use: set_epoch, the length, and the padding
+    at the end."""
 
     def __init__(
         self, dataset: Sized, num_replicas: int | None, rank: int | None, seed: int | None,
@@ -70,11 +71,11 @@ class EpochSampler(DistributedSampler):
             raise ValueError(f"{ranks} ranks have no sample each of {len(dataset)} with drop_last")
 
     def set_epoch(self, epoch: int) -> None:
-        """Sets the epoch (from 0) of the next iteration, the same on all ranks; without it each
-        iteration is that of epoch 0, as with DistributedSampler. Raises ValueError."""
+        """Sets the epoch (from 0) of the next iteration, the same on all ranks. If it is never
+        called, each iteration is that of epoch 0, as with DistributedSampler. Raises ValueError."""
         super().set_epoch(checks.integer("epoch", epoch, 0, 2**32 - 1))
 
     def whole(self, order: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Returns an order with its head again at the end, or without its end (drop_last), so that
-        all ranks read as many samples."""
+        """Returns an order with its head repeated at the end, or without its end (drop_last), so
+        that all ranks read equally many samples."""
         return np.resize(order, self.total_size)

@@ -1,4 +1,4 @@
-"""Yang and Cong's locality-aware loading as a sampler, and which node of a job keeps which
+"""Yang and Cong's locality-aware loading as a sampler, and the node of a job that keeps each
 sample."""
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def staged_keepers(
     node (--stage full, --replicas 1): int64 (samples), -1 for a sample that every node keeps.
 
     path: the dataset's directory. names: the relative path of each sample's file. nodes: ranks of
-    FanStore (FANSTORE_WORLD_SIZE), 1 or more. Raises FanstoreError where there is no dataset,
-    DatasetDamaged, FileNotFoundError for a name that it has not, and ValueError.
+    FanStore (FANSTORE_WORLD_SIZE), 1 or more. Raises FanstoreError if there is no dataset,
+    DatasetDamaged, FileNotFoundError for a name that is not in it, and ValueError.
     """
     nodes = checks.integer("nodes", nodes, 1)
     with open_dataset(path) as dataset:
@@ -44,20 +44,20 @@ def staged_keepers(
 
 
 class LocalitySampler(EpochSampler):
-    """Reads the batches of DistributedSampler, each rank those samples that it keeps.
+    """Reads the batches of DistributedSampler, but each rank reads the samples that it keeps.
 
     A step of all ranks has the same samples as with DistributedSampler of the same seed and epoch,
-    so that what the ranks learn together is the same up to the order of summation; which rank reads
-    which of them is changed. A rank that keeps more of a step than its batch leaves the rest to
-    those that keep less. The last step stays as it is where it is not whole.
+    so the ranks together learn the same, up to the order of summation; only which rank reads which
+    sample changes. If a rank keeps more samples of a step than its batch has, ranks that keep fewer
+    read the rest. If the last step is not whole, it stays as it is.
 
     batch_size: samples of one rank in a step, as the DataLoader has it. keepers: for each sample
     the number of the node that keeps it, from 0, or -1 for none; by default the node that reads it
-    in epoch 0 (with shuffling and without set_epoch: first touch). ranks_per_node: how many
-    neighbouring ranks are one node; they share what it keeps. The others are those of
+    in epoch 0 (first touch: with shuffling and without set_epoch). ranks_per_node: how many
+    neighbouring ranks form one node and share what it keeps. Other arguments are those of
     DistributedSampler; seed None: rank 0 draws one and broadcasts it.
 
-    Raises ValueError for arguments out of range, or of another length than the dataset's.
+    Raises ValueError for arguments out of range, or if keepers has another length than the dataset.
     Source: Yang and Cong, Accelerating Data Loading in Deep Neural Network Training (HiPC 2019).
     """
 
@@ -85,10 +85,10 @@ class LocalitySampler(EpochSampler):
             raise ValueError(
                 f"keepers have the shape {self._keepers.shape}; allowed is ({len(self.dataset)},)"
             )
-        self._dealt(np.empty(0, np.uint32))  # raises for keepers that are no nodes
+        self._dealt(np.empty(0, np.uint32))  # raises if a keeper is no node
 
     def __iter__(self) -> Iterator[int]:
-        """Iterates over the samples of this rank, a batch behind the other."""
+        """Iterates over the samples of this rank, one batch after the other."""
         order = self._epoch(self.epoch)
         step = self.num_replicas * self.batch_size
         whole = len(order) // step * step
@@ -98,8 +98,8 @@ class LocalitySampler(EpochSampler):
         return iter(mine)
 
     def local_share(self) -> float:
-        """Returns the part of all reads of the epoch that find their sample on their own node, of
-        all ranks, from 0 to 1."""
+        """Returns the part of all reads of the epoch, over all ranks, that find their sample on
+        their own node, from 0 to 1."""
         order = self._epoch(self.epoch)
         step = self.num_replicas * self.batch_size
         whole = len(order) // step * step
@@ -119,8 +119,8 @@ class LocalitySampler(EpochSampler):
         return keepers
 
     def _dealt(self, steps: NDArray[np.uint32]) -> NDArray[Any]:
-        """Returns what each rank reads of whole steps (ranks x reads). What a node keeps stands
-        before what it does not, so its ranks take turns."""
+        """Returns the samples of whole steps that each rank reads (ranks x reads). The samples that
+        a node keeps come before the others, so its ranks take turns."""
         nodes = self.num_replicas // self._per_node
         of_node = local_reads(steps, self._keepers, nodes, self._per_node * self.batch_size)
         turns = of_node.reshape(nodes, -1, self.batch_size, self._per_node)

@@ -19,7 +19,7 @@ _DEADLINE_S = 300.0
 
 
 class StretchReader:
-    """Calls `read` with each stretch in order, one ahead of those that are wanted."""
+    """Calls `read` with each stretch in order, one stretch ahead of those wanted."""
 
     def __init__(self, read: Callable[[range], None], stretches: Sequence[range]) -> None:
         self._read, self._stretches = read, stretches
@@ -31,8 +31,8 @@ class StretchReader:
         self._thread.start()
 
     def wait_for(self, count: int) -> None:
-        """Waits until the first `count` stretches are in memory. Raises what `read` raised,
-        TimeoutError where one takes more than 300 s, and RuntimeError after `end`."""
+        """Waits until the first `count` stretches are in memory. Raises the error of `read`,
+        TimeoutError if a stretch takes more than 300 s, and RuntimeError after `end`."""
         with self._changed:
             self._wanted = max(self._wanted, count)
             self._changed.notify_all()
@@ -49,7 +49,7 @@ class StretchReader:
                 raise self._error
 
     def end(self) -> None:
-        """Ends the thread behind the stretch that it is at."""
+        """Ends the thread after its current stretch."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -64,7 +64,7 @@ class StretchReader:
                     return
             try:
                 self._read(stretch)
-            except Exception as error:  # whoever waits for it raises it
+            except Exception as error:  # wait_for raises it
                 with self._changed:
                     self._error = error
                     self._changed.notify_all()
@@ -75,27 +75,26 @@ class StretchReader:
 
 
 class OpportunisticSampler(EpochSampler):
-    """Reads in DeepIO's opportunistic order: only what lies in memory, which is refilled by large
-    reads of neighbouring samples; a stand-in for DistributedSampler on training data.
+    """Reads in DeepIO's opportunistic order: only samples that lie in memory, which large reads of
+    neighbouring samples refill; a stand-in for DistributedSampler on training data.
 
-    Each sample is read once an epoch by one rank (but for the padding of DistributedSampler: where
-    the ranks do not divide the dataset, the first samples are read again, or with drop_last the
-    last ones are left out). All ranks work the order out from the seed and send nothing to each
-    other.
+    Each sample is read once an epoch by one rank (but for the padding of DistributedSampler: if the
+    ranks do not divide the dataset, the first samples are read again, or with drop_last the last
+    ones are left out). All ranks compute the order from the seed and send nothing to each other.
 
     dataset: has a length; neighbours in it should be neighbours in the packs, as with sorted paths.
     num_replicas, rank: by default those of the process group, or of a process that is alone.
     memory_share: the part of all samples that the memories of all nodes hold together, above 0 to 1
     (of the block caches of a FanStore job: --cache-bytes times nodes, by the dataset's size).
-    read_samples: how many neighbours are read at once. level_min: the randomisation level (0 to 1)
-    that is asked for. memory: brings each stretch to memory by large reads, before the first draw
-    from it, and the one behind it; for one rank alone. seed: as of DistributedSampler; None: rank
-    0 draws one and broadcasts it.
+    read_samples: how many neighbours are read at once. level_min: the lowest randomisation level (0
+    to 1) that is allowed. memory: brings each stretch to memory by large reads before the first
+    draw from it, and the next stretch as well; for one rank alone. seed: as of DistributedSampler;
+    None: rank 0 draws one and broadcasts it.
 
-    Raises ValueError for arguments out of range, and where the level would be below level_min: the
-    message has the level and what memory_share gives more. Raises RuntimeError where several ranks
-    are to agree on a seed, or on who they are, without a process group.
-    Source: Zhu et al., Entropy-aware I/O pipelining (MASCOTS 2018), section 3.
+    Raises ValueError for arguments out of range, and if the level would be below level_min: the
+    message names the level, and a memory_share that is enough, if any is. Raises RuntimeError if
+    several ranks need a process group, to agree on a seed or to number themselves, and there is
+    none. Source: Zhu et al., Entropy-aware I/O pipelining (MASCOTS 2018), section 3.
     """
 
     def __init__(
@@ -128,15 +127,15 @@ class OpportunisticSampler(EpochSampler):
 
     def __iter__(self) -> Iterator[int]:
         """Iterates over the samples of this rank; `level` is that of this epoch from now on. With
-        `memory` the iterator raises what reading raised: DatasetDamaged, OSError, and TimeoutError
-        where a stretch takes more than 300 s."""
+        `memory` the iterator raises the errors of reading: DatasetDamaged, OSError, and
+        TimeoutError if a stretch takes more than 300 s."""
         order = self._orders.samples(self.epoch)
         self.level = self._orders.level(self.epoch, order)
         mine: list[int] = self.whole(order)[self.rank :: self.num_replicas].tolist()
         return iter(mine) if self._memory is None else self._through(self._memory, mine)
 
     def _through(self, memory: StretchMemory, samples: list[int]) -> Iterator[int]:
-        """Yields samples, each when its stretch is in memory."""
+        """Yields samples, each once its stretch is in memory."""
         if self._filling is not None:
             self._filling.end()  # of an epoch that was broken off
         memory.clear()
@@ -154,8 +153,8 @@ class OpportunisticSampler(EpochSampler):
             filling.end()
 
     def stretches(self, epoch: int) -> list[range]:
-        """Returns what comes to memory in an epoch, in this order: ranges of neighbouring samples.
-        Raises ValueError."""
+        """Returns the stretches of an epoch in the order in which they come to memory: ranges of
+        neighbouring samples. Raises ValueError."""
         return [self._orders.members(stretch) for stretch in self._orders.arrivals(epoch).tolist()]
 
     def _check(self, memory: StretchMemory) -> None:
