@@ -1,4 +1,4 @@
-"""What is read when, which samples to keep where, and how long that takes.
+"""When samples are read, where to keep them, and how long reading takes.
 
 Pure: no clock, no files, no MPI. The same code decides in a job and in a simulation of one.
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 SAMPLES_MAX = 2**32 - 1  # an order holds a sample in 32 bits
 BYTES_MAX = 2**63 - 1  # of all files, and of all capacities, together
-_EPOCHS = 2**32  # which no job comes to
+_EPOCHS = 2**32  # more than any job has
 
 
 def integer(name: str, value: Any, lowest: int, highest: int | None = None) -> int:
@@ -40,15 +40,16 @@ def seed(value: Any) -> int:
 
 
 def seed_of_epochs(value: Any, first_epoch: int) -> int:
-    """Returns a seed to which torch's users add the epoch: what first_epoch and those after it
-    give is a seed, too."""
+    """Returns a seed to which torch's users add the epoch. The sums with first_epoch and later
+    epochs must be seeds, too."""
     first = seed(value)
     integer("seed + first_epoch", first + first_epoch, -(2**63), 2**64 - 1 - _EPOCHS)
     return first
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns `value`, which must be True or False; TOML and the command line write it small."""
+    """Returns `value`, which must be True or False. The message has them in lower case, as TOML and
+    the command line do."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} is {value!r}; allowed are true and false")
     return bool(value)
@@ -76,7 +77,8 @@ def _number(name: str, value: Any, allowed: str, fits: Callable[[Any], bool]) ->
 
 
 def integers(values: ArrayLike) -> NDArray[Any]:
-    """Returns an array. An empty list, which NumPy takes for one of floats, is of integers."""
+    """Returns an array. An empty list becomes an array of integers; NumPy would make it one of
+    floats."""
     array = np.asarray(values)
     return array if array.size or array.dtype.kind in "iu" else array.astype(np.int64)
 
@@ -92,7 +94,7 @@ def total_bytes(name: str, array: NDArray[np.integer]) -> int:
 
 
 def sizes(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """Returns one number of bytes for each file, none below 0."""
+    """Returns the bytes of each file, none below 0."""
     array = integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
         raise ValueError(f"{name} are {array.dtype}{array.shape}; allowed is one row of bytes >= 0")
@@ -101,7 +103,7 @@ def sizes(name: str, values: ArrayLike) -> NDArray[np.int64]:
 
 
 def reads(name: str, values: ArrayLike, count: int) -> NDArray[Any]:
-    """Returns what is read, one after the other: numbers of samples below `count`."""
+    """Returns reads, one after the other: numbers of samples below `count`."""
     array = integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype}{array.shape}; allowed is one row of integers")

@@ -1,4 +1,4 @@
-"""What the caches of all nodes of a job would do with its reads (csrc/policy/cluster.h)."""
+"""Simulates the caches of all nodes of a job on its reads (csrc/policy/cluster.h)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ if TYPE_CHECKING:
 POLICIES = ("lru", "random", "minio", "reuse", "belady")
 WITH_NEXT_USES = ("reuse", "belady")
 
-NODES_MAX = 65_535  # what the counts of copies hold
+NODES_MAX = 65_535  # the most that a count of copies holds
 
-# Where a read finds its sample.
+# The place where a read finds its sample.
 NOWHERE, HERE, ELSEWHERE = lib.FAN_FOUND_NOWHERE, lib.FAN_FOUND_HERE, lib.FAN_FOUND_ELSEWHERE
 
 
 class Cluster:
     """The caches of nodes, each of capacity_bytes, all under one policy.
 
-    The nodes read in step: each rank one sample, in the order of the ranks, then each its next.
+    The nodes read in step: each rank reads one sample, in the order of the ranks, then each its
+    next.
     """
 
     def __init__(
@@ -54,7 +55,7 @@ class Cluster:
 
     @property
     def peak_bytes(self) -> int:
-        """The most that one cache held at once."""
+        """The most bytes that one cache held at once."""
         return int(lib.fan_cluster_peak_bytes(self._cluster))
 
     def read(
@@ -63,12 +64,12 @@ class Cluster:
         next_uses: NDArray[np.uint32] | None = None,
         kept: NDArray[np.uint8] | None = None,
     ) -> NDArray[np.uint8]:
-        """Reads an epoch and returns where each read finds its sample, by what the caches held
+        """Reads an epoch. Returns where each read finds its sample, by the content of the caches
         just before: NOWHERE, HERE or ELSEWHERE, uint8 (ranks x reads).
 
-        reads: ranks x reads; the number of samples stands where a rank reads nothing. next_uses
-        (reuse, belady): from NextUses. kept: a placement (nodes x samples); what a node
-        keeps by it is not cached there. Raises ValueError for arrays that do not go together.
+        reads: ranks x reads; the number of samples stands for no read. next_uses (reuse, belady):
+        from NextUses. kept: a placement (nodes x samples); a node does not cache the samples that
+        it keeps. Raises ValueError for arrays that do not go together.
         """
         items = _matrix(reads, self._shape)
         if (next_uses is not None) != (self._policy in WITH_NEXT_USES):
@@ -88,20 +89,20 @@ class Cluster:
 
 
 class NextUses:
-    """When each node reads each sample next. Epochs are told last first."""
+    """The next read of each sample by each node. Epochs are given last first."""
 
     def __init__(self, sample_count: int, nodes: int, ranks_per_node: int, places: int) -> None:
-        """places: how many reads a node has in the whole job, those of nothing with them. Raises
-        ValueError where 32 bits do not hold that."""
+        """places: how many reads a node has in the whole job, including places without a read.
+        Raises ValueError if 32 bits do not hold that."""
         checks.integer("reads of a node", places, 0, NEVER - 1)
         self._place = places
         self._shape = _shape(nodes, ranks_per_node, sample_count)
         self._last = np.full((nodes, sample_count), NEVER, dtype=np.uint32)
 
     def before(self, reads: NDArray[np.integer]) -> NDArray[np.uint32]:
-        """Returns for the reads of an epoch (ranks x reads) the place at which the node reads the
-        same sample next, in this epoch or any that was told before; or NEVER. A node's places
-        count the reads of its ranks by turns, through all epochs."""
+        """Returns for the reads of an epoch (ranks x reads) the place at which the node next reads
+        the same sample, in this epoch or one given before; or NEVER. A node's places count the
+        reads of its ranks in turn, through all epochs."""
         items = _matrix(reads, self._shape)
         self._place -= items.shape[1] * int(self._shape.ranks_per_node)
         found = np.full(items.shape, NEVER, dtype=np.uint32)
@@ -123,7 +124,7 @@ def _shape(nodes: int, ranks_per_node: int, sample_count: int, **others: Any) ->
 
 
 def _matrix(reads: NDArray[np.integer], shape: Any) -> NDArray[np.int64]:
-    """What is read, ranks x columns."""
+    """Returns the reads as int64, ranks x columns."""
     array, samples = np.asarray(reads), shape.item_count
     ranks = shape.node_count * shape.ranks_per_node
     if array.ndim != 2 or len(array) != ranks or array.dtype.kind not in "iu":

@@ -1,4 +1,4 @@
-"""What was measured, throughput or seconds, as a function of how many take part in it."""
+"""A measured throughput or time as a function of how many take part."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Curve:
     """A function through measured points: linear between them, constant beyond the ends."""
 
     def __init__(self, at: ArrayLike, values: ArrayLike) -> None:
-        """Raises ValueError where `at` does not rise from above 0, a value is not above 0, or
-        either is not finite."""
+        """Raises ValueError if `at` does not rise from above 0, a value is not above 0, or either
+        is not finite."""
         self._at = np.asarray(at, dtype=np.float64)
         self._values = np.asarray(values, dtype=np.float64)
         if self._at.ndim != 1 or not self._at.size or self._at.shape != self._values.shape:
@@ -38,6 +38,6 @@ class Curve:
         return np.asarray(np.interp(np.asarray(at, dtype=np.float64), self._at, self._values))
 
     def share(self, count: float) -> float:
-        """Returns what each of `count` gets of a throughput that they share."""
+        """Returns the part of a shared throughput that each of `count` gets."""
         count = checks.rate("count", count)
         return float(self(count)) / count

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 def frequencies(sample_count: int, epochs: Iterable[Sequence[ArrayLike]]) -> NDArray[np.uint16]:
     """Returns how often each rank reads each sample in some epochs: uint16 (ranks x samples).
 
-    epochs: for each epoch what each rank reads, the same number of ranks in each (a span
-    of what reads_of_ranks gives). Raises ValueError for no epochs at all, samples
-    beyond sample_count, another number of ranks, and more than 65,535 reads of one sample.
+    epochs: for each epoch the reads of each rank, with the same number of ranks in each (some of
+    the epochs that reads_of_ranks yields). Raises ValueError for no epochs at all, samples beyond
+    sample_count, another number of ranks, and more than 65,535 reads of one sample.
     """
     checks.sample_count(sample_count)
     counts: NDArray[np.uint16] | None = None
@@ -38,15 +38,14 @@ def frequencies(sample_count: int, epochs: Iterable[Sequence[ArrayLike]]) -> NDA
     return counts
 
 
-NEVER = 2**32 - 1  # the place of a read that does not come
+NEVER = 2**32 - 1  # stands for the place of a read that never comes
 
 
 def first_places(reads: ArrayLike, sample_count: int) -> NDArray[np.uint32]:
-    """Returns for each sample at which place of `reads` it first comes, or NEVER: uint32
-    (samples), the inverse where `reads` is a permutation. ValueError for samples beyond
-    sample_count."""
+    """Returns the first place of each sample in `reads`, or NEVER: uint32 (samples); the inverse,
+    if `reads` is a permutation. Raises ValueError for samples beyond sample_count."""
     samples = checks.reads("reads", reads, checks.sample_count(sample_count))
     places = np.full(sample_count, NEVER, dtype=np.uint32)
-    # Of equal samples NumPy keeps what is assigned last, which is the first of them.
+    # For equal samples NumPy keeps the last value assigned, which is the first place.
     places[samples[::-1]] = np.arange(len(samples) - 1, -1, -1, dtype=np.uint32)
     return places

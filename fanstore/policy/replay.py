@@ -1,4 +1,4 @@
-"""What a cache would do with a trace of reads, under each policy (csrc/policy/replay.h)."""
+"""Simulates a cache on a trace of reads, under each policy (csrc/policy/replay.h)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fanstore.policy.next_use import NEVER
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# What each policy must be told beside the reads, and what it may be.
+# The arguments that each policy needs beside the reads, and the optional ones.
 _NEEDED: dict[str, tuple[str, ...]] = {
     "close": (),
     "lru": (),
@@ -31,8 +31,9 @@ POLICIES = tuple(_NEEDED)
 
 @dataclass(frozen=True)
 class CacheReplay:
-    """What a cache did. hit: for each read, whether the cache had its sample. admissions,
-    evictions: samples that came into the cache and left it. peak_bytes: the most that it held."""
+    """The result of a replay. hit: for each read, whether the cache had its sample. admissions,
+    evictions: samples that came into the cache and left it. peak_bytes: the most bytes that it
+    held."""
 
     hit: NDArray[np.bool_]
     hits: int
@@ -58,16 +59,15 @@ def replay(
     epoch_reads: int | None = None,
     lone: ArrayLike | None = None,
 ) -> CacheReplay:
-    """Returns what a cache of capacity_bytes does when samples are read one after the other.
+    """Returns the result of a cache of capacity_bytes when samples are read one after the other.
 
-    reads: numbers of samples. sizes: the bytes of each sample, or one number where all have the
-    same. next_uses (reuse, belady): for each read the place of the next one of its sample, or
-    NEVER. frequencies (frequency): how often each sample is read; with count_down each read takes
-    one off, so that what counts are the reads to come. epoch_reads (reuse): how many reads an
-    epoch has. lone (reuse): for each sample whether nobody else has a copy; such a one goes only
-    when room is needed. Under close and none nothing is kept after its use. Raises ValueError for
-    an unknown policy, for what it needs and is not given or the other way round, and for values out
-    of range.
+    reads: numbers of samples. sizes: the bytes of each sample, or one number if all have the same.
+    next_uses (reuse, belady): for each read the place of the next one of its sample, or NEVER.
+    frequencies (frequency): how often each sample is read; with count_down each read takes one off,
+    so that the reads to come count. epoch_reads (reuse): how many reads an epoch has. lone (reuse):
+    for each sample whether nobody else has a copy; such a sample leaves only when room is needed.
+    Under close and none nothing is kept after its use. Raises ValueError for an unknown policy, a
+    missing argument, an argument that the policy does not take, and values out of range.
     """
     told: dict[str, Any] = {
         "next_uses": next_uses,
@@ -131,7 +131,7 @@ def _check_told(policy: str, told: list[str]) -> None:
 def _reads_and_sizes(
     reads: ArrayLike, sizes: ArrayLike
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64] | None, int]:
-    """What is read, the size of each sample or None, and the size of all or 0."""
+    """Returns the reads, the size of each sample or None, and the size of all or 0."""
     if np.ndim(sizes) == 0:
         same_bytes = checks.integer("sizes", np.asarray(sizes).item(), 0, 2**63 - 1)
         each, count = None, checks.SAMPLES_MAX
@@ -146,7 +146,7 @@ def _reads_and_sizes(
 
 
 def _row(name: str, values: ArrayLike, count: int) -> NDArray[np.uint32]:
-    """`count` numbers of 32 bits."""
+    """Returns `count` numbers of 32 bits."""
     array = checks.integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype}{array.shape}; allowed is one row of integers")
@@ -159,7 +159,7 @@ def _row(name: str, values: ArrayLike, count: int) -> NDArray[np.uint32]:
 
 
 def _next_uses(values: ArrayLike, read_count: int) -> NDArray[np.uint32]:
-    """The place of the next read of each read's sample."""
+    """Returns for each read the place of the next read of its sample."""
     places = _row("next_uses", values, read_count)
     early = np.flatnonzero(places <= np.arange(read_count, dtype=np.uint32))
     if early.size:
@@ -172,7 +172,7 @@ def _next_uses(values: ArrayLike, read_count: int) -> NDArray[np.uint32]:
 def _to_count_down(
     frequencies: NDArray[np.uint32], samples: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
-    """Frequencies that the replay may change."""
+    """Returns a copy of the frequencies, which the replay may change."""
     read = np.bincount(samples, minlength=len(frequencies))
     short = np.flatnonzero(read > frequencies)
     if short.size:

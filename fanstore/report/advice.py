@@ -1,5 +1,5 @@
-"""What the figures of a report advise: each rule returns a sentence with the figures that it rests
-on, or nothing."""
+"""Rules that turn the figures of a report into advice: each returns a sentence with the figures
+that support it, or None."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _FULL = 0.95
 
 @dataclass(frozen=True)
 class Advice:
-    """gain: which part of all readers' time may be saved, 0 to 1: what is shown first gains most.
-    figures: what the sentence rests on."""
+    """gain: the part of all readers' time that may be saved, 0 to 1; the largest gain is shown
+    first. figures: those that support the sentence."""
 
     sentence: str
     gain: float
@@ -32,19 +32,19 @@ class Advice:
 
 
 def advise(got: Gathered) -> list[Advice]:
-    """Returns the advice that gains most, SHOWN pieces at most."""
+    """Returns the advice with the largest gains, SHOWN pieces at most."""
     found = [made for rule in RULES if (made := rule(got)) is not None]
     return sorted(found, key=lambda each: -each.gain)[:SHOWN]
 
 
 def _part(got: Gathered, source: str) -> float:
-    """Returns which part of the time of all readers was waited for one source."""
+    """Returns the part of all readers' time that went on waits for one source."""
     active_s = got.figures.active_s()
     return float(got.figures.waited_s()[SOURCES.index(source)]) / active_s if active_s else 0.0
 
 
 def more_replicas(got: Gathered) -> Advice | None:
-    """Reads of other ranks take long, and the packs could lie on more of them."""
+    """Reads of other ranks take long, and the packs could lie on more ranks."""
     part, world = _part(got, "rank"), got.figures.world_size
     replicas = got.files.replicas
     if part < _WORTH or not replicas or replicas >= world:
@@ -61,7 +61,7 @@ def more_replicas(got: Gathered) -> Advice | None:
 
 
 def keep_more(got: Gathered) -> Advice | None:
-    """The shared file system is read again in later epochs."""
+    """Programs read from the shared file system again in later epochs."""
     part, later = _part(got, "shared"), got.sampled.shared_later_part
     if part < _WORTH or later < 0.5:
         return None
@@ -75,7 +75,7 @@ def keep_more(got: Gathered) -> Advice | None:
 
 
 def stage_first(got: Gathered) -> Advice | None:
-    """The shared file system is read by the command, mostly in its first epoch."""
+    """Programs read from the shared file system, mostly in the first epoch."""
     part, later = _part(got, "shared"), got.sampled.shared_later_part
     if part < _WORTH or later >= 0.5:
         return None
@@ -133,7 +133,7 @@ def _parts_of_node(source: str) -> str:
 
 
 def look_at_keeper(got: Gathered) -> Advice | None:
-    """Most waits for other ranks are for one of them, though it has no more than its part."""
+    """Most waits for other ranks are for one rank, though it has no more than its part."""
     totals: dict[int, float] = {}
     for each in got.figures.ranks:
         for keeper, waited_s in each.waited_for_s.items():
@@ -156,7 +156,7 @@ def look_at_keeper(got: Gathered) -> Advice | None:
 
 
 def faster_disk(got: Gathered) -> Advice | None:
-    """The local disk is waited for."""
+    """Programs wait for the local disk."""
     part = _part(got, "disk")
     if part < _WORTH:
         return None

@@ -1,5 +1,5 @@
-"""The datasets of a traced job: names of files, and which rank has which, as far as indexes are at
-hand."""
+"""The datasets of a traced job: the names of files, and the ranks that have each file, if the
+indexes are at hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ NOBODY = -1
 
 
 def shown(name: bytes) -> str:
-    """Returns a name for people: what is no text, or could not be seen, is escaped."""
+    """Returns a name for people: escapes bytes that are no text, and characters that cannot be
+    seen."""
     text = name.decode("utf-8", "backslashreplace")
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
@@ -28,9 +29,9 @@ def shown(name: bytes) -> str:
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One dataset of the job, by its place there. dataset: None where its index is not at hand, and
-    `why` says so. pack_ranks: which ranks have each pack; bounds: of the packs that none has whole,
-    see docs/format.md."""
+    """One dataset of the job. dataset: None if its index is not at hand; `why` has the reason.
+    pack_ranks: the ranks that have each pack; bounds: of the packs that no rank has whole, see
+    docs/format.md."""
 
     name: str
     mount_prefix: str
@@ -49,14 +50,14 @@ class CatalogueEntry:
             return f"file {file:,}"
 
     def files(self) -> Any:
-        """Returns the record ids of all regular files; none where the index is not at hand."""
+        """Returns the record ids of all regular files; none if the index is not at hand."""
         if self.dataset is None:
             return np.empty(0, np.int64)
         return np.flatnonzero((self.dataset.records["mode"] & 0o170000) == stat.S_IFREG)
 
     def keepers(self, files: Any, askers: Any) -> Any:
-        """Returns for each file the one rank but the asker that has it, or NOBODY where there are
-        several, or that is not known. files, askers: of one length."""
+        """Returns for each file the one rank besides the asker that has it; NOBODY if there are
+        several, or it is unknown. files, askers: of one length."""
         found = np.full(len(files), NOBODY)
         if self.dataset is None:
             return found
@@ -73,7 +74,7 @@ class CatalogueEntry:
         return np.where(found == NOBODY, self._sharers(records, packs), found)
 
     def _sharers(self, records: Any, packs: Any) -> Any:
-        """Returns the ranks that keep records of packs which are divided."""
+        """Returns the rank that keeps each record of a divided pack; NOBODY for other records."""
         count = len(self.pack_ranks)
         if self.dataset is None or len(self.bounds) < 2 or count != self.dataset.pack_count:
             return np.full(len(records), NOBODY)
@@ -90,8 +91,8 @@ class CatalogueEntry:
 
 @contextmanager
 def open_catalogue(trace: Trace, directories: Sequence[str] = ()) -> Iterator[list[CatalogueEntry]]:
-    """Opens the indexes of a job's datasets. directories: where the datasets lie, in the job's
-    order, if elsewhere than then. Raises UsageError where one of these is not the job's."""
+    """Opens the indexes of a job's datasets. directories: the present places of the datasets, in
+    the job's order, if they have moved. Raises UsageError if one of these is not the job's."""
     told = trace.ranks[0].get("datasets", []) if trace.ranks else []
     told = told if isinstance(told, list) else []
     if len(directories) > len(told):

@@ -1,5 +1,5 @@
-"""What each plot of a report shows, as SVG texts for its page, by matplotlib. The colours are Okabe
-and Ito's (2008), which people with any colour vision tell apart; a source has the same one
+"""Draws the plots of a report with matplotlib, as SVG texts for its page. The colours are Okabe and
+Ito's (2008), which people with any colour vision can distinguish; a source has the same one
 everywhere."""
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ COLOURS = {
     "shared": ("#d55e00", "#e8702a"),
     "output": ("#cc79a7", "#d98cb8"),
 }
-# What plots are drawn in, before each becomes the name of its colour in the page.
+# Stand-in colours for drawing; `themed` replaces each by the name of its colour in the page.
 _DRAWN = {f"#01{number:02x}01": name for number, name in enumerate(COLOURS)}
 DRAWN = {name: drawn for drawn, name in _DRAWN.items()}
 
 
 def themed(svg: str) -> str:
-    """Returns an SVG whose colours are the page's, by name."""
+    """Returns an SVG that names the colours of the page."""
     for drawn, name in _DRAWN.items():
         svg = svg.replace(drawn, f"var(--{name})")
     return svg
@@ -65,7 +65,7 @@ _STYLE: Any = {
 
 
 def drawn(name: str, height_in: float, draw: Callable[[Drawing], None]) -> str:
-    """Returns what `draw` puts into an empty drawing, as SVG with ids that begin with `name`."""
+    """Has `draw` draw in an empty drawing. Returns it as SVG with ids that begin with `name`."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Drawing
@@ -85,14 +85,14 @@ def drawn(name: str, height_in: float, draw: Callable[[Drawing], None]) -> str:
 
 
 def time_unit(duration_s: float) -> tuple[float, str]:
-    """Returns what seconds are divided by for an axis, and the name of that unit."""
+    """Returns the unit for an axis of time: how many seconds it has, and its name."""
     if duration_s >= 2 * 3600:
         return 3600.0, "hours"
     return (60.0, "minutes") if duration_s >= 300 else (1.0, "seconds")
 
 
 def time_axis(axes: Axes, duration_s: float) -> float:
-    """Labels the x axis as time since the start; returns what seconds are divided by."""
+    """Labels the x axis as time since the start. Returns how many seconds its unit has."""
     scale, unit = time_unit(duration_s)
     axes.set_xlim(0, max(duration_s / scale, 1e-9))
     axes.set_xlabel(f"{unit} since the start")
@@ -124,7 +124,7 @@ def shown_ranks(figures: Figures) -> list[RankFigures]:
 
 
 def _present(figures: Figures) -> list[int]:
-    """Returns the sources that anybody waited for."""
+    """Returns the sources that readers waited for."""
     return [number for number in range(len(SOURCES)) if figures.waited_s()[number] > 0]
 
 
@@ -134,7 +134,7 @@ def _legend(drawing: Drawing, handles: list[Any], labels: list[str]) -> None:
 
 
 def waits_of_ranks(got: Gathered) -> str:
-    """How long each rank waited, for what."""
+    """Draws how long each rank waited for each source."""
     figures = got.figures
     ranks = shown_ranks(figures)
 
@@ -167,7 +167,7 @@ def waits_of_ranks(got: Gathered) -> str:
 
 
 def waits_over_time(got: Gathered) -> str:
-    """Which part of all readers' time was waited, for what, in the course of the job."""
+    """Draws the part of all readers' time that was spent waiting for each source, over time."""
     figures = got.figures
 
     def draw(drawing: Drawing) -> None:
@@ -193,12 +193,12 @@ def waits_over_time(got: Gathered) -> str:
 
 
 def _starts(figures: Figures) -> list[float]:
-    """Returns when the epochs begin of the first rank that has any, since the start."""
+    """Returns when the epochs of the first rank that has any begin, in seconds since the start."""
     return next((each.epoch_starts_s for each in figures.ranks if each.epoch_starts_s), [])
 
 
 def has_epochs(figures: Figures) -> bool:
-    """Tells whether epochs are marked in plots over time: there are several, but not too many."""
+    """Returns whether plots over time mark epochs: there are several, but not too many."""
     return 1 < len(_starts(figures)) <= EPOCHS_SHOWN
 
 
@@ -218,7 +218,7 @@ def _epochs(axes: Axes, figures: Figures, scale: float) -> None:
 
 
 def throughput(got: Gathered) -> str:
-    """How many files each rank opened a second."""
+    """Draws how many files each rank opened a second."""
     figures = got.figures
     worst = max(figures.ranks, key=lambda each: each.share, default=None)
 
@@ -249,7 +249,7 @@ def throughput(got: Gathered) -> str:
 
 
 def bytes_by_epoch(got: Gathered) -> str:
-    """Where the bytes of each epoch came from."""
+    """Draws the sources of each epoch's bytes."""
     table = got.sampled.epoch_bytes
     assert table is not None
     group = -(-len(table) // EPOCHS_SHOWN)

@@ -1,5 +1,5 @@
-"""The plots of a report that go into detail: how long waits were, what order files were read in,
-the block cache, outputs."""
+"""The detailed plots of a report: lengths of waits, the order of reads, the block cache,
+outputs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _TIMES_NS = {
 
 
 def lengths_of_waits(got: Gathered) -> str:
-    """How long waits were, a row for each source."""
+    """Draws how long waits were, a row for each source."""
     figures = got.figures
     present = [number for number in range(len(SOURCES)) if figures.waits[number]]
     used = np.flatnonzero(figures.bins.sum(axis=0))
@@ -52,9 +52,9 @@ def lengths_of_waits(got: Gathered) -> str:
 
 
 def access_pattern(got: Gathered) -> str:
-    """Where in the order of directories files were opened, against time."""
+    """Draws the places of opened files in the order of directories, against time."""
     rgb = [int(COLOURS["accent"][0][at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    # between the accent of light and of dark paper: a picture does not change with the theme
+    # halfway between the accents on light and dark paper: a picture ignores the theme
     rgb = [(one + int(COLOURS["accent"][1][at : at + 2], 16) / 255) / 2
            for one, at in zip(rgb, (1, 3, 5), strict=True)]  # fmt: skip
     patterns = got.patterns
@@ -84,7 +84,7 @@ def access_pattern(got: Gathered) -> str:
 
 
 def cache_fill(got: Gathered) -> str:
-    """How full the block cache of each rank was."""
+    """Draws how full the block cache of each rank was."""
     lines = got.sampled.cache
 
     def draw(drawing: Drawing) -> None:
@@ -105,7 +105,7 @@ def cache_fill(got: Gathered) -> str:
 
 
 def outputs_over_time(got: Gathered) -> str:
-    """How many outputs were published, and how many of them were in the output directory."""
+    """Draws how many outputs were published, and how many of them were in the output directory."""
     sampled = got.sampled
 
     def draw(drawing: Drawing) -> None:

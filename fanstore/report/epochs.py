@@ -1,10 +1,12 @@
-"""Where the epochs of a rank begin: nothing in a trace says so, but files come again.
+"""Finds where the epochs of a rank begin: a trace does not record it, but files come again.
 
-The rule: an epoch of a rank ends where it begins to open files again that it has opened in that
-epoch. Files that are opened more than twice as often as most are left out, such as lists of labels,
-and so are opens soon after one of the same file. Some files may come again early, for workers of a
-loader run ahead of one another: after the first epoch, a change is looked for in how many of the
-opens are repeats (CUSUM: Page 1954), from next to none to half of what followed the first epoch."""
+The rule: an epoch of a rank ends where the rank begins to open files again that it has opened in
+that epoch. Left out are files that are opened more than twice as often as most, such as lists of
+labels, and opens soon after one of the same file. Some files may come again early, because workers
+of a loader run ahead of one another. So after the first epoch, the rule looks for a change in the
+share of opens that are repeats (CUSUM: Page 1954): from almost none to half of the share that
+followed the first epoch.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,9 @@ Array = Any
 
 
 def lone_begins(begins: Array, ends: Array, groups: Array) -> Array:
-    """Returns for each interval where it begins to be the only one of its group: what earlier ones
-    of the group cover is taken off, so that lengths up to `ends` add up to the length of the union.
-    Integers; an interval that is covered wholly begins at its end."""
+    """Returns for each interval the point from which it alone of its group counts: earlier
+    intervals of the group are subtracted, so that the lengths up to `ends` add up to the length of
+    the union. Integers; an interval that is wholly covered begins at its end."""
     if len(begins) == 0:
         return begins.copy()
     order = np.lexsort((begins, groups))
@@ -34,8 +36,8 @@ def lone_begins(begins: Array, ends: Array, groups: Array) -> Array:
 
 
 def covered_before(begins: Array, ends: Array, edges: Array) -> Array:
-    """Returns for each edge how much of all intervals lies before it, intervals that overlap each
-    for itself."""
+    """Returns for each edge the total length of all intervals before it. Overlapping intervals
+    count separately."""
     return _since(begins, edges) - _since(ends, edges)
 
 
@@ -48,16 +50,16 @@ def _since(times: Array, edges: Array) -> Array:
     return places * (edges - float(zero)) - sums[places]
 
 
-_FIRST_PART = 300  # of the opens of a first epoch may be repeats, one in so many
+_FIRST_PART = 300  # one in so many opens of a first epoch may be a repeat
 _SOON_PART = 20  # of all files
-_SURE, _SURE_PART = 5.0, 100  # repeats more than there would be without a change
+_SURE, _SURE_PART = 5.0, 100  # surplus repeats that show a change
 _WINDOW = 1024
 EPOCHS_MAX = 10_000
 
 
 def epoch_starts(files: Any) -> list[int]:
     """Returns the places in a rank's opens at which its epochs begin, the first of them 0. files:
-    what was opened, one number for each file, in the order of the opens; none: no epoch."""
+    the number of the file of each open, in the order of the opens; none: no epoch."""
     if len(files) == 0:
         return []
     order = np.argsort(files, kind="stable")  # the opens of one file side by side
@@ -71,8 +73,8 @@ def epoch_starts(files: Any) -> list[int]:
 
 
 def _counting(files: Any, order: Any) -> Any:
-    """Tells for each open whether it counts: its file is opened about as often as most, and was not
-    opened just before."""
+    """Returns for each open whether it counts: its file is opened about as often as most, and was
+    not opened just before."""
     again = np.r_[False, files[order][1:] == files[order][:-1]]
     file_of = np.cumsum(~again) - 1
     counts = np.bincount(file_of)
@@ -83,8 +85,8 @@ def _counting(files: Any, order: Any) -> Any:
 
 
 def _places_before(files: Any, order: Any, places: Any) -> Any:
-    """Returns for each open that counts the place at which its file was opened before, or -1;
-    places: where those opens are among all."""
+    """Returns for each open that counts the place of the previous open of its file, or -1. places:
+    the places of those opens among all."""
     place_of = np.full(len(files), -1)
     place_of[places] = np.arange(len(places))
     kept = order[place_of[order] >= 0]
@@ -95,8 +97,8 @@ def _places_before(files: Any, order: Any, places: Any) -> Any:
 
 
 def _end_of_first(before: Any) -> tuple[int, float]:
-    """Returns where the first epoch ends, 0 where it is the last one, too; and which part of the
-    opens from there on are repeats."""
+    """Returns where the first epoch ends, 0 if it is the only one; and the share of repeats among
+    the opens that follow."""
     repeats = np.flatnonzero(before >= 0)
     enough = np.flatnonzero(np.arange(1, len(repeats) + 1) * _FIRST_PART >= repeats)
     if len(enough) == 0:
@@ -107,7 +109,7 @@ def _end_of_first(before: Any) -> tuple[int, float]:
 
 
 def _change(repeats: Any) -> int:
-    """Returns the repeat from which on they are dense."""
+    """Returns the place of the repeat from which on repeats are dense."""
     middle = len(repeats) // 2
     density = (len(repeats) - middle) / (repeats[-1] - repeats[middle] + 1)
     left = np.arange(len(repeats), 0, -1)
@@ -116,8 +118,8 @@ def _change(repeats: Any) -> int:
 
 
 def _next_start(before: Any, start: int, last: int, density: float) -> int:
-    """Returns where the epoch ends that begins at `start`, or 0 where that is the last one. last:
-    how many opens the one before had; density: of repeats, after a change."""
+    """Returns where the epoch that begins at `start` ends, or 0 if it is the last one. last: how
+    many opens the epoch before had; density: the share of repeats after a change."""
     sure = max(density / 2, min(_SURE, last / _SURE_PART))
     window = max(_WINDOW, 2 * last)
     while True:

@@ -1,5 +1,5 @@
-"""The figures of a report, worked out of a trace for the page, the plots and the JSON. Waits are
-counted without those of several threads of one program at the same time."""
+"""Computes the figures of a report from a trace, for the page, the plots and the JSON. If several
+threads of a program wait at the same time, that time counts once."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _READER_PART = 0.05  # of the opens of the busiest program of its rank
 
 
 def shares_of(waited: Array, active: Array) -> Array:
-    """Divides; where nobody was active nobody waited."""
+    """Returns waited / active; 0 if nobody was active."""
     return np.divide(waited, active, out=np.zeros_like(waited), where=active > 0)
 
 
 class Waits:
     """All waits of a trace, in its order: begins and ends, source, rank, and of_readers: whether a
-    reader waited. is_reader tells that of each program. Times are in ns since the start of the
-    trace; edges_ns are those of bins."""
+    reader waited. is_reader: whether each program is a reader. Times are in ns since the start of
+    the trace; edges_ns are those of bins."""
 
     def __init__(self, trace: Trace, start_ns: int, edges_ns: Array) -> None:
         stalls = trace.stalls
@@ -37,16 +37,16 @@ class Waits:
         self._firsts, self._lasts = _active(trace, start_ns)
 
     def active(self, programs: Array) -> Array:
-        """Returns how long some programs ran in each bin, added up, in ns."""
+        """Returns how long some programs ran in each bin, in total, in ns."""
         firsts, lasts = self._firsts[programs], self._lasts[programs]
         return np.diff(covered_before(firsts, lasts, self.edges_ns))
 
     def active_s(self, programs: Array) -> float:
-        """Returns how long some programs ran, added up."""
+        """Returns how long some programs ran, in total, in seconds."""
         return float((self._lasts[programs] - self._firsts[programs]).sum()) / 1e9
 
     def in_bins(self, which: Array) -> Array:
-        """Returns how long some waits were in each bin, added up, in ns."""
+        """Returns how long some waits took in each bin, in total, in ns."""
         return np.diff(covered_before(self.begins[which], self.ends[which], self.edges_ns))
 
     def by_source(self) -> Array:
@@ -56,11 +56,11 @@ class Waits:
         )
 
     def seconds(self, which: Array) -> float:
-        """Returns how long some waits took together."""
+        """Returns how long some waits took, in total, in seconds."""
         return float((self.ends[which] - self.begins[which]).sum()) / 1e9
 
     def shares_between(self, programs: Array, which: Array, edges_ns: Array) -> Array:
-        """Returns which part of the time of some programs was spent in some waits, between each two
+        """Returns the part of some programs' time that was spent in some waits, between each two
         edges."""
         firsts, lasts = self._firsts[programs], self._lasts[programs]
         active = np.diff(covered_before(firsts, lasts, edges_ns))
@@ -69,7 +69,7 @@ class Waits:
 
 
 def _readers(trace: Trace) -> Array:
-    """Tells for each program whether it is one that reads."""
+    """Returns for each program whether it is a reader."""
     opens, rank = trace.counts["opens"].astype(np.float64), trace.processes["rank"]
     busiest = np.zeros(len(opens))
     for each in np.unique(rank):
@@ -78,7 +78,7 @@ def _readers(trace: Trace) -> Array:
 
 
 def _active(trace: Trace, start_ns: int) -> tuple[Array, Array]:
-    """Returns when each program did something first and last, since the start, in ns."""
+    """Returns the times of the first and the last event of each program, since the start, in ns."""
     firsts = np.full(len(trace.processes), np.iinfo(np.int64).max)
     lasts = np.zeros(len(trace.processes), np.int64)
     starts = trace.processes["start_ns"]
@@ -105,10 +105,10 @@ _NUMBERS = range(len(SOURCES))
 @dataclass(frozen=True)
 class RankFigures:
     """One rank. readers: its programs that open at least a twentieth as much as its busiest.
-    active_s: how long they ran, from the first thing that each did to the last, added up; waited_s:
-    how much of that time at least one of a program's threads waited, by source. waited_for_s: that
-    for other ranks, by rank. waits, mean_wait_s, stall_bytes: of all programs, by source, exactly.
-    shares: waited of active time in each bin. epoch_starts_s: since the job's start."""
+    active_s: how long they ran, in total, each from its first event to its last; waited_s: how much
+    of that time at least one of a program's threads waited, by source. waited_for_s: waits for
+    other ranks, by rank. waits, mean_wait_s, stall_bytes: of all programs, by source, exact.
+    shares: the waited part of active time in each bin. epoch_starts_s: since the job's start."""
 
     rank: int
     host: str
@@ -129,15 +129,15 @@ class RankFigures:
 
     @property
     def share(self) -> float:
-        """Which part of the time of its readers was spent waiting, 0 to 1."""
+        """The part of its readers' time that was spent waiting, 0 to 1."""
         return float(self.waited_s.sum()) / self.active_s if self.active_s else 0.0
 
 
 @dataclass(frozen=True)
 class Figures:
-    """edges_s: of BINS bins of time since the start; source_shares: waited of active time of all
-    ranks, by source and bin; bins: the histograms of waits, by source and power of two of ns;
-    waits: how many, by source; stall_bytes: what came from each source."""
+    """edges_s: of BINS bins of time since the start; source_shares: the waited part of the active
+    time of all ranks, by source and bin; bins: the histograms of waits, by source and power of two
+    of ns; waits: how many, by source; stall_bytes: bytes that came from each source."""
 
     start_ns: int
     duration_s: float
@@ -164,22 +164,22 @@ class Figures:
         return sum((each.waited_s for each in self.ranks), np.zeros(len(SOURCES)))
 
     def active_s(self) -> float:
-        """Returns how long all readers ran, added up."""
+        """Returns how long all readers ran, in total."""
         return sum(each.active_s for each in self.ranks)
 
     def share(self) -> float:
-        """Returns which part of their time all readers waited, 0 to 1."""
+        """Returns the part of their time that all readers waited, 0 to 1."""
         active_s = self.active_s()
         return float(self.waited_s().sum()) / active_s if active_s else 0.0
 
 
 def file_keys(table: Array) -> Array:
-    """Returns one number for each file of the job that a table names."""
+    """Returns for each row of a table a number that names its file in the job."""
     return table["dataset"].astype(np.int64) << 32 | table["file"]
 
 
 def work_out(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Figures:
-    """Works the figures of a report out."""
+    """Computes the figures of a report."""
     start_ns, end_ns = _span(trace)
     edges_ns = np.linspace(0, max(end_ns - start_ns, 1), BINS + 1)
     waits = Waits(trace, start_ns, edges_ns)
@@ -209,7 +209,7 @@ def _count(value: Any, least: int) -> int:
 
 
 def _span(trace: Trace) -> tuple[int, int]:
-    """Returns the first and the last time of anything in a trace, 0 and 0 where nothing is."""
+    """Returns the times of the first and the last event in a trace; 0 and 0 if there is none."""
     stalls, programs = trace.stalls, trace.processes
     times = np.concatenate([
         trace.opens["time_ns"], stalls["time_ns"] - stalls["duration_ns"], stalls["time_ns"],
@@ -256,15 +256,15 @@ def _of_rank(
 def _waited_for(
     trace: Trace, waits: Waits, which: Array, datasets: Sequence[CatalogueEntry]
 ) -> dict[int, float]:
-    """Returns how long waits for other ranks took, by the rank that has what was waited for, in
-    seconds; by NOBODY what cannot be told."""
+    """Returns how long waits for other ranks took, in seconds, by the rank that has the file; by
+    NOBODY if that rank is unknown."""
     which = which & (waits.source == SOURCES.index("rank"))
     stalls, askers = trace.stalls[which], waits.rank[which]
     keepers = np.full(len(stalls), NOBODY)
     for number, entry in enumerate(datasets):
         own = stalls["dataset"] == number
         keepers[own] = entry.keepers(stalls["file"][own], askers[own])
-    if len(trace.ranks) == 2:  # there is nobody else
+    if len(trace.ranks) == 2:  # no third rank can have the file
         keepers = np.where(
             askers == trace.ranks[0]["rank"], *(r["rank"] for r in trace.ranks[::-1])
         )
@@ -275,8 +275,8 @@ def _waited_for(
 def _epoch_shares(
     waits: Waits, readers: Array, waited: Array, starts_s: Sequence[float]
 ) -> list[float]:
-    """Returns which part of each epoch the readers of a rank waited; what is before the first open
-    counts to the first epoch."""
+    """Returns the part of each epoch that the readers of a rank waited. The first epoch includes
+    the time before the first open."""
     if not starts_s:
         return []
     edges = np.r_[0.0, np.array(starts_s[1:]) * 1e9, waits.edges_ns[-1]]

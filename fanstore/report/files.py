@@ -1,4 +1,4 @@
-"""Which files a job opened: the hottest directories, the slowest opens, and what was never read."""
+"""The files that a job opened: the busiest directories, the slowest opens, and files never read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class DirectoryOpens:
-    """A directory with what programs opened right in it."""
+    """A directory, with the opens of files directly in it."""
 
     name: str
     opens: int
@@ -26,8 +26,8 @@ class DirectoryOpens:
 
 @dataclass(frozen=True)
 class Wait:
-    """One of the longest waits. time_s: its end, since the start; keeper: the one rank that has the
-    file besides the one that waited, or a negative number."""
+    """One of the longest waits. time_s: its end, since the start; keeper: the one rank besides the
+    waiting one that has the file, or a negative number."""
 
     name: str
     rank: int
@@ -41,7 +41,7 @@ class Wait:
 @dataclass(frozen=True)
 class FileFigures:
     """never_count, never_bytes, dataset_*: of the datasets whose indexes are at hand; never_shown:
-    the first names. replicas: on how many ranks most packs lie, 0: that is not known, or they are
+    the first names. replicas: on how many ranks most packs lie; 0 if that is unknown, or they are
     divided."""
 
     hottest: list[DirectoryOpens]
@@ -56,7 +56,7 @@ class FileFigures:
 
 
 def use_of_files(trace: Trace, datasets: Sequence[CatalogueEntry], start_ns: int) -> FileFigures:
-    """Works out how the files of a job's datasets were used."""
+    """Computes how the files of a job's datasets were used."""
     opens = trace.opens
     opened, counts = np.unique(
         opens["dataset"].astype(np.int64) << 32 | opens["file"], return_counts=True
@@ -88,7 +88,7 @@ def use_of_files(trace: Trace, datasets: Sequence[CatalogueEntry], start_ns: int
 
 
 def _in(datasets: Sequence[CatalogueEntry], entry: CatalogueEntry, name: str) -> str:
-    """Returns the name of a file with its mount, where there are several."""
+    """Returns the name of a file, with its mount if there are several."""
     return f"{entry.mount_prefix}/{name}" if len(datasets) > 1 else name
 
 

@@ -1,4 +1,5 @@
-"""What of a job was foreseen and brought before it was read, as its daemons counted at the end."""
+"""The foreseen reads of a job, and the blocks brought ahead of them, as its daemons counted them at
+the end."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ _SAMPLERS_MAX, _NAME_MAX = 16, 60  # a trace may be hostile
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Of all ranks together. predicted: opens that were due by the order that was known, `samplers`
-    by torch's samplers, the others by a file of --order or what was recorded. strange: opens of
-    files that were due at another time. broken: epochs that went another way. blocks, bytes:
-    brought ahead; late: blocks that somebody wanted before they had come; unread_bytes: passed and
-    not read. waits, waited_s: what programs still waited for, of other ranks and the shared file
-    system."""
+    """Counts of all ranks together. predicted: opens that came as the known order expected,
+    `samplers` of them by torch's samplers, the others by a file of --order or a recorded order.
+    strange: opens of files that were expected at another time. broken: epochs that left the order.
+    blocks, bytes: brought ahead; late: blocks that a program wanted before they had come;
+    unread_bytes: passed and not read. waits, waited_s: remaining waits of programs, for other ranks
+    and the shared file system."""
 
     opens: int
     predicted: int
@@ -44,12 +45,12 @@ class Foreseen:
 
     @property
     def used_bytes(self) -> int:
-        """What was brought and read, or is still to be."""
+        """Bytes that were brought and read, or may still be read."""
         return max(0, self.bytes - self.unread_bytes)
 
 
 def foreseen(trace: Trace, figures: Figures) -> Foreseen | None:
-    """Returns what was foreseen; None where no rank heard of an order."""
+    """Returns the counts; None if no rank knew an order."""
     told = [_table(each.get("foreseen")) for each in trace.ranks]
     orders, nodes = ([_table(each.get(name)) for each in told] for name in ("order", "node"))
     if not any(_count(each.get("epochs")) for each in orders):
@@ -75,7 +76,7 @@ def foreseen(trace: Trace, figures: Figures) -> Foreseen | None:
 
 
 def sentences(found: Foreseen | None) -> list[str]:
-    """Says it in words."""
+    """Returns the counts in words."""
     if found is None:
         return []
     how = ", ".join(map(order_source, found.samplers))

@@ -48,7 +48,7 @@ def page_of(got: Gathered, advice: list[Advice]) -> str:
 
 
 def _marked(sentence: str) -> Any:
-    """Returns a sentence for the page, in which options stand out."""
+    """Returns a sentence for the page, with its options marked as code."""
     from markupsafe import Markup, escape
 
     parts = re.split(r"(--[a-z][a-z-]+)", sentence)
@@ -60,7 +60,7 @@ def _marked(sentence: str) -> Any:
 
 
 def about(got: Gathered) -> str:
-    """Says which job it was, where and when."""
+    """Returns a line about the job: its id, ranks, hosts, datasets and times."""
     figures = got.figures
     hosts = list(dict.fromkeys(each.host for each in figures.ranks if each.host))
     where = ", ".join(hosts[:4]) + (f" and {len(hosts) - 4} more" if len(hosts) > 4 else "")
@@ -81,7 +81,7 @@ def _plain(text: str) -> str:
 
 
 def problems(got: Gathered) -> list[str]:
-    """Says what the figures lack."""
+    """Returns sentences about what is missing in the figures."""
     figures = got.figures
     found = []
     if figures.problem:

@@ -1,4 +1,4 @@
-"""Where a report goes, and whether there can be one: what a job checks before it begins."""
+"""Checks, before a job begins, where its report goes and whether it can be written."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ NO_PLOTS = "the page needs matplotlib, which is not installed: pip install 'fans
 
 
 def page_at(named: str | os.PathLike[str]) -> Path:
-    """Returns where the page of a report goes; JSON goes beside it, and in a job the trace. named:
-    a file that ends in .html, or a directory, which need not be there yet. Raises UsageError where
-    nothing can be written."""
+    """Returns the path of a report's page; the JSON and, in a job, the trace go beside it. named: a
+    file that ends in .html, or a directory, which need not be there yet. Raises UsageError if
+    nothing can be written there."""
     page = Path(os.path.abspath(named))
     if page.suffix != ".html" or page.is_dir():
         page = page / _PAGE
@@ -32,8 +32,8 @@ def page_at(named: str | os.PathLike[str]) -> Path:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Makes a directory with those above it; returns the ones that were made, the innermost first.
-    Raises OSError, and leaves none of them then."""
+    """Makes a directory and the missing ones above it. Returns those that it made, the innermost
+    first. Raises OSError, and then leaves none of them."""
     missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     made: list[Path] = []
     try:
@@ -48,12 +48,12 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Removes those directories in which nothing is."""
+    """Removes those of the directories that are empty."""
     for each in folders:
         with contextlib.suppress(OSError):
             each.rmdir()
 
 
 def can_draw() -> bool:
-    """Tells whether matplotlib is there."""
+    """Returns whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None

@@ -21,8 +21,8 @@ ROWS, COLUMNS = 80, 200
 @dataclass(frozen=True)
 class Pattern:
     """The opens of one rank. density: how many there were, of shape (ROWS, COLUMNS): by place in
-    the order of directories, the first at the top, and by time. in_order: the part of opens that go
-    to the file behind that of the open before, by the same program."""
+    the order of directories, the first at the top, and by time. in_order: the share of opens in
+    which a program opens the file that follows its previous one in directory order."""
 
     rank: int
     opens: int
@@ -70,7 +70,7 @@ def _in_order(processes: Any, places: Any) -> float:
 
 @dataclass(frozen=True)
 class Gathered:
-    """What was worked out of one trace."""
+    """All figures of one trace."""
 
     figures: Figures
     files: FileFigures
@@ -80,7 +80,7 @@ class Gathered:
 
 
 def gather(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Gathered:
-    """Works out all that a report says."""
+    """Computes all figures of a report."""
     figures = work_out(trace, datasets)
     return Gathered(
         figures,
@@ -99,7 +99,7 @@ ORIGINS = ("disk", "cache", "rank", "shared")  # of bytes
 
 @dataclass(frozen=True)
 class Line:
-    """A course over time of one rank. times_s: since the start."""
+    """A value of one rank over time. times_s: since the start."""
 
     rank: int
     times_s: Array
@@ -110,9 +110,9 @@ class Line:
 class Sampled:
     """epoch_bytes: stored bytes that programs of all ranks read, by epoch and ORIGINS; None without
     samples. cache: the part of each rank's cache that was full; cache_fill, cache_bytes: of the
-    fullest at its fullest. published, placed: outputs of all ranks over time; delay_s: how long one
-    was published before it was in the output directory, on average. shared_later_part: of the waits
-    for the shared file system, that after the first epoch."""
+    fullest at its fullest. published, placed: outputs of all ranks over time; delay_s: how long an
+    output took from being published to the output directory, on average. shared_later_part: the
+    part of the waits for the shared file system that came after the first epoch."""
 
     epoch_bytes: Array | None
     cache: list[Line]
@@ -126,8 +126,8 @@ class Sampled:
 
 
 def sampled(trace: Trace, figures: Figures) -> Sampled:
-    """Works out what samples show. (The part of waits for the shared file system after the first
-    epoch needs none.)"""
+    """Computes the figures that samples show. (The part of waits for the shared file system after
+    the first epoch needs no samples.)"""
     by_rank = {
         each.rank: trace.samples[trace.samples["rank"] == each.rank] for each in figures.ranks
     }
@@ -151,7 +151,7 @@ def sampled(trace: Trace, figures: Figures) -> Sampled:
 
 
 def _thinned(count: int) -> Array:
-    """Returns at most POINTS places of a line of `count`, the first and the last among them."""
+    """Returns at most POINTS places of a line of `count`, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(np.intp))
 
 
@@ -170,8 +170,9 @@ def _fill(rank: int, taken: Array, figures: Figures) -> Line:
 
 
 def _origins(taken: Array, stored_part: float) -> Array:
-    """Returns the stored bytes that had come by each sample, of shape (samples, ORIGINS). What did
-    not come from elsewhere came from the local disk. stored_part: of what programs read."""
+    """Returns the stored bytes that had come from each origin by each sample, of shape (samples,
+    ORIGINS). Bytes that came from nowhere else came from the local disk. stored_part: stored bytes
+    for each byte that programs read."""
     stored = taken["stall_bytes"].astype(np.float64)
     others = [stored[:, SOURCES.index(name)] for name in ORIGINS[1:]]
     here = np.maximum(taken["read_bytes"] * stored_part - np.sum(others, axis=0), 0)
@@ -179,8 +180,8 @@ def _origins(taken: Array, stored_part: float) -> Array:
 
 
 def _stored_part(figures: Figures) -> float:
-    """Returns how large the datasets' files are as they are stored, of what they hold; 1 where that
-    is not known."""
+    """Returns the stored size of the datasets' files divided by their logical size; 1 if that is
+    unknown."""
     headers = [each.dataset.header for each in figures.datasets if each.dataset is not None]
     logical = sum(header.logical_bytes for header in headers)
     return sum(header.stored_bytes for header in headers) / logical if logical else 1.0
@@ -203,7 +204,8 @@ def _epoch_bytes(by_rank: dict[int, Array], figures: Figures) -> Array:
 
 
 def _outputs(taken: Sequence[Array], figures: Figures) -> tuple[Array, Array, Array]:
-    """Returns times, and how many outputs of all ranks were published and placed by then."""
+    """Returns times, and how many outputs of all ranks were published and placed at each of
+    them."""
     if not any(each["published"].any() for each in taken):
         return np.empty(0), np.empty(0), np.empty(0)
     times_s = np.unique(np.concatenate([_times_s(each, figures) for each in taken]))
@@ -220,7 +222,7 @@ def _area(times: Array, values: Array) -> float:
 
 
 def _shared_later(trace: Trace, figures: Figures) -> float:
-    """Returns which part of the waits for the shared file system came after its rank's first
+    """Returns the part of the waits for the shared file system that came after its rank's first
     epoch."""
     shared = trace.stalls[trace.stalls["source"] == SOURCES.index("shared")]
     total = float(shared["duration_ns"].sum())

@@ -21,7 +21,8 @@ class Plot:
 
 
 def overview(got: Gathered) -> list[Plot]:
-    """Returns the plots that come first: who waited, when, and how fast it went."""
+    """Returns the plots that come first: which ranks waited, when, and how fast files were
+    opened."""
     figures = got.figures
     if not figures.active_s():
         return []
@@ -54,7 +55,7 @@ def overview(got: Gathered) -> list[Plot]:
 
 
 def _keepers(got: Gathered) -> str:
-    """Says for which other rank each rank waited most, where that is known."""
+    """Returns a sentence with the other rank that each rank waited for most, if it is known."""
     said = []
     for each in charts.shown_ranks(got.figures):
         known = {keeper: s for keeper, s in each.waited_for_s.items() if keeper >= 0}
@@ -100,7 +101,7 @@ def in_detail(got: Gathered) -> list[Plot]:
 
 
 def _delay(delay_s: float) -> str:
-    """Says how long outputs were on their way; samples are a quarter of a second apart."""
+    """Returns a sentence about the delay of outputs; samples are a quarter of a second apart."""
     if delay_s < 0.25:
         return "Outputs were in the output directory within a quarter of a second, on average."
     return f"An output took {duration(delay_s)} to the output directory, on average."

@@ -15,8 +15,8 @@ def template(
     autoescape: bool = True,
     filters: Mapping[str, Callable[..., str]] | None = None,
 ) -> jinja2.Template:
-    """Returns a template of a package's folder `templates`; a name that it is not given is an
-    error. autoescape: for HTML, where values become text."""
+    """Returns a template of a package's folder `templates`. A name that gets no value is an error.
+    autoescape: for HTML, to make values text."""
     import jinja2
 
     environment = jinja2.Environment(

@@ -50,8 +50,8 @@ def slow_rank(figures: Figures) -> RankFigures | None:
 
 @dataclass(frozen=True)
 class SlowSource:
-    """What one rank reads by itself much more slowly than the others do: mean waits. part: of the
-    time of all readers that went on it, the waits of others for this rank among it."""
+    """A source that one rank reads much more slowly than the others do: mean waits. part: the part
+    of all readers' time that this took, including the waits of others for this rank."""
 
     rank: RankFigures
     source: str
@@ -61,7 +61,7 @@ class SlowSource:
 
 
 def slow_source(figures: Figures) -> SlowSource | None:
-    """Returns the slow source of a rank that costs most, if there is one."""
+    """Returns the slow source that costs most, if there is one."""
     found = [
         slow
         for rank in figures.ranks
@@ -73,7 +73,7 @@ def slow_source(figures: Figures) -> SlowSource | None:
 
 def _slow_source(figures: Figures, rank: RankFigures, source: str) -> SlowSource | None:
     number = SOURCES.index(source)
-    # What comes fast comes ahead: a rank that read as much and hardly waited tells as much.
+    # A rank may read as much and hardly wait, because its reads come ahead: compare with it, too.
     much = max(float(rank.stall_bytes[number]) / 2, 1.0)
     means_s = [
         float(each.mean_wait_s[number])
@@ -90,7 +90,7 @@ def _slow_source(figures: Figures, rank: RankFigures, source: str) -> SlowSource
 
 
 def headline(figures: Figures) -> str:
-    """Returns the verdict: who waited how long, and for what."""
+    """Returns the verdict: who waited, how long, and for what."""
     if not sum(each.opens for each in figures.ranks):
         return "No program of this job opened a file of its datasets."
     slow = slow_rank(figures)
@@ -109,7 +109,7 @@ def headline(figures: Figures) -> str:
 
 
 def _cause(figures: Figures, ranks: list[RankFigures]) -> str:
-    """Returns what most of the waiting of some ranks was for, and how much of it."""
+    """Returns the main cause of some ranks' waits and its part of them, in words."""
     by_source = sum((each.waited_s for each in ranks[1:]), ranks[0].waited_s)
     total_s = float(by_source.sum())
     if not total_s:
@@ -125,7 +125,7 @@ def _cause(figures: Figures, ranks: list[RankFigures]) -> str:
 
 
 def _slowness(figures: Figures, ranks: list[RankFigures], what: str) -> str:
-    """Returns how much more slowly one rank reads, if that explains the waiting."""
+    """Returns how much more slowly one rank reads, in words, if that explains the waits."""
     slow = slow_source(figures)
     if slow is None:
         return ""
@@ -139,8 +139,8 @@ def _slowness(figures: Figures, ranks: list[RankFigures], what: str) -> str:
 
 
 def _main_keeper(figures: Figures, ranks: list[RankFigures]) -> tuple[int, float] | None:
-    """Returns the rank for which most of the waits of some ranks for others were, and how long they
-    took in seconds. (Of two ranks that wait for each other, none.)"""
+    """Returns the rank that took most of some ranks' waits for others, and how long those waits
+    were, in seconds. (Of two ranks that wait for each other, none.)"""
     totals: dict[int, float] = {}
     for each in ranks:
         for keeper, waited_s in each.waited_for_s.items():

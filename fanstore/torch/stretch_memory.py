@@ -49,7 +49,7 @@ class StretchMemory:
         self._starts = np.concatenate(([0], np.cumsum(room)))
         flags = mmap.MAP_SHARED | _NORESERVE
         self._contents = mmap.mmap(-1, max(1, int(self._starts[-1])), flags)
-        self._fills = mmap.mmap(-1, max(1, len(sizes)))  # by which fill a sample is here; 0: not
+        self._fills = mmap.mmap(-1, max(1, len(sizes)))  # the fill that brought each; 0: not here
         self._fill = 1
         self.stretch_reads = self.stretch_bytes = self.single_reads = 0
 

@@ -26,12 +26,12 @@ def distributed_sampler(
     set_epoch: bool = True,
 ) -> Iterator[NDArray[np.uint32]]:
     """Returns an endless iterator over the orders of all ranks together. Rank r reads each
-    world_size-th entry of one, from entry r on (reads.strided).
+    world_size-th entry of one, from entry r on (registry.strided).
 
-    set_epoch: whether the job calls sampler.set_epoch; else all epochs are like epoch 0. Where
-    sample_count is no multiple of world_size, the head of the order is repeated at its end, or
-    with drop_last its end left out. Raises ValueError for arguments out of range. Source: torch
-    2.13 utils/data/distributed.py; compared with it in tests.
+    set_epoch: whether the job calls sampler.set_epoch; else all epochs are like epoch 0. If
+    sample_count is no multiple of world_size, the head of the order is repeated at its end, or with
+    drop_last its end left out. Raises ValueError for arguments out of range. Source: torch 2.13
+    utils/data/distributed.py; compared with it in tests.
     """
     checks.sample_count(sample_count)
     world_size = checks.integer("world_size", world_size, 1)
@@ -63,13 +63,13 @@ def repeat_aug_sampler(
     set_epoch: bool = True,
 ) -> Iterator[NDArray[np.uint32]]:
     """Returns an endless iterator over the orders of all ranks together. Rank r reads each
-    world_size-th entry of one, from entry r on (reads.strided).
+    world_size-th entry of one, from entry r on (registry.strided).
 
-    Each sample of a permutation seeded with the epoch comes num_repeats times in a row, and of that
-    the head is read: about sample_count entries, so that an epoch leaves many samples out.
-    selected_round: sample_count is rounded down to a multiple of it first (0: it is not).
-    set_epoch: whether the job calls sampler.set_epoch; else all epochs are like epoch 0. A number
-    of repeats that is no integer is not known here. Raises ValueError for arguments out of range.
+    Each sample of a permutation seeded with the epoch comes num_repeats times in a row, and only
+    the head of that is read: about sample_count entries, so an epoch leaves many samples out.
+    selected_round: sample_count is first rounded down to a multiple of it (0: not rounded).
+    set_epoch: whether the job calls sampler.set_epoch; else all epochs are like epoch 0. Numbers of
+    repeats that are no integers are not supported. Raises ValueError for arguments out of range.
     Source: timm 1.0.31 data/distributed_sampler.py with its selected_ratio of 0.
     """
     checks.sample_count(sample_count)
@@ -96,8 +96,9 @@ def repeat_aug_sampler(
 def seedable_random_sampler(
     sample_count: int, first_epoch: int = 0, *, seed: int
 ) -> Iterator[NDArray[np.uint32]]:
-    """The orders of all ranks together (batch_sampler_shard says what one reads): a permutation
-    seeded with seed + epoch. seed: data_seed, or what the job gave torch.manual_seed (Trainer: 42).
+    """Returns an endless iterator over the orders of all ranks together (batch_sampler_shard gives
+    the part of one): a permutation seeded with seed + epoch. seed: data_seed, or the job's argument
+    of torch.manual_seed (Trainer: 42).
 
     Raises ValueError for arguments out of range. Source: accelerate 1.15 data_loader.py.
     """
@@ -116,13 +117,13 @@ def batch_sampler_shard(
     drop_last: bool = False,
     even_batches: bool = True,
 ) -> NDArray[Any]:
-    """What a rank reads of an order: batch j is rank j % world_size's. The last round of batches is
-    filled from the head of the order, left out with drop_last, or left short without even_batches.
-    One rank alone has no BatchSamplerShard: nothing is filled up for it.
+    """Returns the reads of a rank in an order: batch j is rank j % world_size's. The last round of
+    batches is filled from the head of the order, left out with drop_last, or left short without
+    even_batches. A single rank has no BatchSamplerShard: nothing is filled up for it.
 
-    batch_size: of one rank; with split_batches that is the batch of all divided by world_size.
-    Returns an array of the same dtype. Raises ValueError for arguments out of range. Source:
-    accelerate 1.15 data_loader.py.
+    batch_size: of one rank; with split_batches, the batch of all divided by world_size. Returns an
+    array of the same dtype. Raises ValueError for arguments out of range. Source: accelerate 1.15
+    data_loader.py.
     """
     world_size = checks.integer("world_size", world_size, 1)
     rank = checks.integer("rank", rank, 0, world_size - 1)

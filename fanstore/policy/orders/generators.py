@@ -1,7 +1,6 @@
 """The generators of random numbers that frameworks shuffle with: the Mersenne Twister of torch,
 NumPy and C++, std::seed_seq, and Philox4x32-10 of TensorFlow (Salmon et al., Parallel random
-numbers: as easy as 1, 2, 3, SC11), in which a block of four words is a function of a counter and a
-key."""
+numbers: as easy as 1, 2, 3, SC11), which computes blocks of four words from a counter and a key."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class Mt19937:
-    """A Mersenne Twister (MT19937) as torch.manual_seed leaves it: 32 bits of the seed count."""
+    """A Mersenne Twister (MT19937) in the state that torch.manual_seed sets: 32 bits of the seed
+    count."""
 
     def __init__(self, seed: int) -> None:
         seeded = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
@@ -23,7 +23,7 @@ class Mt19937:
 
     @classmethod
     def at(cls, words: NDArray[np.uint32], place: int) -> Mt19937:
-        """Returns a generator in a given state: its 624 words, and which of them comes next."""
+        """Returns a generator in a given state: its 624 words, and the place of the next one."""
         generator = cls(0)
         state: Any = {"key": words, "pos": place}
         generator._bits.state = {"bit_generator": "MT19937", "state": state}
@@ -46,8 +46,9 @@ _STATE = np.dtype(
 
 
 def generator_at(state: bytes) -> Mt19937:
-    """Returns a generator that goes on as torch's would. Raises ValueError for bytes that are no
-    such state. Source: torch 2.13 aten/src/ATen/CPUGeneratorImpl.cpp; compared with it in tests."""
+    """Returns a generator that goes on as torch's does from `state`. Raises ValueError for bytes
+    that are no such state. Source: torch 2.13 aten/src/ATen/CPUGeneratorImpl.cpp; compared with it
+    in tests."""
     if len(state) not in _SIZES:
         raise ValueError(f"a generator's state has {len(state)} bytes; allowed are {_SIZES}")
     found = np.frombuffer(state, _STATE, 1)[0]
@@ -66,7 +67,7 @@ def _spread(value: int) -> int:
 
 
 def seed_seq(seed: int, count: int) -> list[int]:
-    """Returns what the first call of generate() gives: `count` numbers of 32 bits, 4 to 6 of
+    """Returns the result of the first call of generate(): `count` numbers of 32 bits, 4 to 6 of
     them."""
     x = [0x8B8B8B8B] * count
     step = (count - (count - 1) // 2) // 2

@@ -1,5 +1,5 @@
-"""DeepIO's opportunistic order: samples come from what lies in memory, which is filled by reads of
-many neighbours at once (Zhu et al. 2018, section 3)."""
+"""DeepIO's opportunistic order: samples come from memory, which reads of many neighbours at once
+refill (Zhu et al. 2018, section 3)."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 class OpportunisticOrder:
     """The orders of all epochs of `sample_count` samples, each once an epoch.
 
-    The dataset is cut into stretches of `together` neighbours, each of which is read at once.
-    Memory has room for `held` samples, in whole stretches, two at least. As many samples as a
-    stretch has are drawn from all that is in memory, then the next stretch takes their room, in a
-    random order of stretches, until all have come. So what is needed of the dataset at any time has
-    room in memory, and each stretch comes once an epoch. The paper does not say how memory is
-    filled anew; that is our own. The same arguments give the same orders everywhere. Raises
-    ValueError for arguments out of range.
+    The dataset is cut into stretches of `together` neighbours; each stretch is read at once. Memory
+    has room for `held` samples, in whole stretches, two at least. From all samples in memory, as
+    many are drawn as a stretch has; then the next stretch takes their room, in a random order of
+    stretches, until all have come. So the samples that are needed at any time have room in memory,
+    and each stretch comes once an epoch. The paper does not say how memory is refilled; that is our
+    own. The same arguments give the same orders everywhere. Raises ValueError for arguments out of
+    range.
     """
 
     def __init__(self, sample_count: int, *, held: int, together: int, seed: int = 0) -> None:
@@ -42,7 +42,7 @@ class OpportunisticOrder:
         return shuffles.front(self.stretch_count, self._generator(epoch))
 
     def members(self, stretch: int) -> range:
-        """Returns the samples of a stretch: `together` neighbours, or less of the last one."""
+        """Returns the samples of a stretch: `together` neighbours, or fewer for the last one."""
         first = stretch * self._together
         return range(first, min(first + self._together, self.sample_count))
 
@@ -64,20 +64,20 @@ class OpportunisticOrder:
         return np.concatenate((*drawn, memory))
 
     def due(self, epoch: int) -> NDArray[np.int64]:
-        """Returns before which draw of the epoch, from 0, each stretch has to be in memory; in the
-        order of `arrivals`."""
+        """Returns, in the order of `arrivals`, the draw of the epoch, from 0, before which each
+        stretch has to be in memory."""
         lengths = self._lengths(self.arrivals(epoch))
         later = np.cumsum(lengths[self._held :])
         return np.concatenate((np.zeros(len(lengths) - len(later), np.int64), later))
 
     def level(self, epoch: int, samples: NDArray[np.uint32]) -> float:
-        """Returns how random the order of an epoch was: the entropy of each draw, given all draws
-        before it, summed, by log2(n!), that of a full shuffle; from 0 to 1.
+        """Returns how random the order of an epoch was, from 0 to 1: the sum of the entropies of
+        its draws, each given all draws before it, divided by log2(n!), that of a full shuffle.
 
-        A draw finds the samples of each stretch that was seen before with one chance, and those of
-        the others with one that is smaller by as many of them as are not in memory yet. samples:
-        what `samples` returned for this epoch. Where sample_count is no multiple of `together`, the
-        last stretch counts as if it were like the others.
+        In a draw, all samples in memory of stretches seen before are equally likely. Those of
+        unseen stretches are less likely, by the part of them that is not in memory yet. samples:
+        the return value of `samples` for this epoch. If sample_count is no multiple of `together`,
+        the last stretch counts as if it were like the others.
         """
         seen, places = np.unique(samples // self._together, return_index=True)
         opened = np.zeros(self.sample_count, np.int64)

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 DEFAULT_GLOBAL_SEED = 87654321  # of a job that never called tf.random.set_seed
 
 
-_SEED = 524287  # whatever the reader's own seed, which chooses among what is in memory
+_SEED = 524287  # constant in DALI; the reader's own seed chooses among samples in memory
 
 
 def dali_random_shuffle(sample_count: int, first_epoch: int = 0) -> Iterator[NDArray[np.uint32]]:
-    """The order in which files are read, of all ranks together and the same each epoch
-    (rotating_shard says what one rank reads). Sample numbers are places in the sorted listing.
+    """Returns an endless iterator over the order in which files are read, of all ranks together and
+    the same each epoch (rotating_shard gives the part of one). Sample numbers are places in the
+    sorted listing.
 
     Raises ValueError for arguments out of range. Source: DALI's file label loader, std::shuffle
-    with mt19937; compared with DALI 2.4. shuffle_after_epoch is another order, not known here.
+    with mt19937; compared with DALI 2.4. shuffle_after_epoch gives another order, not supported
+    here.
     """
     checks.integer("first_epoch", first_epoch, 0)
     order = libstdcxx(checks.sample_count(sample_count), Mt19937(_SEED))
@@ -36,8 +38,8 @@ def dali_random_shuffle(sample_count: int, first_epoch: int = 0) -> Iterator[NDA
 def rotating_shard(
     order: NDArray[Any], rank: int, world_size: int, *, epoch: int, stick_to_shard: bool = False
 ) -> NDArray[Any]:
-    """What a rank reads of an order: one of world_size stretches, each epoch the next one
-    unless stick_to_shard. Returns a part of `order`. ValueError for arguments out of range."""
+    """Returns the reads of a rank in an order, as a part of `order`: one of world_size stretches,
+    each epoch the next one unless stick_to_shard. Raises ValueError for arguments out of range."""
     world_size = checks.integer("world_size", world_size, 1)
     shard = checks.integer("rank", rank, 0, world_size - 1)
     epoch = checks.integer("epoch", epoch, 0)
@@ -58,11 +60,11 @@ def grain_index_shuffle(
     Each place of an epoch is enciphered with keys of (seed + epoch) % 2**32, again and again until
     the result is below sample_count: four rounds of a Feistel cipher (Simon's round).
 
-    seed: what shuffle or IndexSampler is given (MapDataset.seed derives another one from its own,
-    not known here; of several shards each is shuffled by itself). Where sample_count - 1 is 2**16,
-    2**18 and so on, the block is a bit too small, as in grain: one sample comes twice, the last
-    one never. Raises ValueError for arguments out of range. Source: grain's index_shuffle.cc;
-    compared with grain 0.2.18.
+    seed: the argument of shuffle or IndexSampler (MapDataset.seed derives another one from its own,
+    not supported here; of several shards each is shuffled by itself). If sample_count - 1 is 2**16,
+    2**18 and so on, the block is a bit too small, as in grain: one sample comes twice, the last one
+    never. Raises ValueError for arguments out of range. Source: grain's index_shuffle.cc; compared
+    with grain 0.2.18.
     """
     checks.sample_count(sample_count)
     seed = checks.integer("seed", seed, 0, 2**32 - 1)
@@ -91,8 +93,8 @@ def _order(sample_count: int, seed: int) -> NDArray[np.uint32]:
 
 
 def _walked(sample_count: int, keys: list[int]) -> NDArray[np.uint32]:
-    """Returns for each number of 16 bits the first one below sample_count that enciphering leads
-    to, again and again. That can take many steps, and so each pass doubles them. Numbers from
+    """Returns for each number of 16 bits the first number below sample_count that repeated
+    enciphering leads to. That can take many steps, so each pass doubles their number. Numbers from
     sample_count on may never get there; nobody asks for those."""
     block = np.arange(1 << _BLOCK_BITS_MIN, dtype=np.uint32)
     ends = _encipher(block, keys, _BLOCK_BITS_MIN // 2)
@@ -112,8 +114,8 @@ def _encipher(values: NDArray[np.uint32], keys: list[int], bits: int) -> NDArray
 
 
 def _mixed(half: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Returns what Simon's round function makes of halves of `bits` bits: it rotates them by 1, 8
-    and 2 bits."""
+    """Applies Simon's round function to halves of `bits` bits: it rotates them by 1, 8 and 2
+    bits."""
     one, eight, two = ((half << np.uint32(n) | half >> np.uint32(bits - n)) for n in (1, 8, 2))
     mixed: NDArray[np.uint32] = (one & eight ^ two) & np.uint32((1 << bits) - 1)
     return mixed
@@ -134,13 +136,13 @@ def keras_directory(
     subset: str = "training",
     global_seed: int = DEFAULT_GLOBAL_SEED,
 ) -> Iterator[NDArray[np.uint32]]:
-    """The order in which files are read. Sample numbers are places in the sorted listing (classes
-    by name, in each the files by path): it is shuffled once, and paths, not yet read, then pass
-    through tf.data's shuffle of eight batches.
+    """Returns an endless iterator over the orders in which files are read. Sample numbers are
+    places in the sorted listing (classes by name, in each the files by path): it is shuffled once,
+    and paths, not yet read, then pass through tf.data's shuffle of eight batches.
 
     validation_split: the fraction of the shuffled listing, at its end, that is the validation
-    subset; subset: which of the two is read. (Of subset="both" the validation data is not shuffled
-    again: that is not this order.) Raises ValueError for arguments out of range, and where
+    subset; subset: the subset that is read. (With subset="both" the validation data is not shuffled
+    again: that is another order.) Raises ValueError for arguments out of range, and if
     validation_split leaves one subset without files. Source: Keras' image_dataset_utils.py;
     compared with Keras 3.15.
     """
@@ -179,7 +181,7 @@ def numpy_default_rng(
 ) -> Iterator[NDArray[np.uint32]]:
     """numpy.random.default_rng(seed + epoch).permutation(sample_count), as uint32 (FFCV does so).
 
-    The job's NumPy has to shuffle as this one does: its Generator promises no stream for ever.
+    The job's NumPy has to shuffle as this one does: NumPy may change the stream of its Generator.
     Raises ValueError for arguments out of range.
     """
     checks.sample_count(sample_count)
@@ -215,11 +217,12 @@ def tf_data_shuffle(
     global_seed: int = DEFAULT_GLOBAL_SEED,
     reshuffle_each_iteration: bool = True,
 ) -> Iterator[NDArray[np.uint32]]:
-    """The order in which samples leave shuffle(buffer_size, seed), of which each epoch makes a new
-    iterator. Samples are *read* in the order of the dataset before it, buffer_size ahead.
+    """Returns an endless iterator over the orders in which samples leave shuffle(buffer_size,
+    seed); each epoch makes a new iterator of it. Samples are *read* in the order of the dataset,
+    buffer_size ahead.
 
     An iterator takes two words of the generator of (global_seed, seed) as its own seeds; without
-    reshuffle_each_iteration each has those two. Raises ValueError for arguments out of range.
+    reshuffle_each_iteration its seeds are those two. Raises ValueError for arguments out of range.
     Source: TensorFlow's core/kernels/data/shuffle_dataset_op.cc; compared with TensorFlow 2.21.
     """
     checks.sample_count(sample_count)
@@ -227,7 +230,7 @@ def tf_data_shuffle(
     checks.integer("global_seed", global_seed, -(2**63), 2**64 - 1)
     seeds = global_seed % _SEEDS, checks.seed(seed) % _SEEDS
     reshuffle = checks.flag("reshuffle_each_iteration", reshuffle_each_iteration)
-    if seeds == (0, 0):  # which would ask for a seed by chance
+    if seeds == (0, 0):  # which would ask for a random seed
         seeds = 0, _SEEDS
 
     def order(epoch: int) -> NDArray[np.uint32]:

@@ -1,7 +1,7 @@
-"""Access orders by their names, and what each rank and node reads of one in each epoch.
+"""Access orders by their names, and the reads of each rank and node in each epoch.
 
-An order is that in which samples are read. tf-data-shuffle is an exception: it is the order in
-which samples leave a buffer, into which they were read before in the order of the dataset.
+An order lists samples as they are read. tf-data-shuffle is an exception: it lists samples as they
+leave a buffer, into which they were read before in the order of the dataset.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def keywords(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def check(name: str, known: dict[str, bool], parameters: Collection[str]) -> None:
-    """Raises ValueError for an unknown order, a parameter that is not known, and one that is
-    missing. known: the parameters, and whether each must be given."""
+    """Raises ValueError for an unknown order, an unknown parameter, and a missing one. known: the
+    parameters, and whether each must be given."""
     if name not in ORDERS:
         raise ValueError(f"order is {name!r}; allowed are {', '.join(sorted(ORDERS))}")
     allowed = ", ".join(known) or "none"
@@ -88,24 +88,24 @@ def orders(
     """Returns an endless iterator over the orders of first_epoch and the epochs after it.
 
     name: one of ORDERS; parameters: the keyword parameters of its function. Raises ValueError for
-    an unknown name or parameter, a parameter that is missing, and a value that is not allowed.
+    an unknown name or parameter, a missing parameter, and a value that is not allowed.
     """
     check(name, keywords(ORDERS[name]) if name in ORDERS else {}, parameters)
     return ORDERS[name](sample_count, first_epoch, **parameters)
 
 
 def strided(order: NDArray[Any], rank: int, world_size: int) -> NDArray[Any]:
-    """Returns what a rank reads of a DistributedSampler's order: each world_size-th entry, from
-    `rank` on. What all ranks read in one step is a stretch of the order."""
+    """Returns the reads of a rank in a DistributedSampler's order: each world_size-th entry, from
+    `rank` on. In one step all ranks together read a stretch of the order."""
     world_size = checks.integer("world_size", world_size, 1)
     return order[checks.integer("rank", rank, 0, world_size - 1) :: world_size]
 
 
 def by_node(reads: list[NDArray[Any]], ranks_per_node: int) -> list[NDArray[Any]]:
-    """Returns one array of samples for each node: what its ranks read, merged by turns.
+    """Returns one array of samples for each node: the reads of its ranks, merged in turn.
 
-    reads: one array of samples for each rank, the ranks of a node side by side. Of the ranks of a
-    node each is taken one sample in turn; those that have more left go on alone.
+    reads: one array of samples for each rank, the ranks of a node side by side. The merge takes one
+    sample of each rank of a node in turn; ranks that have more left go on alone.
     """
     return [
         _by_turns(reads[first : first + ranks_per_node])
@@ -119,7 +119,7 @@ def _by_turns(reads: list[NDArray[Any]]) -> NDArray[Any]:
     return together
 
 
-# How the frameworks divide an order: what one rank reads. Other orders are of one rank.
+# Functions that return one rank's part of an order. Orders that are not here are of one rank.
 SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
     "accelerate-seedable": batch_sampler_shard,
     "dali-shuffle": rotating_shard,
@@ -136,7 +136,7 @@ def reads_of_ranks(
 
     name: one of ORDERS. parameters: those of the order and of its split in SPLITS, but for
     world_size and epoch. Raises ValueError for unknown, missing and wrong ones, and for several
-    ranks where it is not known how the framework divides the order.
+    ranks with an order that is not in SPLITS.
     """
     checks.integer("world_size", world_size, 1)
     first_epoch = checks.integer("first_epoch", first_epoch, 0)

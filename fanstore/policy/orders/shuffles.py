@@ -1,4 +1,4 @@
-"""The shuffles of csrc/policy/shuffle.h, fed with words of a generator a stretch at a time."""
+"""The shuffles of csrc/policy/shuffle.h. Each takes words of a generator, a stretch at a time."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def front(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def some(items: NDArray[np.uint32], words: NDArray[np.uint64]) -> None:
-    """Draws len(words) of `items` in place, without replacement: they are in front afterwards."""
+    """Draws len(words) of `items` in place, without replacement: moves them to the front."""
     lib.fan_shuffle_front(_items(items), len(items), 0, _words(words), len(words))
 
 
@@ -48,8 +48,8 @@ def inside_out(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def libstdcxx(count: int, generator: Mt19937) -> NDArray[np.uint32]:
-    """Returns the numbers below `count` as std::shuffle of libstdc++ (GCC 11 and newer) leaves
-    them."""
+    """Returns the numbers below `count` as shuffled by std::shuffle of libstdc++ (GCC 11 and
+    newer)."""
     items = np.arange(count, dtype=np.uint32)
     done = 1
     while done < count:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def sequential(sample_count: int, first_epoch: int = 0) -> Iterator[NDArray[np.uint32]]:
-    """Returns an endless iterator: in each epoch all samples, as they are listed. Raises ValueError
-    for arguments out of range."""
+    """Returns an endless iterator: in each epoch all samples in the order of the listing. Raises
+    ValueError for arguments out of range."""
     checks.integer("first_epoch", first_epoch, 0)
     order = np.arange(checks.sample_count(sample_count), dtype=np.uint32)
     order.setflags(write=False)  # all epochs share it
@@ -61,7 +61,8 @@ def drawn_epochs(
 
     draw: draws one epoch's order from a generator; words: how many words that takes. The generator
     is seeded with `seed`. Something else draws words_before words from it before the first epoch
-    and words_between (None: as many) between two epochs. Raises ValueError for values out of range.
+    and words_between (None: the same number) between two epochs. Raises ValueError for values out
+    of range.
     """
     generator = Mt19937(checks.seed(seed))
     before = checks.integer("words_before", words_before, 0)
@@ -103,8 +104,8 @@ class RandomSamples:
         return (self._drawn // self._count + 1) * randperm_words(self._count)
 
     def indices(self, generator: Mt19937) -> NDArray[np.uint32]:
-        """Draws the samples of an epoch. As torch does, it draws a last permutation even where none
-        of it is read."""
+        """Draws the samples of an epoch. As torch does, it draws a last permutation even if none of
+        it is read."""
         if self._replacement:
             drawn: NDArray[np.uint64] = generator.take(self._drawn) % np.uint64(self._count)
             return drawn.astype(np.uint32)
@@ -130,10 +131,10 @@ def random_sampler(
 
     Each epoch draws two words of the default generator, and the second of them seeds a private
     generator. An iterator of a DataLoader first draws two words as the base seed of its workers.
-    words_before: what is drawn before the first sampler's; words_per_epoch: how many from one
-    sampler's to the next: 4, with persistent workers 2, and 2 more for each further iterator
-    that is made in between (validation). Something in the main process that draws from the default
-    generator, such as augmentation without workers, makes later epochs unpredictable.
+    words_before: how many words are drawn before those of the first sampler; words_per_epoch: how
+    many from one sampler's to the next: 4, with persistent workers 2, and 2 more for each further
+    iterator that is made in between (validation). If something in the main process draws from the
+    default generator, such as augmentation without workers, later epochs cannot be predicted.
 
     An order has num_samples entries (None: sample_count). Raises ValueError for arguments out of
     range; replacement goes up to 2**28 - 1 samples. Source: torch 2.13 utils/data/sampler.py,
@@ -165,10 +166,10 @@ def random_sampler_generator(
     """Returns an endless iterator over the orders of
     RandomSampler(generator=torch.Generator().manual_seed(seed)), each epoch of it read to its end.
 
-    words_before: what else is drawn from the generator before each epoch: 2 where the DataLoader
-    has it too (generator=), for the base seed of its workers; 0 where the sampler alone has it.
-    The sampler draws one permutation more than it needs where num_samples is a multiple of
-    sample_count. Shapes, errors and source as those of random_sampler.
+    words_before: how many words others draw from the generator before each epoch: 2 if the
+    DataLoader has it too (generator=), for the base seed of its workers; 0 if the sampler alone has
+    it. If num_samples is a multiple of sample_count, the sampler draws one permutation more than it
+    needs. Shapes, errors and source: see random_sampler.
     """
     sampler = RandomSamples(sample_count, num_samples, replacement)
     return drawn_epochs(
@@ -193,14 +194,14 @@ def subset_random_sampler(
     """Returns an endless iterator over the orders of SubsetRandomSampler(indices): each is a
     permutation of `indices` (None: all samples).
 
-    seed: what the job gave torch.manual_seed, or the generator of the sampler. words_before: how
-    many words of that generator are drawn before the first epoch's permutation: 2 where the
-    DataLoader draws the base seed of its workers from it, 0 where the sampler alone has it.
+    seed: the job's argument of torch.manual_seed, or the seed of the sampler's generator.
+    words_before: how many words of that generator are drawn before the first epoch's permutation: 2
+    if the DataLoader draws the base seed of its workers from it, 0 if the sampler alone has it.
     words_between: the same between two epochs (None: as many): 0 with persistent workers, and 2
     more for each other iterator that is made of a DataLoader, such as one for validation.
 
-    Raises ValueError for arguments out of range, and for indices that are none or no samples.
-    Source: torch 2.13 utils/data/sampler.py; compared with it in tests.
+    Raises ValueError for arguments out of range, for no indices, and for indices that are no
+    samples. Source: torch 2.13 utils/data/sampler.py; compared with it in tests.
     """
     count = checks.sample_count(sample_count)
     chosen = np.arange(count, dtype=np.uint32)
@@ -236,17 +237,17 @@ def weighted_random_sampler(
     words_before: int = 2,
     words_between: int | None = None,
 ) -> Iterator[NDArray[np.uint32]]:
-    """Returns an endless iterator over the orders of
-    WeightedRandomSampler(weights, num_samples, replacement). Each has num_samples entries (None:
-    sample_count), and a sample may come often or never.
+    """Returns an endless iterator over the orders of WeightedRandomSampler(weights, num_samples,
+    replacement). Each has num_samples entries (None: sample_count), and a sample may come often or
+    never.
 
     weights: one number for each sample, 0 or more, with any sum above 0. seed, words_before and
-    words_between are those of subset_random_sampler. Without replacement two samples change places
-    where their random keys are equal but for rounding, which torch may round in another way.
+    words_between are those of subset_random_sampler. Without replacement, two samples may change
+    places if their random keys are equal but for rounding: torch may round in another way.
 
-    Raises ValueError for arguments out of range, for more than 2**24 samples, and where without
-    replacement fewer than num_samples weights are above 0. Source: torch 2.13
-    utils/data/sampler.py and torch.multinomial on the CPU; compared with it in tests.
+    Raises ValueError for arguments out of range, for more than 2**24 samples, and if without
+    replacement fewer than num_samples weights are above 0. Source: torch 2.13 utils/data/sampler.py
+    and torch.multinomial on the CPU; compared with it in tests.
     """
     draw, words = weighted_samples(sample_count, weights, num_samples, replacement)
     return drawn_epochs(
@@ -262,8 +263,8 @@ def weighted_random_sampler(
 def weighted_samples(
     sample_count: int, weights: ArrayLike, num_samples: int | None, replacement: bool
 ) -> tuple[Callable[[Mt19937], NDArray[np.uint32]], int]:
-    """Returns what draws one epoch of a WeightedRandomSampler from a generator, and how many words
-    of it that takes. Arguments and errors as those of weighted_random_sampler."""
+    """Returns a function that draws one epoch of a WeightedRandomSampler from a generator, and how
+    many words that takes. For arguments and errors see weighted_random_sampler."""
     count = checks.integer("sample_count with weights", sample_count, 1, _SAMPLES_MAX)
     given = _checked(weights, count)
     drawn = checks.integer("num_samples", count if num_samples is None else num_samples, 1)
@@ -303,7 +304,7 @@ def _checked(weights: ArrayLike, count: int) -> NDArray[np.float64]:
 
 
 def _cumulative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns for each sample where its part of the numbers from 0 to 1 ends."""
+    """Returns for each sample the end of its part of the numbers from 0 to 1."""
     edges: NDArray[np.float64] = np.cumsum(weights)
     edges /= edges[-1]
     edges[-1] = 1
@@ -333,9 +334,10 @@ def stateful_data_loader(
     two words of the default generator. An epoch draws one permutation from it. Starting workers
     draws one more, which nobody reads: in each epoch, or with persistent_workers in the first.
 
-    seed: what the job gave torch.manual_seed; words_before: what was drawn from the default
-    generator between that and the making of the loader. Raises ValueError for arguments out of
-    range, and for persistent_workers without workers. Source: torchdata 0.11 stateful_dataloader.
+    seed: the job's argument of torch.manual_seed; words_before: how many words are drawn from the
+    default generator after that and before the loader is made. Raises ValueError for arguments out
+    of range, and for persistent_workers without workers. Source: torchdata 0.11
+    stateful_dataloader.
     """
     checks.sample_count(sample_count)
     default = Mt19937(checks.seed(seed))

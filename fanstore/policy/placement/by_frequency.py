@@ -1,5 +1,5 @@
-"""By frequency: what a rank reads most often it keeps in its fastest class (Dryden et al. 2021,
-NoPFS, section 5.1)."""
+"""Placement by frequency: each rank keeps the files that it reads most often in its fastest class
+(Dryden et al. 2021, NoPFS, section 5.1)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ def by_frequency(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
     """Returns a placement in which each rank fills its classes with the files that it reads most
-    often. Of files that it reads equally often each rank begins with another one.
+    often. Of files that are read equally often, each rank begins with another one.
 
     frequencies: how often each rank reads each file (ranks x files). Raises ValueError for
-    arguments that do not go together. It can leave files on no rank while others are on many.
+    arguments that do not go together. The placement can leave files on no rank while others are on
+    many.
     """
     sizes, counts, capacities = _checked(sizes_bytes, frequencies, capacities_bytes)
     return np.stack(
@@ -39,9 +40,9 @@ def by_frequency_partitioned(
     """Returns a placement like by_frequency, in which no file is kept twice before each is kept
     once: by the rank that reads it most often, of those that have room for it.
 
-    frequencies: how often each rank reads each file (ranks x files).
-    Where a rank has several classes, the size of the largest file is left free in each but one
-    while files are divided. Raises ValueError for arguments that do not go together.
+    frequencies: how often each rank reads each file (ranks x files). If a rank has several classes,
+    the size of the largest file is left free in each but one while files are divided. Raises
+    ValueError for arguments that do not go together.
     """
     sizes, counts, capacities = _checked(sizes_bytes, frequencies, capacities_bytes)
     usable = _usable_bytes(sizes, capacities)
@@ -73,7 +74,8 @@ def _checked(
 
 
 def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.intp]:
-    """All files, the most often read first; equals from file `begin` on, round to before it."""
+    """Returns all files, the most often read first. Equal ones begin with file `begin` and go round
+    to the file before it."""
     order = np.argsort(~np.roll(counts, -begin), kind="stable")
     order += begin
     order[order >= len(counts)] -= len(counts)
@@ -81,8 +83,8 @@ def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.in
 
 
 def _usable_bytes(sizes: NDArray[np.int64], capacities: NDArray[np.int64]) -> list[int]:
-    """How much of each rank's capacity is divided: what a class cannot take is no longer than the
-    largest file, and the last class takes the rest."""
+    """Returns how much of each rank's capacity is divided. Each class but the last may leave up to
+    the size of the largest file unused; the last class takes the rest."""
     largest = int(sizes.max()) if len(sizes) else 0
     usable = []
     for of_rank in capacities:
@@ -97,11 +99,12 @@ def _divide(
     largest: NDArray[np.int64],
     usable: list[int],
 ) -> NDArray[np.int32]:
-    """The rank that keeps each file if only one does; -1 where none can.
+    """Returns the rank that keeps each file if only one does; -1 if none can.
 
     largest: the capacity of each rank's largest class. In each round every file that is left asks
-    the rank that reads it most often, of those with such a class, and a rank that cannot take all
-    takes those that it reads most often, and is full. So there are at most as many rounds as ranks.
+    the rank that reads it most often, of those with a class that is large enough. A rank that
+    cannot take all takes those that it reads most often, and is then full. So there are at most as
+    many rounds as ranks.
     """
     keepers = np.full(len(sizes), -1, dtype=np.int32)
     free_bytes = list(usable)
@@ -130,8 +133,8 @@ def _most_often(
     ranks: list[int],
     largest: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The rank of `ranks` that reads each file most often, of those that can take so large a file;
-    of equals another for each file."""
+    """Returns the rank of `ranks` that reads each file most often, of those that can take so large
+    a file. Ties go to another rank for each file."""
     chosen = np.empty(len(files), dtype=np.int64)
     numbers = np.asarray(ranks)
     for at in range(0, len(files), _CHUNK_FILES):

@@ -1,4 +1,4 @@
-"""Placements that look at the number or size of files alone, or at where they lie already."""
+"""Placements by the number or size of files alone, or by where they lie already."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def fastest_elsewhere(classes: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[np.uint8]:
-    """Returns a placement in which each rank fills its classes with the files as they are listed,
-    from the first on. Raises ValueError for sizes or capacities that are no numbers of bytes."""
+    """Returns a placement in which each rank fills its classes with the files in the order of the
+    listing. Raises ValueError for sizes or capacities that are no numbers of bytes."""
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
     files = np.arange(len(sizes))
     capacities = checked_capacities(capacities_bytes)
@@ -40,7 +40,7 @@ NOWHERE = 255  # instead of a class: the rank does not keep the file
 
 
 def checked_capacities(capacities_bytes: ArrayLike) -> NDArray[np.int64]:
-    """Returns bytes by rank and class. Raises ValueError for another shape, what is below 0, and
+    """Returns bytes by rank and class. Raises ValueError for another shape, values below 0, and
     more than 63 bits hold."""
     array = np.asarray(capacities_bytes)
     if array.ndim != 2 or array.dtype.kind not in "iu" or 0 in array.shape:
@@ -58,7 +58,7 @@ def checked_capacities(capacities_bytes: ArrayLike) -> NDArray[np.int64]:
 
 
 def fitting(sizes_bytes: NDArray[np.int64], free_bytes: int) -> int:
-    """Returns how many files, from the first on, fit into so many bytes."""
+    """Returns how many files, counted from the first, fit into so many bytes."""
     return int(np.searchsorted(np.cumsum(sizes_bytes), free_bytes, side="right"))
 
 
@@ -66,7 +66,7 @@ def fill(
     sizes_bytes: NDArray[np.int64], files: NDArray[np.intp], capacities_bytes: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Returns the class of each file (all files) on a rank that fills its classes one after the
-    other with `files`, in that order; what is larger than a class is left for the next."""
+    other with `files`, in that order; a file that is larger than a class is left for the next."""
     classes = np.full(len(sizes_bytes), NOWHERE, dtype=np.uint8)
     for number, capacity in enumerate(capacities_bytes.tolist()):
         possible = np.flatnonzero(sizes_bytes[files] <= capacity)
@@ -81,10 +81,10 @@ def first_touch(
 ) -> NDArray[np.uint8]:
     """Returns a placement in which the rank that first reads a file keeps it, while it has room.
 
-    Source: the dynamic data store of LBANN (Jacobs et al. 2019). reads: what each rank reads in
-    the first epoch. Who of two ranks is first is decided by the
-    number of files that each read before, then by rank. Raises ValueError for arguments that do
-    not go together. (LBANN itself fails where a dataset exceeds the memory of all ranks.)
+    Source: the dynamic data store of LBANN (Jacobs et al. 2019). reads: the reads of each rank in
+    the first epoch. Of two ranks, the one that has read fewer files before is first, then the lower
+    rank. Raises ValueError for arguments that do not go together. (LBANN itself fails if a dataset
+    exceeds the memory of all ranks.)
     """
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
     capacities = checked_capacities(capacities_bytes)
@@ -107,12 +107,12 @@ NOBODY = -1  # instead of a rank: no rank keeps the file
 def local_reads(
     order: ArrayLike, keepers: ArrayLike, world_size: int, batch_size: int
 ) -> NDArray[Any]:
-    """Returns what each rank reads (ranks x reads): of each step of all ranks a rank gets the
-    samples that it keeps, up to batch_size; the rest fills up those that have too few.
+    """Returns the reads of each rank (ranks x reads): of each step of all ranks a rank gets the
+    samples that it keeps, up to batch_size; the rest goes to ranks that have too few.
 
     Source: locality-aware loading (Yang and Cong 2019), over first_touch or a partition. order: of
-    one epoch, whole steps of world_size * batch_size samples. keepers: the rank that
-    keeps each file, or NOBODY. Raises ValueError for arguments that do not go together.
+    one epoch, whole steps of world_size * batch_size samples. keepers: the rank that keeps each
+    file, or NOBODY. Raises ValueError for arguments that do not go together.
     """
     world_size = checks.integer("world_size", world_size, 1)
     step = world_size * checks.integer("batch_size", batch_size, 1)
@@ -139,7 +139,7 @@ def local_reads(
     places = kept_by[stays] * batch_size + turn[stays]
     found[rows, places] = steps[stays]
     free[rows, places] = False
-    found[free] = steps[~stays]  # of each step as many are free as are left
+    found[free] = steps[~stays]  # each step has as many free places as samples left
     by_rank: NDArray[Any] = found.reshape(-1, world_size, batch_size).swapaxes(0, 1)
     return by_rank.reshape(world_size, -1)
 
@@ -150,11 +150,11 @@ def partition(
     """Returns a placement in which no file is kept by two ranks: CoorDL's partitioned MinIO cache
     (Mohan et al. 2021, section 6.2).
 
-    The files are listed as they first come in `order` (such as the first epoch's), and after them
-    those that it leaves out. Each rank gets a stretch of that list, in proportion to its capacity,
-    and keeps the head of its stretch, as far as it has room.
+    The files are listed in the order in which they first come in `order` (such as the first
+    epoch's), and after them those that it leaves out. Each rank gets a stretch of that list, in
+    proportion to its capacity, and keeps the head of its stretch, as far as it has room.
 
-    Raises ValueError for files beyond those with a size, and for capacities that are all 0.
+    Raises ValueError for files without a size, and for capacities that are all 0.
     """
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
     capacities = checked_capacities(capacities_bytes)

@@ -115,7 +115,7 @@ class LocalitySampler(EpochSampler):
         order = self._epoch(0)
         keepers = np.full(len(self.dataset), -1)
         nodes = np.arange(len(order)) % self.num_replicas // self._per_node
-        keepers[order[::-1]] = nodes[::-1]  # of what is read twice, the first
+        keepers[order[::-1]] = nodes[::-1]  # of two readers, the first
         return keepers
 
     def _dealt(self, steps: NDArray[np.uint32]) -> NDArray[Any]:
