@@ -1,4 +1,4 @@
-"""The reads of a job, out of its trace: for a replay, and for how many bytes a sample has; and how
+"""The reads of a job, from its trace: for a replay, and to compute the bytes of a sample; and how
 far its datasets can be compressed."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fanstore.arrays import np
 from fanstore.dataset import Dataset
 from fanstore.trace import Trace
 
-_READER = 0.05  # of the reads of the busiest program: who reads less is no reader
+_READER = 0.05  # of the reads of the busiest program: one that reads less is no reader
 _LARGE = 0.5  # opens a sample: with fewer, samples are parts of larger files
 
-Parts = list[tuple[str, int]]  # a path, and which MiB of it
+Parts = list[tuple[str, int]]  # a path, and the number of a MiB in it
 
 
 @dataclass(frozen=True)
 class Served:
-    """A dataset of the job, and where each rank has it mounted."""
+    """A dataset of the job, and its mount prefix on each rank."""
 
     prefixes: tuple[str, ...]
     dataset: Dataset
@@ -32,9 +32,9 @@ class Served:
 
 @dataclass(frozen=True)
 class Access:
-    """lists: for each rank, what each of its readers read first, of each part of a file once.
-    opens: how many files were opened. opened_bytes: the mean size of these. read_bytes: by all
-    programs. times_s: when each open was, since the first."""
+    """lists: for each rank, the parts of files that each of its readers was the first to read.
+    opens: how many files were opened. opened_bytes: their mean size. read_bytes: by all programs.
+    times_s: when each open was, since the first."""
 
     lists: list[list[Parts]]
     opens: int
@@ -43,8 +43,8 @@ class Access:
     times_s: Any
 
     def sample_bytes(self, samples: float) -> float:
-        """Returns the bytes of a sample, where so many samples were read: of whole files, or of
-        the parts of larger ones."""
+        """Returns the bytes of a sample if so many samples were read: of whole files, or of the
+        parts of larger ones."""
         ratio = self.opens / max(1.0, samples)
         if ratio >= _LARGE:
             return max(1, round(ratio)) * self.opened_bytes
@@ -52,7 +52,7 @@ class Access:
 
 
 def access_of(trace: Trace, served: Sequence[Served], most: int) -> Access:
-    """Returns what a trace tells. most: how many reads are replayed at most."""
+    """Returns the reads of a trace. most: how many reads are replayed at most."""
     opens = trace.opens
     reads = _reads(trace)
     opened = [
@@ -71,8 +71,8 @@ def access_of(trace: Trace, served: Sequence[Served], most: int) -> Access:
 
 
 def _reads(trace: Trace) -> Any:
-    """Opens and further parts of large files, each part of a file once, in the order of time, of
-    programs that read a good part of all."""
+    """Returns opens and reads of further parts of large files, each part of a file once, in the
+    order of time, by programs that read a good part of all."""
     first = np.zeros(len(trace.opens), trace.blocks.dtype)
     for name in trace.opens.dtype.names:
         first[name] = trace.opens[name]
@@ -114,12 +114,12 @@ def _part(read: Any, served: Sequence[Served], rank: int) -> Parts:
 
 _FILES = 64
 _BYTES_MOST = 16 << 20
-_STORED = 0  # the codec of what is stored as it is
+_STORED = 0  # the codec of uncompressed content
 
 
 def tried(dataset: Dataset) -> dict[str, float] | None:
-    """Returns `ratio`, bytes by compressed bytes (zstd), and `decode_bytes_per_s` of one core; None
-    where the dataset is compressed already, or empty."""
+    """Compresses some of a dataset with zstd. Returns `ratio`, bytes by compressed bytes, and
+    `decode_bytes_per_s` of one core; None if the dataset is compressed already, or empty."""
     content = b"".join(_some(dataset))
     if not content:
         return None
@@ -131,7 +131,7 @@ def tried(dataset: Dataset) -> dict[str, float] | None:
 
 
 def _some(dataset: Dataset) -> list[bytes]:
-    """Returns the content of files all over the dataset that are stored as they are."""
+    """Returns the content of uncompressed files all over the dataset."""
     records: Any = dataset.records
     regular = (records["mode"] & 0o170000) == stat.S_IFREG
     ids = np.flatnonzero(regular & (records["codec"] == _STORED) & (records["logical_size"] > 0))

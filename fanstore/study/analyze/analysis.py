@@ -1,4 +1,4 @@
-"""What an analysis measured, as a JSON file."""
+"""The measurements of an analysis, as a JSON file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RATES = ("ingest", "prepare", "storage", "cache", "job")
 
 @dataclass(frozen=True)
 class Rate:
-    """Samples a second; low to high holds the true rate in 95 of 100 cases."""
+    """Samples a second. In 95 of 100 cases the true rate lies from low to high."""
 
     samples_per_s: float
     low: float
@@ -26,13 +26,13 @@ class Rate:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Rates by name: `ingest` (G), what training consumes; `prepare` (P), what the loader prepares
-    from memory; `storage` (S) and `cache` (C), what is fetched; `job`, as it ran. What was not
-    measured is missing. samples: of the dataset. sample_bytes: the mean of them. cores: that P was
-    measured with. notes: what makes an answer doubtful. whole: all phases were measured. overlap:
-    the loader has workers, so that stages go on beside one another; else they take turns.
-    compression: as of fanstore.study.analyze.access. nodes: that all was measured on together.
-    processor_s: seconds of a core that `ingest` and `prepare` take a sample, where known."""
+    """Rates by name: `ingest` (G), of training; `prepare` (P), of the loader from memory; `storage`
+    (S) and `cache` (C), of fetches; `job`, as it ran. A rate that was not measured is missing.
+    samples: of the dataset. sample_bytes: their mean size. cores: those that P was measured with.
+    notes: reasons to doubt an answer. whole: all phases were measured. overlap: the loader has
+    workers, so that stages run at the same time; else they take turns. compression: as of
+    fanstore.study.analyze.access. nodes: how many took part in the measurements. processor_s:
+    seconds of a core that `ingest` and `prepare` take for a sample, if known."""
 
     samples: int
     sample_bytes: float
@@ -46,12 +46,12 @@ class Analysis:
     processor_s: dict[str, float] = field(default_factory=dict)
 
     def of(self, name: str) -> float:
-        """Returns a rate in samples a second; infinity where it was left open."""
+        """Returns a rate in samples a second; infinity if it is missing."""
         return self.rates[name].samples_per_s if name in self.rates else math.inf
 
     def together(self, training: int = 1, preparing: int = 1) -> float:
-        """Returns how many samples a second so many jobs train with, and so many prepare, on the
-        cores that they share; infinity where that is not known, or stages take turns."""
+        """Returns how many samples a second so many training jobs and so many preparing ones reach
+        on the cores that they share; infinity if that is unknown, or stages take turns."""
         if not self.overlap or self.processor_s.keys() != {"ingest", "prepare"}:
             return math.inf
         took_s = training * self.processor_s["ingest"] + preparing * self.processor_s["prepare"]
@@ -67,8 +67,8 @@ class Analysis:
 
 
 def read(path: Path) -> Analysis:
-    """Reads an analysis, or that in a directory of `fanstore analyze`. Raises UsageError where it
-    is none, OSError where it cannot be read."""
+    """Reads an analysis from a file, or from a directory of `fanstore analyze`. Raises UsageError
+    if it is none, OSError if it cannot be read."""
     path = path / JSON_NAME if path.is_dir() else path
     try:
         told = json.loads(path.read_text(encoding="utf-8"))

@@ -1,11 +1,11 @@
-"""Has a command write elsewhere what it would write in its directories: a mount namespace in which
-a file system in memory lies over them (overlayfs). It ends with the command, and nothing is left.
+"""Has a command write elsewhere instead of in its directories: in a mount namespace, where a file
+system in memory lies over them (overlayfs). It ends with the command, and nothing is left.
 
 usage: python -m fanstore.study.analyze.aside KEPT... -- CMD...
 
-Covered are the working directory, the home directory, and those that CMD's words name. KEPT are
-directories that stay as they are. mount_namespaces(7), user_namespaces(7); a user other than root
-needs a namespace of users, too, which some sites do not allow.
+Covered are the working directory, the home directory, and those that CMD's words name. KEPT
+directories stay as they are. mount_namespaces(7), user_namespaces(7); a user other than root needs
+a namespace of users, too, which some sites do not allow.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from fanstore.exit_codes import FAILED, NOT_EXECUTABLE, NOT_FOUND
 
 _NEW_MOUNTS, _NEW_USERS = 0x20000, 0x10000000  # of unshare(2)
 _BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18  # of mount(2)
-# Where programs and devices are: no job keeps its checkpoints there.
+# Directories of programs and devices: no job keeps its checkpoints there.
 _SYSTEM = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
 )  # fmt: skip
-_SHARED = ("/", "/tmp", "/var/tmp")  # what is in them may be covered
+_SHARED = ("/", "/tmp", "/var/tmp")  # only directories in them may be covered
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def covered(command: Sequence[str], kept: Iterable[str]) -> list[str]:
-    """Returns the directories to cover, none of which is in another, or in one of `kept`."""
+    """Returns the directories to cover. None of them lies in another, or in one of `kept`."""
     named = [word.partition("=")[2] if "=" in word else word for word in command]
     nearest = [_nearest(os.path.abspath(word)) for word in named if os.sep in word]
     wanted = {os.path.realpath(each) for each in (os.getcwd(), os.path.expanduser("~"), *nearest)}
@@ -43,7 +43,7 @@ def covered(command: Sequence[str], kept: Iterable[str]) -> list[str]:
 
 
 def _nearest(path: str) -> str:
-    """Returns a directory that is there: this, or the nearest one above."""
+    """Returns this directory or, if it is missing, the nearest one above."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     return path
@@ -54,8 +54,8 @@ def _within(path: str, directory: str) -> bool:
 
 
 def set_aside(directories: Sequence[str], kept: Sequence[str], place: str) -> None:
-    """Covers directories for this process and those that it starts. place: an empty directory, in
-    which the file system in memory is mounted. Raises OSError."""
+    """Covers directories for this process and those that it starts. place: an empty directory, to
+    mount the file system in memory on. Raises OSError."""
     _own_namespace()
     inside = [each for each in (*_mounts(), *kept) if any(_within(each, d) for d in directories)]
     held = {each: os.open(each, os.O_PATH) for each in dict.fromkeys(inside)}
@@ -73,11 +73,11 @@ def set_aside(directories: Sequence[str], kept: Sequence[str], place: str) -> No
             _mount(f"/proc/self/fd/{fd}", path, None, _BIND | _RECURSIVE, None)
         os.close(fd)
     os.close(over)
-    os.chdir(here)  # the one on top
+    os.chdir(here)  # enters the directory on top
 
 
 def problem() -> str:
-    """Returns why no directory can be covered here, or "": tried in a process of its own."""
+    """Returns why no directory can be covered here, or "". Tries it in a process of its own."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="fanstore-") as place:
@@ -130,12 +130,12 @@ def _mounts() -> list[str]:
 
 
 def _escaped(path: str) -> str:
-    """Returns a path for the options of overlayfs, which divides them at commas and colons."""
+    """Escapes a path for the options of overlayfs, which are divided at commas and colons."""
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
 
 
 def main() -> int:
-    """Becomes the command; returns an exit code where it cannot."""
+    """Becomes the command. Returns an exit code if it cannot."""
     end = sys.argv.index("--")
     kept, command = sys.argv[1:end], sys.argv[end + 1 :]
     job = os.environ["FANSTORE_JOB_DIR"]

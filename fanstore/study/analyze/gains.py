@@ -1,5 +1,5 @@
-"""What each setting of FanStore would bring: the simulator says which part of the reads a cache
-answers under a policy, and the measured rates how fast the job is then."""
+"""Predicts the gain of each setting of FanStore: from the part of the reads that a cache answers
+under a policy, by the simulator, and from the measured rates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from fanstore.study.simulate.scenario import Scenario, scenario_from
 POLICIES = ("lru", "random", "minio", "belady")
 CACHES = (0.25, 0.5, 0.75, 1.0)
 JOBS = (2, 4)  # that share a node
-_SAMPLES = 4000  # are simulated: of more, parts are the same
+_SAMPLES = 4000  # simulated; more samples give the same parts
 _WARM, _EPOCHS = 2, 5  # epochs that fill a cache, and all that are simulated
 
 
 @dataclass(frozen=True)
 class Gain:
-    """setting: what is chosen, as an option of `fanstore run` where there is one. samples_per_s:
-    predicted. times: that by the speed without any of it."""
+    """setting: an option of `fanstore run`, if there is one. samples_per_s: predicted. times: that
+    speed by the speed without any setting."""
 
     setting: str
     samples_per_s: float
@@ -34,8 +34,8 @@ class Gain:
 
 
 def gains_of(analysis: Analysis) -> list[Gain]:
-    """Returns what settings bring, for an analysis that has P, S and C. The speed to compare with
-    is that of a job whose every read goes to the storage when its worker asks."""
+    """Returns the gains of settings, for an analysis that has P, S and C. They are compared with a
+    job whose every read goes to the storage when its worker asks."""
     plain = _in_turn(analysis, analysis.of("storage"))
     hits = {part: cached_shares(part) for part in CACHES}
     rows = [("--order off, no cache", plain), ("prefetch (--order auto), no cache",
@@ -53,7 +53,7 @@ def gains_of(analysis: Analysis) -> list[Gain]:
 
 
 def best(gains: Sequence[Gain]) -> list[Gain]:
-    """Returns the settings of one job that bring most, each faster than those before it, with
+    """Returns the settings of one job that gain most, each faster than those before it, with
     prefetching alone first."""
     found: list[Gain] = []
     for gain in gains[1:]:
@@ -64,15 +64,15 @@ def best(gains: Sequence[Gain]) -> list[Gain]:
 
 
 def _beside(analysis: Analysis, fetch: float) -> float:
-    """The speed where fetches are ahead of the workers."""
+    """Returns the speed if fetches are ahead of the workers."""
     if not analysis.overlap:
         return min(fetch, 1 / (1 / analysis.of("ingest") + 1 / analysis.of("prepare")))
     return min(fetch, analysis.of("prepare"), analysis.of("ingest"), analysis.together())
 
 
 def _in_turn(analysis: Analysis, fetch: float) -> float:
-    """The speed where a worker fetches a sample, then prepares it. P has a fetch from memory in
-    it, and S is that of all workers together."""
+    """Returns the speed if a worker fetches a sample, then prepares it. P includes a fetch from
+    memory, and S is the rate of all workers together."""
     loading = 1 / analysis.of("prepare") + max(0.0, 1 / fetch - 1 / analysis.of("cache"))
     if not analysis.overlap:
         return 1 / (1 / analysis.of("ingest") + loading)
@@ -96,7 +96,8 @@ def _of_compression(analysis: Analysis) -> Iterator[tuple[str, float]]:
 
 
 def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
-    """Jobs that share a node have a part of its preparation and storage each."""
+    """Yields the speeds of jobs that share a node; each has a part of its preparation and
+    storage."""
     for jobs in JOBS:
         alone = analysis.with_rate("prepare", analysis.of("prepare") / jobs)
         speed = min(_beside(alone, analysis.of("storage") / jobs), analysis.together(jobs, jobs))
@@ -106,8 +107,8 @@ def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
 
 
 def cached_shares(part: float) -> dict[str, float]:
-    """Returns which part of the reads a cache for a part of the dataset answers, by policy, once
-    it is warm: of epochs that read each sample once, in an order that is always another."""
+    """Returns the part of the reads that a warm cache answers, by policy. part: of the dataset,
+    that the cache holds. Epochs read each sample once, each in another order."""
     warm, both = (_simulated(part, epochs) for epochs in (_WARM, _EPOCHS))
     return {name: _share(warm[name], both[name]) for name in POLICIES if name in both}
 
@@ -123,7 +124,7 @@ def _share(warm: PolicyOutcome, both: PolicyOutcome) -> float:
 
 
 def _scenario(part: float, epochs: int) -> Scenario:
-    """A node whose memory holds a part of the dataset. Rates are of no account here."""
+    """Returns a node whose memory holds a part of the dataset. Its rates do not matter here."""
     curve = {"threads": [1], "rate": ["10 GB/s"]}
     return scenario_from("analysis", {
         "about": "an analysed job",

@@ -44,7 +44,7 @@ def page_of(analysis: Analysis, gains: Sequence[Gain]) -> str:
 
 
 def _by_cache(analysis: Analysis) -> str:
-    """Speed against the part of the dataset that is cached (the paper's figure 11)."""
+    """Draws the speed against the part of the dataset that is cached (the paper's figure 11)."""
     parts = np.linspace(0, 1, 101)
     dataset_bytes = analysis.samples * analysis.sample_bytes
     found = [predict(analysis, Hardware(round(part * dataset_bytes))) for part in parts]
@@ -65,7 +65,7 @@ def _by_cache(analysis: Analysis) -> str:
 
 
 def _by_cores(analysis: Analysis) -> str:
-    """Speed against the cores of a node, with no cache and with all in it (figure 7)."""
+    """Draws the speed against the cores of a node, with no cache and with all cached (figure 7)."""
     from matplotlib.ticker import MaxNLocator
 
     wanted = predict(analysis, Hardware()).min_cores or analysis.cores
@@ -90,7 +90,7 @@ def _by_cores(analysis: Analysis) -> str:
 
 
 def _levels(axes: Any, analysis: Analysis, along: Any, names: Sequence[str]) -> None:
-    """Draws rates that are the same everywhere, with their intervals."""
+    """Draws rates that are the same everywhere, as lines with their intervals."""
     short = {"prepare": "preparation P", "ingest": "training G"}
     for name in names:
         if name not in analysis.rates:

@@ -1,5 +1,5 @@
-"""A phase of an analysis: the command line of the job for it, and the run, which ends when its
-steps are done."""
+"""A phase of an analysis: builds the command line of its job, and runs it until its steps are
+done."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from typing import Any
 from fanstore.dataset import INDEX_NAME
 from fanstore.errors import FanstoreError
 
-# Of the options of `fanstore run`, those that say where bytes lie and when they come: in phases
-# that say so themselves, the user's are left out.
+# The options of `fanstore run` that decide where bytes lie and when they come: phases that have
+# such options of their own leave the user's out.
 _STAGING = (
     "stage", "in_place", "plan", "local_bytes", "local_dir", "replicas", "keep_staged", "order",
     "cache_policy", "verify",
 )  # fmt: skip
-OF_THE_JOB = ("job", "ingest", "prepare")  # phases that run its command
-# By phase, the options of `fanstore run` that it has instead of the user's. From storage: a node
+OF_THE_JOB = ("job", "ingest", "prepare")  # phases that run the job's command
+# By phase, the options of `fanstore run` that replace the user's. From storage: a node
 # keeps nothing but the indexes, so that each read is one of the node daemon's from the packs.
 INSTEAD: Mapping[str, tuple[str, ...]] = {
     "prepare": ("--stage", "memory"),
@@ -39,8 +39,8 @@ INSTEAD: Mapping[str, tuple[str, ...]] = {
 class AnalysisRequest:
     """datasets: directories. options: of `fanstore run`, by the setting, as they were written;
     steps: how many are measured in each phase. limit_s: how long a phase may take. launcher: words
-    that start several ranks, such as those of srun. aside: what the job writes is kept from its
-    real place. ingest: what training consumes (samples/s), where that is known."""
+    that start several ranks, such as those of srun. aside: the job writes elsewhere than in its
+    directories. ingest: the rate of training (samples/s), if it is known."""
 
     datasets: tuple[str, ...]
     options: tuple[tuple[str, tuple[str, ...]], ...]
@@ -52,7 +52,7 @@ class AnalysisRequest:
     ingest: float | None = None
 
     def words(self, phase: str, directory: str, command: Sequence[str]) -> list[str]:
-        """Returns the command line of a phase, whose files go to a directory."""
+        """Returns the command line of a phase. directory: for the phase's files."""
         indexes = str(sum((Path(each) / INDEX_NAME).stat().st_size for each in self.datasets))
         instead = [indexes if word == "INDEXES" else word for word in INSTEAD.get(phase, ())]
         left_out = {*(_STAGING if instead else ()), "output_dir", "quiet"}
@@ -71,24 +71,24 @@ class AnalysisRequest:
         return [*self.launcher, *run, *kept, *instead, *own, "--", *command]
 
     def environ(self, phase: str) -> dict[str, str]:
-        """Returns the environment of a phase, without settings that it has of its own."""
+        """Returns the environment of a phase, without the settings that the phase replaces."""
         variables = {"FANSTORE_" + name.upper() for name in _STAGING} if phase in INSTEAD else set()
         kept = {name: text for name, text in os.environ.items() if name not in variables}
         kept["FANSTORE_KEEP_LEARNT"] = "off"  # an analysis leaves nothing beside the dataset
         if phase in INSTEAD:
-            kept["FANSTORE_IN_PLACE"] = "off"  # also where the settings file says otherwise
+            kept["FANSTORE_IN_PLACE"] = "off"  # even if the settings file says otherwise
         return kept
 
 
 _POLL_S = 0.02
 _END_S = 30.0  # for a job to end by itself, and again after each signal
-_TAIL = 5  # lines of what it said
+_TAIL = 5  # lines of the log
 
 
 @dataclass(frozen=True)
 class Ran:
-    """What a phase left: a record of each process whose loaders were seen, the trace, and whether
-    the job had to be ended since the time was over."""
+    """The results of a phase: a record of each process whose loaders were seen, the trace, and
+    whether the job was ended because its time was over."""
 
     records: list[dict[str, Any]]
     trace: Path
@@ -98,8 +98,8 @@ class Ran:
 def run_phase(
     words: Sequence[str], environ: Mapping[str, str], directory: Path, limit_s: float
 ) -> Ran:
-    """Runs a command line; the directory is there, and gets its records, its trace and its log.
-    Raises FanstoreError where the job failed before its steps were done."""
+    """Runs a command line. directory: exists, and receives records, trace and log. Raises
+    FanstoreError if the job fails before its steps are done."""
     log = directory / "log"
     begin_s = time.monotonic()
     with log.open("wb") as stream:
@@ -127,7 +127,7 @@ def _is_done(directory: Path) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes], directory: Path) -> None:
-    """Has the job end: by itself where its loaders are watched, else by signals."""
+    """Ends the job: by itself if its loaders are watched, else by signals."""
     (directory / "stop").touch()
     watched = any(directory.glob("*.begun"))
     for number in (None, signal.SIGTERM, signal.SIGKILL):

@@ -1,5 +1,5 @@
-"""How fast a job is with another cache, cores, disk or number of nodes, and what limits it; and the
-sentences by which an analysis says so."""
+"""Predicts how fast a job is with another cache, cores, disk or number of nodes, and what limits
+it; and words the results of an analysis."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ LIMITS = {
     "ingest": "GPU-bound", "prepare": "preparation-bound", "fetch": "fetch-bound",
     "cores": "bound by the cores that training and preparation share",
 }  # fmt: skip
-# Two stages that are so close are both named: measured rates are not known better.
+# Two stages that are so close are both named: measured rates are no more exact.
 _BORDER = 0.02
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """What is other than in the analysis. cache_bytes: of each node. cores: of each node.
+    """The hardware that differs from the analysis. cache_bytes: of each node. cores: of each node.
     disk_bytes_per_s: of the storage, all nodes together. None: as measured."""
 
     cache_bytes: int = 0
@@ -34,10 +34,10 @@ class Hardware:
 
 @dataclass(frozen=True)
 class Prediction:
-    """Rates in samples a second. stalls: of the time of an epoch, the parts that training waits
-    for preparation and for fetches. min_cache: the smallest part of the dataset that must be cached
-    for no fetch stall. min_cores: of a node, and min_disk_bytes_per_s: what would do, with the rest
-    as it is; None where that alone cannot, or G is open."""
+    """Rates in samples a second. stalls: the parts of an epoch's time that training waits for
+    preparation and for fetches. min_cache: the smallest part of the dataset that must be cached for
+    no fetch stall. min_cores: of a node, and min_disk_bytes_per_s: enough for no stall, with the
+    rest as it is; None if that alone is not enough, or G is missing."""
 
     samples_per_s: float
     fetch: float
@@ -54,11 +54,11 @@ class Prediction:
 
 
 def predict(analysis: Analysis, setting: Hardware) -> Prediction:
-    """Predicts the speed under a setting (section 5.1). Raises UsageError where the analysis lacks
-    the rates of preparation, storage or cache.
+    """Predicts the speed under a setting (section 5.1). Raises UsageError if the analysis lacks the
+    rates of preparation, storage or cache.
 
-    Of several nodes, each has a part of the samples in its cache, and the others read it as fast as
-    their own; the storage is shared; training and preparation grow with the nodes.
+    With several nodes, each has a part of the samples in its cache, and the others read it as fast
+    as their own; the storage is shared; training and preparation grow with the nodes.
     """
     lacking = [name for name in ("prepare", "storage", "cache") if name not in analysis.rates]
     if lacking:
@@ -74,7 +74,7 @@ def predict(analysis: Analysis, setting: Hardware) -> Prediction:
         unfetched = min(ingest, prepare, together)
         speed = training_rate(fetch, prepare, unfetched)
     else:
-        # P has the fetch from memory in it.
+        # P includes the fetch from memory.
         unfetched = 1 / (1 / ingest + 1 / prepare)
         speed = 1 / (1 / unfetched + max(0.0, 1 / fetch - 1 / cache))
     return Prediction(
@@ -114,7 +114,7 @@ def _limits(stages: dict[str, float]) -> tuple[str, ...]:
 
 
 def _stall(with_stage: float, without: float) -> float:
-    """Returns the part of the time that is lost by a stage: 1 - P / G."""
+    """Returns the part of the time that a stage costs: 1 - P / G."""
     return 0.0 if math.isinf(without) else max(0.0, 1 - with_stage / without)
 
 
@@ -128,7 +128,8 @@ def _min_cache(wanted: float, cache: float, storage: float) -> float:
 
 
 def _min_cores(analysis: Analysis, wanted: float) -> int | None:
-    """Returns how many cores of a node prepare as fast as the rest of the job goes."""
+    """Returns how many cores of a node prepare as fast as the rest of the job; None if G is
+    missing."""
     if math.isinf(analysis.of("ingest")):
         return None
     per_core = min(analysis.of("prepare"), analysis.together()) / analysis.cores
@@ -146,14 +147,14 @@ PREDICTED_FROM = ("prepare", "storage", "cache")
 
 
 def cold(analysis: Analysis) -> Prediction | None:
-    """Returns the prediction without any cache; None where a rate is missing."""
+    """Returns the prediction without any cache; None if a rate is missing."""
     if not all(name in analysis.rates for name in PREDICTED_FROM):
         return None
     return predict(analysis, Hardware())
 
 
 def lines(analysis: Analysis) -> Iterator[str]:
-    """Yields the verdict, a line each."""
+    """Yields the lines of the verdict."""
     found = cold(analysis)
     if not analysis.whole:
         yield "PARTIAL: the analysis was broken off; what follows is what was measured by then"
@@ -182,7 +183,7 @@ def _stalls(found: Prediction) -> Iterator[str]:
 
 
 def doubts(analysis: Analysis) -> list[str]:
-    """Returns what has to be said beside the figures."""
+    """Returns the reasons to doubt the figures."""
     found = list(analysis.notes)
     if "ingest" not in analysis.rates:
         found.append("how fast the job trains was left open: no speed is above preparation's")

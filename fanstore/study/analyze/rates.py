@@ -1,5 +1,4 @@
-"""Rates from what a phase recorded: how fast it went, where the warm-up ends, and how sure a rate
-is."""
+"""Rates from the records of a phase: the speed, the end of the warm-up, and how sure a rate is."""
 
 from __future__ import annotations
 
@@ -33,8 +32,8 @@ class Span:
 def spans_of(steps: Sequence[Sequence[float]], ahead: int, workers: int) -> list[Span]:
     """Returns the steps of one loader within an epoch, as many together as there are workers, whose
     batches come at once. steps: when each batch was asked for and came (s), its samples, its epoch.
-    Left out are the first batches of each epoch, as many as the loader prepares ahead, and one; of
-    epochs that are no longer than that, the first batch alone."""
+    Leaves out the first batches of each epoch, one more than the loader prepares ahead; if epochs
+    are no longer than that, only the first batch."""
     together = max(1, workers)
     epochs: dict[int, list[Sequence[float]]] = {}
     for step in steps:
@@ -50,8 +49,8 @@ def spans_of(steps: Sequence[Sequence[float]], ahead: int, workers: int) -> list
 
 
 def rate_of(spans: Sequence[Span]) -> Rate | None:
-    """Returns samples by seconds, with the interval of 95 % of the means of ten blocks, whose
-    steps follow one another; None where nothing was measured."""
+    """Returns samples by seconds, with the 95 % interval from the means of ten blocks of successive
+    steps; None if nothing was measured."""
     seconds = sum(each.seconds for each in spans)
     samples = sum(each.samples for each in spans)
     if seconds <= 0 or samples <= 0:
@@ -79,7 +78,7 @@ def half_of(rate: Rate) -> float:
 
 
 def doubt(name: str, rate: Rate) -> str | None:
-    """Says what a rate is worth, where that is not much."""
+    """Returns a sentence about a rate that is not sure, else None."""
     half = half_of(rate)
     if half <= UNSURE:
         return None
@@ -103,14 +102,14 @@ def _seconds_a_sample(block: Sequence[Span]) -> float:
     return sum(each.seconds for each in block) / max(1e-9, sum(each.samples for each in block))
 
 
-_WARM_UP = 0.1  # of what is not loaders' steps: the first part of the time that is left out
-_OPENS = 64  # make a span: so many have one time in a trace
+_WARM_UP = 0.1  # the first part of the time, left out of all but loaders' steps
+_OPENS = 64  # opens in a span: so many share one time in a trace
 
 
 @dataclass(frozen=True)
 class Loader:
     """The loader that training reads from: its number in its process, the samples of an epoch on
-    all ranks (0: unknown), its workers on a rank, and how many samples the job got of it."""
+    all ranks (0: unknown), its workers on a rank, and how many samples the job got from it."""
 
     number: int
     samples: int
@@ -119,7 +118,7 @@ class Loader:
 
 
 def training_loader(records: Sequence[dict[str, Any]]) -> Loader | None:
-    """Returns the loader that gave most samples; None where no loader was seen."""
+    """Returns the loader that gave most samples; None if no loader was seen."""
     got: dict[int, float] = {}
     for record in records:
         for each in record["loaders"]:
@@ -134,7 +133,7 @@ def training_loader(records: Sequence[dict[str, Any]]) -> Loader | None:
 
 
 def ahead_samples(records: Sequence[dict[str, Any]], number: int) -> float:
-    """Returns how many samples the loaders may have read that the job had not got at the end."""
+    """Estimates how many samples the loaders had read at the end that the job had not got."""
     own = [each for record in records for each in record["loaders"] if each["number"] == number]
     return float(sum(each["ahead"] * each["batch"] for each in own)) / 2
 
@@ -151,8 +150,8 @@ def rate_of_loader(records: Sequence[dict[str, Any]], number: int) -> Rate | Non
 
 
 def processor_s_of(records: Sequence[dict[str, Any]], number: int) -> float | None:
-    """Returns how many seconds a core works for a sample of one loader, in all processes that have
-    it, their workers included; None where none was measured."""
+    """Returns the seconds that a core works for a sample of one loader, in all processes that have
+    it, including their workers; None if none was measured."""
     told = [
         each["processor"] for record in records for each in record["loaders"]
         if each["number"] == number
@@ -162,7 +161,7 @@ def processor_s_of(records: Sequence[dict[str, Any]], number: int) -> float | No
 
 
 def rate_of_opens(access: Access) -> Rate | None:
-    """Returns the files a second that a job opened, without the first tenth of the time."""
+    """Returns how many files a second a job opened, without the first tenth of the time."""
     times_s = access.times_s
     if len(times_s) < 2 * _OPENS:
         return None
@@ -173,7 +172,7 @@ def rate_of_opens(access: Access) -> Rate | None:
 
 def rate_of_replay(directory: Path) -> Rate | None:
     """Returns the bytes a second of all readers of a replay: without the first tenth of the time,
-    up to when the first reader was done."""
+    until the first reader was done."""
     rates = []
     for rank in {path.stem.partition("-")[2] for path in directory.glob("cached-*.json")}:
         told = [json.loads(path.read_text()) for path in directory.glob(f"[0-9]*-{rank}.json")]
@@ -184,7 +183,7 @@ def rate_of_replay(directory: Path) -> Rate | None:
 
 
 def cached_after_drop(directory: Path) -> float | None:
-    """Returns which part of the packs stayed in memory though it was dropped; None: not known."""
+    """Returns the part of the packs that stayed in memory though it was dropped; None: unknown."""
     found = [json.loads(path.read_text()) for path in directory.glob("cached-*.json")]
     return None if None in found else max(found, default=0.0)
 

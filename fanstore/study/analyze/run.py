@@ -1,5 +1,5 @@
-"""An analysis, phase by phase: the job as it is, ingestion, preparation, and what is fetched from
-storage and from memory by a replay of the job's own reads."""
+"""An analysis, phase by phase: the job as it is, ingestion, preparation, and fetches from storage
+and from memory, by a replay of the job's own reads."""
 
 from __future__ import annotations
 
@@ -46,8 +46,9 @@ _WAITED_MOST = 0.02
 
 
 class Analyzer:
-    """Runs the phases one after the other. `analysis` is what is known by now: it is sound when a
-    phase fails or is interrupted. tell: is told of each phase that begins, and each result."""
+    """Runs the phases one after the other. `analysis` has the results so far: it is sound even if a
+    phase fails or is interrupted. tell: called with a line for each phase that begins, and each
+    result."""
 
     def __init__(self, request: AnalysisRequest, out: Path, tell: Callable[[str], None]) -> None:
         self._request = request
@@ -58,7 +59,7 @@ class Analyzer:
         self.analysis = Analysis(1, 1.0, len(os.sched_getaffinity(0)), whole=False)
 
     def run(self) -> None:
-        """Runs all phases. Raises FanstoreError where the job itself fails."""
+        """Runs all phases. Raises FanstoreError if the job itself fails."""
         # Absolute: processes of the job write there, too, wherever they go. (mkdtemp makes it so
         # from Python 3.12 on.)
         scratch = Path(os.path.abspath(tempfile.mkdtemp(prefix=".scratch-", dir=self._out)))
@@ -225,8 +226,8 @@ def _content_bytes(served: Served) -> int:
 
 
 def _waited_share(trace: Trace) -> float:
-    """Returns which part of the time of all reading programs went by with waiting for the shared
-    file system or another rank."""
+    """Returns the part of the time of all reading programs that they waited for the shared file
+    system or another rank."""
     waited_ns = trace.stall_ns()[:, [SOURCES.index("shared"), SOURCES.index("rank")]].sum()
     opens = trace.opens["time_ns"]
     reading = max(1, int((np.bincount(trace.opens["process"], minlength=1) > 0).sum()))

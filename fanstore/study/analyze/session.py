@@ -1,5 +1,5 @@
-"""An analysis from its beginning to its report (JSON for programs, and a page where matplotlib is
-installed), which is left also where it is broken off."""
+"""An analysis from its beginning to its report (JSON for programs, and a page if matplotlib is
+installed). If it is broken off, it leaves a report, too."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE_NAME = "analysis.html"
 
 
 def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[Path]:
-    """Writes the report into a directory; returns what was written. Raises OSError."""
+    """Writes the report into a directory. Returns the paths of its files. Raises OSError."""
     found = cold(analysis)
     told = {
         **analysis.as_dict(),
@@ -43,8 +43,8 @@ def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[P
 
 
 def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
-    """Runs an analysis, writes its report to a directory, and says what it found; returns the exit
-    code. Raises FanstoreError where nothing was measured."""
+    """Runs an analysis, writes its report to a directory, and passes lines of findings to `say`.
+    Returns the exit code. Raises FanstoreError if nothing was measured."""
 
     def tell(text: str) -> None:
         if not quiet:

@@ -1,4 +1,5 @@
-"""What is read to measure a file system: files without a name, or the packs of a dataset."""
+"""The files that are read to measure a file system: files without a name, or the packs of a
+dataset."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class Extent:
 
 
 def portions(counts: Sequence[int], budget_bytes: int) -> tuple[int, list[int]]:
-    """Divides a budget so that each of `counts` readers together can read the same amount, nobody
-    what another one reads: returns that amount, and the most that each reader has to read of it."""
+    """Divides a budget so that each of `counts` readers together can read the same amount, each its
+    own part. Returns that amount, and the most that each reader has to read of it."""
     smallest = [min(c for c in counts if c > reader) for reader in range(max(counts))]
     unit = int(budget_bytes / sum(1 / count for count in smallest)) // PAGE_BYTES * PAGE_BYTES
     return unit, [-(-unit // count // PAGE_BYTES) * PAGE_BYTES for count in smallest]
@@ -44,7 +45,7 @@ def portions(counts: Sequence[int], budget_bytes: int) -> tuple[int, list[int]]:
 @contextlib.contextmanager
 def own_files(directory: Path, sizes: Sequence[int], bench: Bench) -> Iterator[list[list[Extent]]]:
     """Yields a new file of each size, which has no name (or loses it at once), so that nothing is
-    left however this process ends. Raises FanstoreError where it cannot be written."""
+    left however this process ends. Raises FanstoreError if it cannot be written."""
     with contextlib.ExitStack() as stack:
         extents = []
         with naming(directory):
@@ -59,7 +60,7 @@ def own_files(directory: Path, sizes: Sequence[int], bench: Bench) -> Iterator[l
 
 @contextlib.contextmanager
 def naming(directory: Path) -> Iterator[None]:
-    """Makes an OSError a FanstoreError with the directory, or the file in it, and what to do."""
+    """Makes an OSError a FanstoreError with the directory, or the file in it, and a remedy."""
     try:
         yield
     except OSError as error:
@@ -72,7 +73,7 @@ def naming(directory: Path) -> Iterator[None]:
 
 
 def write(extent: Extent, bench: Bench) -> None:
-    """Writes a file, and has it reach the disk."""
+    """Writes a file and flushes it to the disk."""
     content = memoryview(os.urandom(_RANDOM_BYTES))
     at = 0
     while at < extent.size:
@@ -89,7 +90,7 @@ def write(extent: Extent, bench: Bench) -> None:
 def pack_extents(dataset: Path, sizes: Sequence[int], own: Sequence[bool]) -> Iterator[
     list[list[Extent]]
 ]:  # fmt: skip
-    """Yields a stretch of a dataset's packs for each size, none twice; those that are not `own`
+    """Yields a stretch of a dataset's packs for each size, all different; those that are not `own`
     are left empty. Raises FanstoreError, OSError."""
     with contextlib.ExitStack() as stack, open_dataset(dataset) as opened:
         packs = []
@@ -104,13 +105,13 @@ def pack_extents(dataset: Path, sizes: Sequence[int], own: Sequence[bool]) -> It
 
 
 def packs_bytes(dataset: Path) -> int:
-    """Returns how many bytes the packs of a dataset have. Raises FanstoreError."""
+    """Returns the total size of a dataset's packs in bytes. Raises FanstoreError."""
     with open_dataset(dataset) as opened:
         return sum(opened.pack_info(pack).file_bytes for pack in range(opened.pack_count))
 
 
 def _stretch(packs: Sequence[tuple[int, int]], start: int, size: int) -> list[Extent]:
-    """The extents of so many bytes of all packs, one after the other, from `start` on."""
+    """Returns the extents of so many bytes of all packs, one after the other, from `start` on."""
     found, begin = [], 0
     for fd, file_bytes in packs:
         first, end = max(start, begin), min(start + size, begin + file_bytes)
@@ -132,7 +133,7 @@ def head(extents: Sequence[Extent], size: int) -> list[Extent]:
 
 
 def read(extents: Sequence[Extent], bench: Bench) -> None:
-    """Reads extents from front to back. Raises FanstoreError where a file is shorter."""
+    """Reads extents from front to back. Raises FanstoreError if a file is shorter."""
     buffer = memoryview(bytearray(PIECE_BYTES))
     for extent in extents:
         at = 0
@@ -147,14 +148,14 @@ def read(extents: Sequence[Extent], bench: Bench) -> None:
 
 
 def drop(extents: Sequence[Extent]) -> None:
-    """Asks the kernel to forget what it has of these extents in the page cache."""
+    """Asks the kernel to drop these extents from the page cache."""
     for extent in extents:
         os.posix_fadvise(extent.fd, extent.offset, extent.size, os.POSIX_FADV_DONTNEED)
 
 
 def cached_share(extents: Sequence[Extent]) -> float | None:
-    """Returns which part of the extents is in the page cache (mincore(2)); None where that is told
-    to the file's owner alone, and this is somebody else."""
+    """Returns the part of the extents that is in the page cache (mincore(2)); None if this process
+    may not know it: only the file's owner and root may."""
     libc = ctypes.CDLL(None, use_errno=True)
     resident = pages = 0
     for extent in extents:

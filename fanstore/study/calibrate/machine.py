@@ -1,4 +1,4 @@
-"""What was measured as TOML: the table [system] of a scenario, but for what is of the job."""
+"""The measurements as TOML: the table [system] of a scenario, without the keys of the job."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Machine:
-    """What was measured, and with what. heading: lines of when, where and versions. threads: of a
-    rank. network: None with one rank."""
+    """The measurements, and how they were taken. heading: lines with time, place and versions.
+    threads: of a rank. network: None with one rank."""
 
     heading: tuple[str, ...]
     shared: Measured
@@ -34,7 +34,7 @@ class Machine:
 
 
 def doubts(machine: Machine) -> list[str]:
-    """Returns the figures that are worth nothing, and why, a line each."""
+    """Returns the worthless figures, each with its reason, a line each."""
     found = []
     for name, measured in _parts(machine):
         why: dict[str, list[str]] = {}
@@ -56,7 +56,7 @@ def _parts(machine: Machine) -> Iterator[tuple[str, Measured]]:
 
 
 def text_of(machine: Machine) -> str:
-    """Returns the file of a machine."""
+    """Returns the content of a machine's file."""
     lines = [
         *(f"# {line}" for line in machine.heading),
         "# Behind rates stand spreads, (slowest - fastest) / median: of four repeats and more",
@@ -104,7 +104,7 @@ def _staging_buffer(machine: Machine) -> Iterator[str]:
 
 
 def _classes(machine: Machine) -> Iterator[str]:
-    """The storage classes, the faster one first, as scenarios have them."""
+    """Yields the storage classes, the faster one first, as scenarios have them."""
     threads = machine.threads * machine.ranks_per_node
     memory = _class("ram", "chosen: half of the memory that was free", machine.memory_bytes // 2,
                     threads, machine.copy, machine.copy)  # fmt: skip
@@ -132,7 +132,7 @@ def _class(
 
 
 def _share(measured: Measured, threads: int) -> float:
-    """What one of so many threads gets, by the curve as it will be read."""
+    """Returns the rate of one of so many threads, by the curve as scenarios will read it."""
     table = {"threads": list(measured.points), "rate": json.loads(_rates(measured))}
     return Fields("", "", table, ("threads", "rate")).points("threads").share(threads)
 

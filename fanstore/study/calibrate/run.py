@@ -1,4 +1,4 @@
-"""Measures all there is to measure, on all ranks, one thing after the other."""
+"""Takes all measurements, on all ranks, one after the other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _THREADS_MOST = 8
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """What is to be measured. budget_bytes: the most that is written, or read at a time."""
+    """The measurements to take. budget_bytes: the most that is written, or read at a time."""
 
     shared: Path
     local: LocalDirectory
@@ -43,7 +43,7 @@ class CalibrationPlan:
 
 
 def measure(orders: CalibrationPlan, world: World) -> Machine | None:
-    """Returns what was measured on rank 0, None on others; every rank calls this. Raises
+    """Returns the measurements on rank 0, None on others; every rank calls this. Raises
     FanstoreError, OSError."""
     if not orders.shared.is_dir():
         raise UsageError(f"{orders.shared}: there is no such directory")
@@ -76,7 +76,7 @@ def measure(orders: CalibrationPlan, world: World) -> Machine | None:
 
 
 def turns(hosts: Sequence[str]) -> list[int]:
-    """Returns the ranks in the order in which they get readers: of each host one, then again."""
+    """Returns the ranks in the order in which they get readers: one of each host, then again."""
     seen: dict[str, int] = {}
     turn = []
     for rank, host in enumerate(hosts):
@@ -86,7 +86,7 @@ def turns(hosts: Sequence[str]) -> list[int]:
 
 
 def _total_bytes(orders: CalibrationPlan, world: World) -> int:
-    """What this rank writes and reads of files, about: for a bar."""
+    """Estimates the bytes that this rank writes and reads, for the progress bar."""
     counts = reader_counts(world.world_size)
     unit = portions(counts, orders.budget_bytes)[0]
     shared = (orders.budget_bytes + unit * len(counts) * orders.repeats) // world.world_size

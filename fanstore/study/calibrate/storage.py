@@ -1,5 +1,5 @@
-"""Rates of the shared file system, by readers on all ranks, and of a local disk and of copying in
-memory, by threads."""
+"""Measures the rates of the shared file system, by readers on all ranks, and of a local disk and of
+copying in memory, by threads."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 COUNTS = (1, 2, 4, 8)
 Gather = Callable[[Any], list[Any]]
 
-_CACHED_MOST = 0.1  # the kernel reads ahead, into what another reader is to read
+_CACHED_MOST = 0.1  # the kernel reads ahead, into the part of another reader
 
 
 def reader_counts(ranks: int) -> tuple[int, ...]:
-    """Returns for how many readers the shared file system is measured: also for all ranks, where
+    """Returns the numbers of readers to measure the shared file system with: also all ranks, if
     they are more."""
     return tuple(sorted({*COUNTS, max(COUNTS[-1], ranks)}))
 
@@ -49,7 +49,7 @@ def reader_counts(ranks: int) -> tuple[int, ...]:
 def shared_rates(
     directory: Path, budget_bytes: int, repeats: int, bench: Bench, turn: Sequence[int]
 ) -> Measured:
-    """Measures a shared directory: the packs of a dataset, where it is one, else files that are
+    """Measures a shared directory: the packs of a dataset, if it is one, else files that are
     written there. turn: the ranks in the order in which they get readers; every rank calls this.
     Raises FanstoreError."""
     counts = reader_counts(len(turn))
@@ -69,7 +69,7 @@ def shared_rates(
 def _extents(
     directory: Path, is_dataset: bool, sizes: Sequence[int], own: Sequence[bool], bench: Bench
 ) -> Iterator[list[list[Extent]]]:
-    """For each reader what it reads; nothing for the readers of other ranks."""
+    """Yields the extents of each reader; none for the readers of other ranks."""
     if is_dataset:
         with pack_extents(directory, sizes, own) as extents:
             yield extents
@@ -88,8 +88,8 @@ def _read_rates(
     bench: Bench,
     gather: Gather,
 ) -> Measured:
-    """Has some readers read `unit` bytes together, from no page cache. What a rank has no extents
-    for others read; gather: their values, and a moment when all are there."""
+    """Has some readers read `unit` bytes together, without the page cache. Readers without extents
+    are on other ranks. gather: returns the values of all ranks, once all have given theirs."""
     points = {}
     cached: list[float | None] = []
     for count in counts:
@@ -112,7 +112,7 @@ def _worst(cached: Sequence[float | None]) -> float | None:
 
 
 def _cache_notes(cached: Sequence[float | None]) -> Iterator[str]:
-    """What has to be said of the page cache of all ranks."""
+    """Yields notes about the page cache of all ranks."""
     most = max((each for each in cached if each is not None), default=0)
     if most > _CACHED_MOST:
         yield (
@@ -151,12 +151,12 @@ def _written_s(directory: Path, count: int, size: int, bench: Bench) -> float:
 
 
 def _share(unit: int, count: int) -> int:
-    """What each of some readers reads of a unit: whole pages."""
+    """Returns how much of a unit each of some readers reads: whole pages."""
     return -(-unit // count // PAGE_BYTES) * PAGE_BYTES
 
 
 _PIECE_BYTES = 1 << 20
-_ROUNDS = 8  # so that it lasts
+_ROUNDS = 8  # so that it takes long enough
 
 
 def copy_rates(budget_bytes: int, repeats: int, bench: Bench) -> Measured:
@@ -183,8 +183,8 @@ def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], bench: Bench) ->
 
 
 def free_bytes() -> int:
-    """Returns how much memory this node has for a job: what is available, and what the control
-    group allows."""
+    """Returns how much memory this node has for a job: the available memory, up to the limit of the
+    control group."""
     with open("/proc/meminfo", encoding="ascii") as stream:
         table = dict(line.split(":", 1) for line in stream)
     amount = int(table["MemAvailable"].split()[0]) << 10
@@ -193,5 +193,5 @@ def free_bytes() -> int:
 
 
 def processors() -> int:
-    """Returns on how many processors this process may run."""
+    """Returns the number of processors that this process may run on."""
     return len(os.sched_getaffinity(0))

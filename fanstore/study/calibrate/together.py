@@ -1,5 +1,5 @@
-"""Measuring: threads that work at once while the main thread tells the other ranks, and figures
-that were measured several times with their median and spread."""
+"""The common part of measurements: threads that work at once while the main thread reports to the
+other ranks, and repeated measurements with their median and spread."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from statistics import median
 
 from fanstore.startup import World
 
-WORTHLESS_SPREAD = 0.5  # from here on a figure says little
-_SHORT_S = 0.005  # what took less is made of the time that starting takes
+WORTHLESS_SPREAD = 0.5  # a figure with a larger spread is worthless
+_SHORT_S = 0.005  # a shorter time is mostly that of starting
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """The same amount of bytes, moved several times. seconds: what each time took."""
+    """The same amount of bytes, moved several times. seconds: the time of each move."""
 
     amount_bytes: int
     seconds: tuple[float, ...]
 
     @property
     def bytes_per_s(self) -> float:
-        """The rate of the median."""
+        """The rate at the median time."""
         return max(1.0, self.amount_bytes / max(1e-9, median(self.seconds)))
 
     @property
     def spread(self) -> float:
-        """How far the slowest and the fastest are apart, as a part of the median. Of four repeats
-        and more these two are left out: something else ran for a moment, and the median stands."""
+        """The difference between the slowest and the fastest, as a part of the median. With four
+        repeats or more these two are left out: something else ran for a moment, and the median
+        stands."""
         ordered = sorted(self.seconds)
         if len(ordered) >= 4:
             ordered = ordered[1:-1]
@@ -48,7 +49,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures by a count, such as that of readers, and what has to be said of them."""
+    """Figures by a count, such as that of readers, and notes about them."""
 
     points: dict[int, Repeats]
     notes: tuple[str, ...] = ()
@@ -59,8 +60,8 @@ _ABANDON_S = 5.0
 
 
 class Bench:
-    """What measurements share: the other ranks, and how far they are. A thread asks `check` before
-    each piece of its work, and adds it with `advance`."""
+    """The state that measurements share: the other ranks, and the progress. A thread calls `check`
+    before each piece of its work, and `advance` after it."""
 
     def __init__(self, world: World, total_bytes: int) -> None:
         self.world = world
@@ -70,22 +71,22 @@ class Bench:
         self._stopped = False
 
     def check(self) -> None:
-        """Raises InterruptedError where the work was given up."""
+        """Raises InterruptedError if the work was given up."""
         if self._stopped:
             raise InterruptedError
 
     def advance(self, amount_bytes: int) -> None:
-        """Adds bytes to what is done."""
+        """Adds bytes to the progress."""
         with self._mutex:
             self._done_bytes += amount_bytes
 
     def report(self) -> None:
-        """Tells the other ranks how far this one is, and that it lives."""
+        """Reports this rank's progress to the other ranks, and that it lives."""
         self.world.report(self._done_bytes, self._total_bytes)
 
     def together(self, works: Sequence[Callable[[], None]]) -> float:
-        """Has a thread do each of `works`, all at once; returns the seconds until the last one was
-        done. Raises what one of them raised."""
+        """Runs each of `works` in a thread, all at once. Returns the seconds until the last one was
+        done. Raises the error of one of them."""
         begin = threading.Barrier(len(works) + 1)
         ends_s: list[float] = []
         errors: list[BaseException] = []
@@ -116,7 +117,7 @@ class Bench:
         return max(ends_s, default=start_s) - start_s
 
     def _give_up(self, begin: threading.Barrier, threads: Sequence[threading.Thread]) -> None:
-        """Ends the threads; one that hangs in a file system is left behind."""
+        """Ends the threads. A thread that hangs in a file system is left behind."""
         self._stopped = True
         begin.abort()
         deadline_s = time.monotonic() + _ABANDON_S

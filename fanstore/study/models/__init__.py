@@ -1,4 +1,4 @@
-"""Closed forms of the papers that FanStore follows: what a policy should give, by formula.
+"""Formulas of the papers that FanStore follows: the results that a policy should have.
 
 Sizes are in bytes, rates in bytes per second, times in seconds.
 """

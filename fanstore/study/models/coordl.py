@@ -9,8 +9,8 @@ from fanstore.policy import checks
 
 
 def fetch_rate(cached: float, cache_rate: float, storage_rate: float) -> float:
-    """Returns the rate of fetches, F(x), when a fraction `cached` of a dataset is in a cache
-    that never replaces what it has (MinIO): the rates in any unit."""
+    """Returns the rate of fetches, F(x), if a fraction `cached` of a dataset is in a cache that
+    never replaces its content (MinIO): the rates in any unit."""
     checks.fraction("cached", cached)
     cache = checks.rate("cache_rate", cache_rate)
     return 1 / (cached / cache + (1 - cached) / checks.rate("storage_rate", storage_rate))
@@ -23,23 +23,23 @@ def training_rate(fetch: float, preprocess: float, compute: float) -> float:
 
 
 def minio_misses(cached: float) -> float:
-    """Returns the miss rate of a cache that never replaces what it has."""
+    """Returns the miss rate of a cache that never replaces its content."""
     return 1 - checks.fraction("cached", cached)
 
 
 def lru_misses(cached: float) -> float:
-    """Returns the steady miss rate of a cache that replaces what was used longest ago: with a the
-    fraction that is not cached, a - a ln a."""
+    """Returns the steady miss rate of a cache that replaces the least recently used: a - a ln a,
+    with a the fraction that is not cached."""
     uncached = 1 - checks.fraction("cached", cached)
     return uncached - uncached * log(uncached) if uncached else 0.0
 
 
 def random_misses(cached: float) -> float:
-    """Returns the steady miss rate of a cache that replaces what chance chooses: with f the
-    fraction that is cached, 1 + f ln(1 - f + f exp(-1 / f)).
+    """Returns the steady miss rate of a cache that replaces at random: 1 + f ln(1 - f + f exp(-1 /
+    f)), with f the fraction that is cached.
 
-    An epoch begins with f hits and has fewer later on. A rate that is the same all through the
-    epoch, m = 1 - ((1 - exp(-m / f)) / (m / f))**2, is up to 0.2 points too high.
+    An epoch begins with a hit rate of f, which falls later on. A rate that is the same all through
+    the epoch, m = 1 - ((1 - exp(-m / f)) / (m / f))**2, is up to 0.2 points too high.
     """
     checks.fraction("cached", cached)
     if cached in (0, 1):

@@ -26,7 +26,7 @@ class Source:
     rate: Curve
 
     def load_s(self) -> float:
-        """Returns the seconds that loading it takes, infinity where no thread loads."""
+        """Returns the seconds that loading takes, infinity if no thread loads."""
         load_bytes = checks.amount("load_bytes", self.load_bytes)
         threads = checks.integer("threads", self.threads, 0)
         if not load_bytes:
@@ -61,8 +61,8 @@ class Preprocessing:
 
 
 def proportional_threads(queued: Sequence[int], threads_max: int) -> list[int]:
-    """Returns how many loading threads each GPU gets in proportion to the requests in its queue:
-    all of threads_max, the largest remainders rounded up; 0 each where nothing is queued."""
+    """Returns how many loading threads each GPU gets: all of threads_max, in proportion to the
+    requests in its queue, the largest remainders rounded up; 0 each if nothing is queued."""
     total = sum(checks.integer("queued", count, 0) for count in queued)
     checks.integer("threads_max", threads_max, 1)
     if not total:
@@ -80,13 +80,13 @@ def balanced_threads(
     threads_max: int,
     threshold_s: float,
 ) -> list[int]:
-    """Returns how many loading threads each GPU should have (Algorithm 1): where loading and
-    preparing differ from training by threshold_s or more, a binary search over 0 to threads_max.
+    """Returns how many loading threads each GPU should have (Algorithm 1): if loading and preparing
+    differ from training by threshold_s or more, a binary search over 0 to threads_max.
 
     late_s(gpu, threads): T_L + T_P - T_train of its next batch, falling with the threads. initial:
     of each GPU, from proportional_threads. As in the paper GPUs are searched one by one, so that
-    together they may ask for more than threads_max. Mended: the better of two is the one with
-    the smaller absolute difference, and a GPU that is early gets fewer threads, not more. No
+    together they may ask for more than threads_max. Corrected here: the better of two is the one
+    with the smaller absolute difference, and a GPU that is early gets fewer threads, not more. No
     number of threads is tried twice, so that the search needs no list of tries to end.
     """
     checks.integer("threads_max", threads_max, 1)

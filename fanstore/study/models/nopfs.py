@@ -57,11 +57,11 @@ def local_fetch_s(
 def fastest_rates(
     local_rates: NDArray[np.float64], remote_rates: NDArray[np.float64], shared_rate: float
 ) -> tuple[NDArray[np.float64], NDArray[np.uint8]]:
-    """Returns for each sample the rate of the fastest source that has it, in bytes/s, and which
-    that is: LOCAL, REMOTE or SHARED; of equals the nearest.
+    """Returns for each sample the rate of the fastest source that has it, in bytes/s, and the
+    source: LOCAL, REMOTE or SHARED; of equals the nearest.
 
-    local_rates, remote_rates: of the fastest class of the worker's own and of other workers that
-    has the sample, 0 where none has.
+    local_rates, remote_rates: of the fastest class that has the sample, on the worker itself and on
+    other workers; 0 if none has.
     """
     shared = np.full(np.shape(local_rates), checks.rate("shared_rate", shared_rate))
     rates = np.stack([np.asarray(local_rates), np.asarray(remote_rates), shared])
@@ -81,7 +81,7 @@ def write_s(
 
 
 def lower_bound_s(dataset_bytes: float, workers: int, compute_bytes_per_s: float) -> float:
-    """Returns how long an epoch takes when nobody ever waits for a sample."""
+    """Returns how long an epoch takes if nobody ever waits for a sample."""
     checks.integer("workers", workers, 1)
     rate = checks.rate("compute_bytes_per_s", compute_bytes_per_s)
     return checks.rate("dataset_bytes", dataset_bytes) / (workers * rate)

@@ -1,1 +1,1 @@
-"""Makes a plan file: what each node of a job is to keep and to fetch."""
+"""Makes a plan file: the files that each node of a job is to keep and to fetch."""

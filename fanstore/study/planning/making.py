@@ -1,4 +1,4 @@
-"""Making a plan: placement by frequency, and what the simulator expects of it."""
+"""Makes a plan: a placement by frequency, and the times that the simulator expects."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PlanSteps:
-    """Is told how far a plan is. begin: what is done now; epoch: that it went through one, as it
-    does twice."""
+    """Callbacks that report progress. begin: called with the name of each step; epoch: called after
+    each epoch; the plan goes through all epochs twice."""
 
     begin: Callable[[str], object]
     epoch: Callable[[], object]
 
 
-_DIGITS = 3  # of seconds: what comes behind them another NumPy may round in another way
+_DIGITS = 3  # of seconds; another NumPy may round further digits in another way
 
 
 def make_plan(
@@ -51,8 +51,8 @@ def make_plan(
     force: bool,
     steps: PlanSteps,
 ) -> PlanDescription:
-    """Writes the plan of a job to `path` and returns its description. Raises UsageError for what
-    does not go together, FanstoreError without the memory, OSError."""
+    """Writes the plan of a job to `path` and returns its description. Raises UsageError for a
+    request that contradicts itself, FanstoreError if memory is too small, OSError."""
     with whole_file(path, force) as stream:
         try:
             placement = _placement(request, samples, steps)
@@ -65,7 +65,8 @@ def make_plan(
 
 
 def _memory_words(request: PlanRequest, files: int) -> str:
-    """Says what a plan takes of memory, and of what: 56 bytes of each read, in whole batches."""
+    """Returns a clause about the memory that a plan needs, and for what: 56 bytes of each read, in
+    whole batches."""
     system, batch = request.system, request.job.batch_size
     batches = -(-files // (system.ranks * batch))
     needed = (4 * system.nodes + 60) * files + 56 * system.ranks * batches * batch
@@ -83,7 +84,7 @@ def _scenario(request: PlanRequest, samples: Samples) -> Scenario:
 def _placement(
     request: PlanRequest, samples: Samples, steps: PlanSteps
 ) -> NDArray[np.uint8] | None:
-    """The class of each sample on each node; None where nothing can be kept."""
+    """Returns the class of each sample on each node; None if nothing can be kept."""
     system, count = request.system, len(samples.records)
 
     def reads_of_nodes() -> Iterator[list[NDArray[Any]]]:
@@ -131,7 +132,7 @@ def _described(
 def _kept(
     request: PlanRequest, samples: Samples, placement: NDArray[np.uint8] | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Files and bytes by node and storage class."""
+    """Returns files and bytes by node and storage class."""
     nodes, classes = request.system.nodes, len(request.system.classes)
     if placement is None:
         nothing = [[0] * classes] * nodes

@@ -1,5 +1,5 @@
-"""The machine or the orders that a plan is asked for: from a scenario, or a machine file and
-options; recorded orders from a file a rank, of numbers or of names."""
+"""The machine and the orders that a plan is asked for: from a scenario, or a machine file and
+options; recorded orders from one file for each rank, of numbers or of names."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ Epochs = list["NDArray[np.uint32]"]  # of one rank
 def recorded_order(
     paths: Sequence[Path], ranks: int, epochs: int, dataset: Dataset, records: NDArray[np.int64]
 ) -> tuple[list[NDArray[Any]], ...]:
-    """Returns what each rank reads in each epoch (epochs x ranks), as numbers of samples.
+    """Returns the reads of each rank in each epoch (epochs x ranks), as numbers of samples.
 
-    paths: a file for each rank. records: the record of each sample. Raises UsageError with the
-    file where it is no such file, of other ranks, epochs or samples.
+    paths: a file for each rank. records: the record of each sample. Raises UsageError with the file
+    if it is no such file, or is of other ranks, epochs or samples.
     """
     if len(paths) != ranks:
         raise UsageError(f"--recorded: {len(paths)} files for {ranks} ranks; allowed: one for each")
@@ -136,7 +136,7 @@ _NEEDED = {
 @dataclass(frozen=True)
 class PlanRequest:
     """file: for messages. system_table, job_table: as they stand in a scenario; system, job: the
-    same, read."""
+    same, parsed."""
 
     file: str
     system_table: dict[str, Any]
@@ -147,7 +147,7 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What the command line says. machine, scenario: paths, one of them at most. changes: as
+    """The options of the command line. machine, scenario: paths, one of them at most. changes: as
     fanstore.study.simulate.library.changed takes them; sources: the option of each. order: its
     table, or None; recorded: the file of each rank."""
 
@@ -160,7 +160,8 @@ class PlanOptions:
 
 
 def request_of(options: PlanOptions, dataset: Dataset, samples: Samples) -> PlanRequest:
-    """Returns what is asked for a dataset. Raises UsageError with file, key and what is allowed."""
+    """Returns the request for a plan of a dataset. Raises UsageError with file, key and what is
+    allowed."""
     file, table = _tables(options, dataset)
     Fields(file, "", table, _PARTS)
     table = changed(file, table, options.changes)
@@ -189,7 +190,7 @@ def request_of(options: PlanOptions, dataset: Dataset, samples: Samples) -> Plan
 
 
 def _check_complete(file: str, system: Mapping[str, Any], job: Mapping[str, Any]) -> None:
-    """Raises UsageError that names the options of all that is missing."""
+    """Raises UsageError that names the options of all missing values."""
     known = {*system, *job, *(["network"] if system.get("nodes") == 1 else [])}
     missing = [option for key, option in _NEEDED.items() if key not in known]
     if missing:
@@ -197,7 +198,8 @@ def _check_complete(file: str, system: Mapping[str, Any], job: Mapping[str, Any]
 
 
 def _options_by_key(options: PlanOptions, system_table: Mapping[str, Any]) -> dict[str, str]:
-    """The options that gave a value, by its full key; a storage class has the key of its place."""
+    """Returns the option that gave each value, by the value's full key; the key of a storage class
+    has its place."""
     keys = {name: f"{'job' if name in JOB_KEYS else 'system'}.{name}" for name in options.changes}
     if "staging_buffer" in keys:
         keys["staging_buffer"] = "system.staging_buffer.capacity"
@@ -210,7 +212,7 @@ def _options_by_key(options: PlanOptions, system_table: Mapping[str, Any]) -> di
 
 
 def _tables(options: PlanOptions, dataset: Dataset) -> tuple[str, dict[str, Any]]:
-    """The file that describes the machine, and its tables."""
+    """Returns the file that describes the machine, and its tables."""
     if options.scenario is not None:
         file, table = load(options.scenario)
         _check_same_dataset(file, table, dataset)
@@ -228,7 +230,7 @@ def _tables(options: PlanOptions, dataset: Dataset) -> tuple[str, dict[str, Any]
 
 
 def _check_same_dataset(file: str, table: Mapping[str, Any], dataset: Dataset) -> None:
-    """Raises UsageError where a scenario is about other files than those of the dataset."""
+    """Raises UsageError if a scenario is about another dataset."""
     if "dataset" not in table:
         return
     fields = Fields(file, "dataset", table["dataset"], DATASET_KEYS)

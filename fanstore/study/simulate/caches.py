@@ -1,5 +1,5 @@
 """Caches on each node, in its first storage class, that change with each read; and DeepIO's
-opportunistic order, in which such a cache decides what is read (Zhu et al. 2018, section 3)."""
+opportunistic order, in which such a cache decides the reads (Zhu et al. 2018, section 3)."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ if TYPE_CHECKING:
 
 
 class Caches(Protocol):
-    """What a policy with such caches is asked, epoch by epoch."""
+    """The caches of a policy, asked epoch by epoch."""
 
     @property
     def peak_bytes(self) -> int:
-        """The most that the cache of a node held at once."""
+        """The most bytes that the cache of a node held at once."""
 
     def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:
         """Returns where each read finds its sample: NOWHERE, HERE or ELSEWHERE of
-        fanstore.policy.cluster, ranks x reads. reads: from padded, what the policy reads."""
+        fanstore.policy.cluster, ranks x reads. reads: those of the policy, from padded."""
 
 
 class NodeCaches:
-    """Caches that follow a policy of csrc/policy/victims.h, each read as it comes."""
+    """Caches that follow a policy of csrc/policy/victims.h, read by read."""
 
     def __init__(
         self, workload: Workload, policy: str, placement: NDArray[np.uint8] | None, alone: bool
     ) -> None:
-        """placement: what nodes have outside of their caches. alone: a cache serves its node
-        alone."""
+        """placement: the files that nodes have outside of their caches. alone: a cache serves its
+        node alone."""
         system = workload.system
         capacity_bytes = system.classes[0].capacity_bytes
         self._cluster = Cluster(
@@ -63,13 +63,13 @@ _NOBODY = -1
 
 
 class OpportunisticCaches:
-    """The nodes' memories, which decide what is read (Zhu et al. 2018, section 3).
+    """The nodes' memories, which decide the reads (Zhu et al. 2018, section 3).
 
-    The paper does not say how memory is filled anew. Here the next sample is any of those in
-    memory, on whichever node, for whichever rank; one that was not read yet in this epoch takes its
-    place from shared storage, while any are left. So an epoch begins with what memory holds from
-    the last one. A sample counts as read from shared storage by the rank that consumes it, and lies
-    on its node from then on; a node holds what it read last of these.
+    The paper does not say how memory is refilled. Here the next sample is any of those in memory,
+    on whichever node, for whichever rank; one that was not read yet in this epoch takes its place
+    from shared storage, while any are left. So an epoch begins with the content of memory from the
+    last one. A sample counts as read from shared storage by the rank that consumes it, and lies on
+    that rank's node from then on; a node holds those of these that it read last.
     """
 
     def __init__(self, workload: Workload) -> None:
@@ -80,7 +80,8 @@ class OpportunisticCaches:
         self.peak_bytes = 0
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Returns the samples of the job's epoch in this order: a Reordering (policies.py)."""
+        """Returns the samples of the job's epoch in the opportunistic order: a Reordering
+        (policies.py)."""
         by_turns = reads.T.ravel()
         read = by_turns != len(self._sizes)
         rng = np.random.default_rng(epoch)
@@ -107,8 +108,8 @@ class OpportunisticCaches:
         return found
 
     def _fill(self, reads: NDArray[np.intp], found: NDArray[np.uint8]) -> None:
-        """Each node's memory takes what came last from shared storage, as far as it goes, and keeps
-        what it held as far as there is room."""
+        """Fills each node's memory with the samples that came last from shared storage, and then
+        with those that it held before, as far as there is room."""
         before = self._holders
         self._holders = np.full(len(self._sizes), _NOBODY, dtype=np.int32)
         for node in range(len(reads) // self._ranks_per_node):

@@ -1,6 +1,5 @@
 """Runs the policies through the epochs of a scenario, side by side as far as memory allows; and
-looks for the minimal cache: the least memory with which a policy is as fast as with memory for
-all."""
+finds the minimal cache: the least memory with which a policy is as fast as with memory for all."""
 
 from __future__ import annotations
 
@@ -23,13 +22,13 @@ from fanstore.wording import show_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Policies run side by side while what they know of each sample on each node is not more than this.
+# Policies run side by side, up to so many pairs of a sample and a node of all policies together.
 _SIDE_BY_SIDE_MAX = 400_000_000
 
 
 def known_policies(names: Sequence[str]) -> list[str]:
-    """Returns the policies of these names, all where there are none. Raises UsageError with the
-    names that there are."""
+    """Returns the policies of these names; all, if there are no names. Raises UsageError with the
+    names that are allowed."""
     for name in names:
         if name not in POLICIES:
             raise UsageError(f"there is no policy {name!r}; allowed: {', '.join(POLICIES)}")
@@ -41,8 +40,8 @@ def simulate(
     policies: Sequence[str] = (),
     on_epoch: Callable[[], object] = lambda: None,
 ) -> Simulation:
-    """Returns what each policy does in a scenario; policies: names, or none for all. on_epoch is
-    called as often as there are epochs, while they are simulated. Raises UsageError for what the
+    """Returns the results of each policy in a scenario; policies: names, or none for all. on_epoch
+    is called as often as there are epochs, while they are simulated. Raises UsageError for what the
     scenario does not allow."""
     names = known_policies(policies)
     workload = Workload(scenario)
@@ -74,7 +73,7 @@ def simulate(
 def outcome_of(
     workload: Workload, plan: PolicyPlan, on_epoch: Callable[[], object] = lambda: None
 ) -> PolicyOutcome:
-    """Returns what comes of one plan; on_epoch is called after each epoch. Raises UsageError for
+    """Returns the results of one plan; on_epoch is called after each epoch. Raises UsageError for
     what the scenario does not allow."""
     runner = Runner(workload, plan)
     _run(workload, [runner], on_epoch)
@@ -111,7 +110,7 @@ def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], objec
 def _epoch(
     workload: Workload, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]
 ) -> Epoch:
-    """An epoch of which every batch fits into the staging buffer."""
+    """Returns an epoch. Raises UsageError if a batch does not fit into the staging buffer."""
     scenario = workload.scenario
     compute = scenario.system.compute_bytes_per_s
     epoch = epoch_of(number, reads, sizes, compute, scenario.job.batch_size)
@@ -126,7 +125,7 @@ def _epoch(
 
 
 SLOWER = 1.01  # the job may take this many times as long as with memory for all
-_PARTS = 128  # the answer is right to this part of the dataset
+_PARTS = 128  # the answer is exact to one in so many parts of the dataset
 
 
 def min_caches(
@@ -136,11 +135,11 @@ def min_caches(
 
     That is the least capacity of a node's first storage class, in bytes, with which the job reads
     as much of the dataset as with room for all of it there, and takes no longer than SLOWER times
-    as long. It is found by bisection among the multiples of a 128th of the dataset, which takes
-    for granted that more memory never hurts. All else stays as it is in the scenario, such as other
-    storage classes. on_epoch: called as fanstore.study.simulate.engine.simulate does.
+    as long. It is found by bisection among the multiples of a 128th of the dataset, on the
+    assumption that more memory never hurts. All else stays as it is in the scenario, such as other
+    storage classes. on_epoch: called as by `simulate`, for each simulation.
 
-    Raises UsageError where the scenario has no storage class, and as the engine does.
+    Raises UsageError if the scenario has no storage class, and the errors of `simulate`.
     """
     if not scenario.system.classes:
         raise UsageError(
@@ -171,7 +170,7 @@ def min_caches(
 
 
 def _least(is_enough: Callable[[int], bool]) -> int:
-    """Returns the least number of steps that is enough, where 0 is not and _PARTS is."""
+    """Returns the least number of steps that is enough. 0 is not enough, and _PARTS is."""
     low, high = 0, _PARTS
     while high - low > 1:
         middle = (low + high) // 2
@@ -180,7 +179,7 @@ def _least(is_enough: Callable[[int], bool]) -> int:
 
 
 def _as_good(outcome: PolicyOutcome | str, best: PolicyOutcome) -> bool:
-    """Returns whether a policy ran, reads as much of the dataset, and takes hardly longer."""
+    """Returns whether a policy ran, read as much of the dataset, and took hardly longer."""
     if isinstance(outcome, str) or outcome.covered < best.covered:
         return False
     return outcome.total_s <= SLOWER * best.total_s

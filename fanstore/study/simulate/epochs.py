@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def reads_of_epochs(scenario: Scenario, sample_count: int) -> Iterator[list[NDArray[Any]]]:
-    """Yields for each epoch of the job what each rank reads. Raises UsageError where the order
-    does not take its parameters."""
+    """Yields for each epoch of the job the reads of each rank. Raises UsageError if the order does
+    not take its parameters."""
     job = scenario.job
     if job.recorded:
         yield from islice(cycle(job.recorded), job.epochs)
@@ -37,10 +37,10 @@ def reads_of_epochs(scenario: Scenario, sample_count: int) -> Iterator[list[NDAr
 class Epoch:
     """One epoch of a job, cut into batches. All matrices are ranks x reads.
 
-    number: counts epochs from 0. reads: the number of each sample that is read, in whole batches;
-    a batch that is not full is filled up with the empty sample, whose number follows the last one.
-    sizes_bytes: the size of each sample that is read. left_s: how many seconds a rank computes
-    from the start of each sample to the end of its batch.
+    number: counts epochs from 0. reads: the number of each sample that is read, in whole batches; a
+    batch that is not full is filled with the empty sample, whose number follows the last one.
+    sizes_bytes: the size of each sample that is read. left_s: the seconds that a rank computes from
+    the start of each sample to the end of its batch.
     """
 
     number: int
@@ -69,8 +69,8 @@ class Epoch:
 
 
 def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[np.intp]:
-    """Returns a matrix of whole batches (ranks x reads) of what each rank reads, filled up with the
-    number `nothing` of the empty sample."""
+    """Returns the reads of each rank as a matrix of whole batches (ranks x reads), filled up with
+    the number `nothing` of the empty sample."""
     longest = -(-max(map(len, reads)) // batch_size) * batch_size
     matrix = np.full((len(reads), longest), nothing, dtype=np.intp)
     for row, each in zip(matrix, reads, strict=True):
@@ -85,10 +85,10 @@ def epoch_of(
     compute_bytes_per_s: float,
     batch_size: int,
 ) -> Epoch:
-    """Returns the epoch of a number, with the times that computing takes.
+    """Returns the epoch of a number, with its computing times.
 
     reads: from padded. sizes_bytes: the size of each sample of the dataset, and 0 at the end for
-    the empty one. compute_bytes_per_s: what a rank consumes.
+    the empty one. compute_bytes_per_s: the rate at which a rank consumes.
     """
     sizes = np.empty(reads.shape)
     left_s = np.empty(reads.shape)

@@ -23,11 +23,11 @@ def built_in() -> dict[str, str]:
 
 
 def load(name: str) -> tuple[str, dict[str, Any]]:
-    """Returns the path of a scenario's file, and what it holds as a table.
+    """Returns the path of a scenario's file, and its content as a table.
 
     A name with a slash or a dot is the path of a file, any other that of a scenario in the package.
-    Raises UsageError, which lists the scenarios of the package, where there is none of that name,
-    and OSError where the file cannot be read.
+    Raises UsageError, which lists the scenarios of the package, if none has that name, and OSError
+    if the file cannot be read.
     """
     if "/" in name or "." in name:
         return name, load_toml(Path(name))
@@ -44,7 +44,7 @@ def load(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the table of a scenario with other values; numbers are made of digits alone.
+    """Returns the table of a scenario with other values; a value of digits alone becomes a number.
 
     A change is of `epochs`, `batch` or `files`, of a key of [system], of `staging_buffer` (its
     capacity), or of the name of a storage class (its capacity). Raises UsageError for other names.
@@ -77,7 +77,8 @@ def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dic
 
 
 def _table(table: Mapping[Any, Any], key: object) -> dict[str, Any]:
-    """A copy of a table in another; an empty one for what is none, of which scenario_from tells."""
+    """Returns a copy of a table in another; an empty one if the value is no table, which
+    scenario_from reports."""
     value = table.get(key, {})
     return dict(value) if isinstance(value, dict) else {}
 
@@ -85,8 +86,8 @@ def _table(table: Mapping[Any, Any], key: object) -> dict[str, Any]:
 def combinations(changes: Sequence[str]) -> list[dict[str, str]]:
     """Returns a table from name to value for each combination of values.
 
-    changes: texts of the form `name=value,value,...`; without any there is one table, an empty one.
-    Raises UsageError for a text of another form, and for a name or a value that comes twice.
+    changes: texts of the form `name=value,value,...`; without any, there is one empty table. Raises
+    UsageError for a text of another form, and for a name or a value that comes twice.
     """
     values: dict[str, list[str]] = {}
     for change in changes:

@@ -17,10 +17,10 @@ from fanstore.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Results = Sequence[tuple[dict[str, str], Simulation]]  # what a sweep changed, and what that gave
+Results = Sequence[tuple[dict[str, str], Simulation]]  # the changes of a sweep, and their results
 
 _SUFFIXES = (".svg", ".png")
-# Colours that people with any colour vision tell apart (Okabe and Ito 2008).
+# Colours that people with any colour vision can distinguish (Okabe and Ito 2008).
 _OWN = ("#0072B2", "#56B4E9", "#009E73", "#CC79A7", "#F0E442")
 _SHARED, _STARTUP, _NO_SOURCE = "#D55E00", "#999999", "#DDDDDD"
 _LINES = ("#000000", *_OWN[:4], _SHARED, "#E69F00")
@@ -28,9 +28,9 @@ _MARKS = "osD^vP*X"
 
 
 def check(path: Path, cases: Sequence[dict[str, str]]) -> None:
-    """Raises UsageError where results cannot be drawn to `path`: with another suffix than .svg and
-    .png, without a folder to write to, in place of what is no regular file, without matplotlib, and
-    where the cases of a sweep differ in more than two names."""
+    """Raises UsageError if results cannot be drawn to `path`: for another suffix than .svg and
+    .png, a folder that cannot be written to, a path that is there and no regular file, if
+    matplotlib is missing, and if the cases of a sweep differ in more than two names."""
     if path.suffix not in _SUFFIXES:
         allowed = " and ".join(_SUFFIXES)
         raise UsageError(f"--plot {path}: allowed are names that end in {allowed}")
@@ -54,12 +54,12 @@ def _swept(cases: Sequence[dict[str, str]]) -> list[str]:
 
 
 def draw(path: Path, title: str, results: Results) -> None:
-    """Draws the results of a sweep, of one case at least, to a file; its suffix says the format.
-    A picture that is there is replaced by a whole one alone.
+    """Draws the results of a sweep, of one case at least, to a file; its suffix decides the format.
+    A picture that is there is only replaced by a whole one.
 
     A single case is a bar for each policy, as in figure 8. A sweep of one name is a line for each
     policy, one of two names a map for each, as in figure 9. Policies that cannot run are left out.
-    Raises UsageError where no policy can run, OSError where the file cannot be written.
+    Raises UsageError if no policy can run, OSError if the file cannot be written.
     """
     import matplotlib
     from matplotlib.figure import Figure
@@ -95,12 +95,12 @@ def _outcome(simulation: Simulation, name: str) -> PolicyOutcome | None:
 
 
 def _unit(longest_s: float) -> tuple[float, str]:
-    """Returns what times are divided by for an axis, and the name of that unit."""
+    """Returns the unit for an axis of time: how many seconds it has, and its name."""
     return (3600.0, "hours") if longest_s >= 7200 else (1.0, "seconds")
 
 
 def _bars(axes: Axes, simulation: Simulation, names: list[str]) -> None:
-    """Draws how long each policy takes; its epochs are divided like the bytes that it reads."""
+    """Draws the time of each policy; that of its epochs is divided like the bytes that it reads."""
     ran = {name: each for name in names if (each := _outcome(simulation, name))}
     longest_s = max(each.total_s for each in ran.values())
     scale, unit = _unit(longest_s)
@@ -128,7 +128,7 @@ def _bars(axes: Axes, simulation: Simulation, names: list[str]) -> None:
 
 
 def _part_s(outcome: PolicyOutcome, label: str) -> float:
-    """Returns which part of a policy's time a bar shows in the colour of a label."""
+    """Returns the part of a policy's time that a bar shows in the colour of a label."""
     if label == "loaded before the job":
         return outcome.startup_s
     epochs_s = outcome.total_s - outcome.startup_s
@@ -138,7 +138,8 @@ def _part_s(outcome: PolicyOutcome, label: str) -> float:
 
 
 def _fill(label: str, sources: list[str]) -> dict[str, Any]:
-    """Returns the colour of a source; what other nodes keep is hatched in that of their class."""
+    """Returns the colour of a source; a source on other nodes is hatched in the colour of its
+    class."""
     fixed = {
         "loaded before the job": _STARTUP,
         "nobody waits for data": _NO_SOURCE,
@@ -154,8 +155,8 @@ def _fill(label: str, sources: list[str]) -> dict[str, Any]:
 
 
 def _lines(axes: Axes, results: Results, name: str, names: list[str]) -> None:
-    """Draws how long each policy takes with each value of what is swept; policies that take as long
-    share a line."""
+    """Draws the time of each policy with each value of the swept name; policies that take equally
+    long share a line."""
     values = [case[name] for case, _ in results]
     times_s = _together({policy: _times_s(results, policy) for policy in names})
     longest_s = max(time for row in times_s.values() for time in row)
@@ -190,13 +191,13 @@ def _looks_like(row: list[float], other: list[float]) -> bool:
 
 
 def _times_s(results: Results, policy: str) -> list[float]:
-    """Returns the time of each case; not a number where the policy cannot run."""
+    """Returns the time of each case; not a number if the policy cannot run."""
     found = (_outcome(simulation, policy) for _, simulation in results)
     return [each.total_s if each else float("nan") for each in found]
 
 
 def _maps(axes: Sequence[Axes], results: Results, names: list[str], policies: list[str]) -> None:
-    """Draws how long each policy takes with each pair of values, and how much it then reads from
+    """Draws the time of each policy with each pair of values, and how much it then reads from
     shared storage; darker is longer."""
     across, down = (list(dict.fromkeys(case[name] for case, _ in results)) for name in names)
     of_all = [time for policy in policies for time in _times_s(results, policy) if not isnan(time)]

@@ -1,4 +1,4 @@
-"""The policies that are compared: what each keeps where, and what it reads."""
+"""The policies that are compared: which files each keeps where, and which it reads."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from fanstore.wording import show_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A change of the order of reads: of the number of an epoch and the job's reads it returns the reads
+# Changes the order of reads: takes the number of an epoch and the job's reads, returns the reads
 # instead. Reads are matrices from epochs.padded (ranks x reads). In them the number of files stands
 # for the empty sample, which fills up the last batches.
 Reordering = Callable[[int, "NDArray[np.intp]"], "NDArray[np.intp]"]
 
 
 def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
-    """Each node reads no other files than its own, in a new random order each epoch.
+    """Returns a Reordering in which each node reads only its own files, in a new random order each
+    epoch.
 
     A node's files are divided among its ranks. A rank reads as many as it does in the job's order,
-    and begins again with the first where it has fewer. kept: whether a node has a file (nodes x
+    and begins again with the first if it has fewer. kept: whether a node has a file (nodes x
     files), one file at least for each node.
     """
     own = [np.flatnonzero(row) for row in kept]
@@ -47,11 +48,11 @@ def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
 
 
 def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int) -> Reordering:
-    """From the second epoch on, the samples of each step are given to the nodes that keep them;
-    each rank reads as many as before (Yang and Cong 2019).
+    """Returns a Reordering in which, from the second epoch on, nodes read the samples of each step
+    that they keep; each rank reads as many as before (Yang and Cong 2019).
 
-    placement: the storage class of each file on each node (nodes x files). A last step that is not
-    whole stays as it is.
+    placement: the storage class of each file on each node (nodes x files). If the last step is not
+    whole, it stays as it is.
     """
     kept = placement.min(axis=0) != NOWHERE
     keepers = np.where(kept, placement.argmin(axis=0), NOBODY)
@@ -66,7 +67,7 @@ def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int
             return reads
         steps = batches[:, :whole].swapaxes(0, 1).reshape(-1)
         dealt = local_reads(steps, keepers, nodes, of_node)
-        # Ranks of a node by turns, for what it keeps stands before what it does not.
+        # The ranks of a node take turns, because the samples that it keeps come before the others.
         by_rank = dealt.reshape(nodes, whole, batch_size, ranks_per_node).transpose(0, 3, 1, 2)
         changed = batches.copy()
         changed[:, :whole] = by_rank.reshape(ranks, whole, batch_size)
@@ -80,18 +81,18 @@ AT_ONCE, IN_TURN, AHEAD = "at once", "in turn", "ahead"
 
 
 class CannotRun(Exception):
-    """Why a policy cannot run a scenario."""
+    """The reason why a policy cannot run a scenario."""
 
 
 @dataclass(frozen=True)
 class PolicyPlan:
-    """What a policy does in a scenario.
+    """The actions of a policy in a scenario.
 
-    loading: AT_ONCE takes no time, IN_TURN is neither ahead nor beside computing, AHEAD fills the
-    staging buffer. placement: the class of each file on each node; None: nothing is kept. Files
-    are kept once the first epoch has read them, or (preloaded) are loaded before it. caches: what
-    is kept beside that, as reads come. reordering: what is read instead of the job's order.
-    covered: which part of the bytes of the dataset is read at all.
+    loading: AT_ONCE takes no time, IN_TURN is neither ahead of computing nor at the same time,
+    AHEAD fills the staging buffer. placement: the class of each file on each node; None: nothing is
+    kept. Files are kept once the first epoch has read them, or (preloaded) are loaded before it.
+    caches: they keep other files as reads come. reordering: gives reads in place of the job's
+    order. covered: the part of the dataset's bytes that is read at all.
     """
 
     loading: str = AHEAD
@@ -154,8 +155,8 @@ def _close(workload: Workload) -> PolicyPlan:
 
 
 def _cached(policy: str, alone: bool = False) -> Callable[[Workload], PolicyPlan]:
-    """A cache in memory, and in the other storage classes a share of the files on each node. alone:
-    no node reads from the cache of another."""
+    """Returns a plan with a cache in memory, and a share of the files in the other storage classes
+    of each node. alone: no node reads from the cache of another."""
 
     def plan(workload: Workload) -> PolicyPlan:
         _need_room(workload.memory_bytes, "memory (first storage class)")

@@ -1,4 +1,4 @@
-"""The results of a simulation, and as tables for people: times and steps in 80 columns, and
+"""The results of a simulation, also as tables for people: times and steps in 80 columns, and
 sources."""
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from fanstore.wording import counted, show_bytes
 
 @dataclass(frozen=True)
 class PolicyOutcome:
-    """What a policy did in a scenario. Times are in seconds.
+    """The results of a policy in a scenario. Times are in seconds.
 
     epochs_s: how long each epoch takes. startup_s: how long files are loaded before the first one,
-    and startup_bytes how many bytes those are. computed_s: what the epochs take when nobody waits
-    for a sample. source_bytes: the bytes that ranks read in the epochs, by the name of the source;
-    empty where reading takes no time. memory_max_bytes: what the node needs that needs most, for
-    its first storage class and the staging buffers of its ranks. covered: the part of the dataset's
-    bytes that is read at all, 0 to 1. samples, read_bytes: what all ranks consume in all epochs.
+    and startup_bytes their bytes. computed_s: how long the epochs take if nobody waits for a
+    sample. source_bytes: the bytes that ranks read in the epochs, by the name of the source; empty
+    if reading takes no time. memory_max_bytes: the need of the node that needs most, for its first
+    storage class and the staging buffers of its ranks. covered: the part of the dataset's bytes
+    that is read at all, 0 to 1. samples, read_bytes: consumed by all ranks in all epochs.
     """
 
     epochs_s: list[float]
@@ -37,7 +37,7 @@ class PolicyOutcome:
 
     @property
     def total_s(self) -> float:
-        """The time of the whole job, with what is loaded before it."""
+        """The time of the whole job, including loading before it."""
         return self.startup_s + sum(self.epochs_s)
 
     @property
@@ -47,12 +47,13 @@ class PolicyOutcome:
 
     @property
     def samples_per_s(self) -> float:
-        """The throughput of the whole job in samples/s: all that is consumed by total_s."""
+        """The throughput of the whole job in samples/s: all samples consumed, divided by
+        total_s."""
         return self.samples / self.total_s if self.total_s else 0.0
 
     @property
     def bytes_per_s(self) -> float:
-        """The throughput of the whole job in bytes/s: all that is consumed by total_s."""
+        """The throughput of the whole job in bytes/s: all bytes consumed, divided by total_s."""
         return self.read_bytes / self.total_s if self.total_s else 0.0
 
     @property
@@ -67,7 +68,7 @@ class PolicyOutcome:
         return {name: count / total for name, count in self.source_bytes.items()}
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all figures, by the names that the output for programs (JSON) has."""
+        """Returns all figures, by their names in the output for programs (JSON)."""
         return {
             "total_s": self.total_s,
             "startup_s": self.startup_s,
@@ -91,10 +92,11 @@ class PolicyOutcome:
 
 @dataclass(frozen=True)
 class Simulation:
-    """What all policies did in one scenario.
+    """The results of all policies in one scenario.
 
-    policies: by name what each did, or the reason why it cannot run. lower_bound_s: the least time
-    of an epoch, S / (N c) in NoPFS' letters: the bytes of the files by what all ranks compute.
+    policies: by name the results, or the reason why it cannot run. lower_bound_s: the least time of
+    an epoch, S / (N c) in NoPFS' letters: the bytes of the files by the computing rate of all
+    ranks.
     """
 
     files: int
@@ -105,7 +107,7 @@ class Simulation:
     policies: dict[str, PolicyOutcome | str]
 
     def as_dict(self) -> dict[str, Any]:
-        """Returns all results, by the names that the output for programs (JSON) has."""
+        """Returns all results, by their names in the output for programs (JSON)."""
         policies = {
             name: {"cannot_run": each} if isinstance(each, str) else each.as_dict()
             for name, each in self.policies.items()
@@ -139,7 +141,7 @@ def lines_of(
     simulation: Simulation, min_caches: Mapping[str, int | str] | None = None
 ) -> list[str]:
     """Returns the lines of three tables (times, steps, sources) of the policies that can run, and
-    then why the others cannot. min_caches: from min_cache.py, one more column."""
+    then the reasons why the others cannot. min_caches: from engine.min_caches, one more column."""
     policies = simulation.policies.items()
     ran = {name: each for name, each in policies if isinstance(each, PolicyOutcome)}
     reasons = {name: each for name, each in policies if isinstance(each, str)}

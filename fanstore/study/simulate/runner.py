@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 
 class Runner:
-    """The state of one policy's simulation: what is kept where, until when each rank has loaded,
-    and the sums of what was read. Epochs are added with advance, and outcome tells the result."""
+    """The state of one policy's simulation: the files kept on each node, the time until which each
+    rank has loaded, and the sums of all reads. `advance` adds an epoch, and `outcome` returns the
+    results."""
 
     def __init__(self, workload: Workload, plan: PolicyPlan) -> None:
         self._system, self._plan = workload.system, plan
@@ -43,7 +44,8 @@ class Runner:
         self._source_bytes = np.zeros(2 * classes + 1)
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Returns what the policy reads where the job's order is `reads`: that, if unchanged."""
+        """Returns the policy's reads if the job's order is `reads`; if they do not differ, `reads`
+        itself."""
         change = self._plan.reordering
         return reads if change is None else change(epoch, reads)
 
@@ -84,8 +86,8 @@ class Runner:
         )
 
     def _in_turn_s(self, epoch: Epoch) -> NDArray[np.float64]:
-        """Returns how long each batch takes where one thread of each rank loads from shared
-        storage, prepares and computes in turn."""
+        """Returns how long each batch takes if one thread of each rank loads from shared storage,
+        prepares and computes in turn."""
         system = self._system
         each_s = 1 / system.shared.rate.share(system.ranks)
         each_s += 1 / system.preprocess_bytes_per_s + 1 / system.compute_bytes_per_s
@@ -94,8 +96,8 @@ class Runner:
         return step_s
 
     def _loads(self, epoch: Epoch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns for each batch how long it takes to load, and from the start of that to its end:
-        load_s and span_s of Batches (ranks x batches)."""
+        """Returns for each batch how long loading takes, and the time from the start of loading to
+        the batch's end: load_s and span_s of Batches (ranks x batches)."""
         codes = self._codes_of(epoch)
         code_bytes = self._bytes_by_code(epoch, codes)
         sources = contended_sources(self._system, code_bytes)
@@ -111,7 +113,7 @@ class Runner:
         return load_s, span_s
 
     def _codes_of(self, epoch: Epoch) -> list[NDArray[np.uint8]] | None:
-        """The codes of what each rank reads; None while nothing is kept."""
+        """Returns the codes of each rank's reads; None while nothing is kept."""
         kept: list[NDArray[np.uint8]] | None = None
         if self._codes is not None and (epoch.number > 0 or self._plan.preloaded):
             node_ranks = self._system.ranks_per_node
@@ -127,7 +129,8 @@ class Runner:
     def _bytes_by_code(
         self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
     ) -> NDArray[np.float64]:
-        """What all ranks read, by code; the last one is of what no node keeps."""
+        """Returns the bytes that all ranks read, by code; the last one is for samples that no node
+        keeps."""
         code_bytes = np.zeros((len(self._system.classes) + 1) ** 2)
         if codes is None:
             code_bytes[-1] = epoch.batch_bytes.sum()
@@ -138,7 +141,7 @@ class Runner:
 
 
 def _cache_codes(classes: int) -> NDArray[np.uint8]:
-    """By where a sample is found in caches, its code where no node keeps it otherwise."""
+    """Returns the code of a sample by its place in caches, if no node keeps it otherwise."""
     codes = np.empty(3, dtype=np.uint8)
     codes[NOWHERE] = (classes + 1) ** 2 - 1
     codes[HERE] = classes

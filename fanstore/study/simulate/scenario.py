@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 NEGATIVE = ("zero", "redraw", "refuse")
 
-# By the value of `sizes`: what else the table [dataset] has.
+# The other keys of the table [dataset], by the value of `sizes`.
 _KINDS = {
     "fixed": ("files", "size"),
     "normal": ("files", "mean", "deviation", "negative", "seed"),
@@ -34,8 +34,8 @@ DATASET_KEYS = ("sizes", *dict.fromkeys(key for keys in _KINDS.values() for key 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Where the sizes of files come from. draw: returns the bytes of each file (files), the same on
-    each call; it raises UsageError where a list or a dataset cannot be read."""
+    """A source of file sizes. draw: returns the bytes of each file (files), the same on each call;
+    raises UsageError if a list or a dataset cannot be read."""
 
     kind: str
     draw: Callable[[], NDArray[np.int64]]
@@ -116,8 +116,8 @@ def _dataset(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is simulated: a machine, the sizes of the files of a dataset, and a job. file: the path
-    of the file that says so, for messages; about: one line that describes it."""
+    """A simulation's input: a machine, the sizes of the files of a dataset, and a job. file: the
+    path of the scenario's file, for messages; about: one line that describes it."""
 
     file: str
     about: str

@@ -1,7 +1,7 @@
-"""Where samples are loaded from under a placement, and how long a byte takes from there.
+"""The sources that samples are loaded from under a placement, and how long a byte takes from there.
 
-A code says of a sample on a node in which storage class the node keeps it and which is the fastest
-of the other nodes that keep it: own * (classes + 1) + other, where `classes` is nowhere.
+The code of a sample on a node holds the storage class in which the node keeps it, and the fastest
+class in which another node does: own * (classes + 1) + other; `classes` stands for none.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ONE_BYTE = np.ones(1)
 
 
 def codes_of(placement: NDArray[np.uint8], classes: int) -> NDArray[np.uint8]:
-    """Returns the code of each sample on each node, and at the end that of the empty sample."""
+    """Returns the code of each sample on each node, and after them that of the empty sample."""
     nodes, files = placement.shape
     codes = np.full((nodes, files + 1), (classes + 1) ** 2 - 1, dtype=np.uint8)
     other = fastest_elsewhere(placement)
@@ -36,7 +36,7 @@ class Sources:
     """The fastest source for each code.
 
     rates: bytes per second of one thread that fetches from it. byte_s: the seconds of one thread to
-    fetch a byte, prepare it and write it. numbers: which source it is, as in source_names.
+    fetch a byte, prepare it and write it. numbers: the source's number, as in source_names.
     """
 
     rates: NDArray[np.float64]
@@ -83,10 +83,10 @@ def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Source
     """Returns the fastest source for each code in an epoch. code_bytes: how many bytes all ranks
     read with each code.
 
-    The number of ranks that read from shared storage at a time is not given: it is the number of
-    ranks, multiplied by the part of their loading time that goes there. That part grows with the
-    number, and so the number is found by halving. With it all ranks together never get more from
-    shared storage than its curve says.
+    The number of ranks that read from shared storage at a time is unknown: it is the number of
+    ranks, multiplied by the part of their loading time that goes there, and that part depends on
+    it. It is found by bisection. With it all ranks together never get more from shared storage than
+    its curve allows.
     """
     low, high = 1.0, float(max(1, system.ranks))
     while high - low > 1e-9 * high:

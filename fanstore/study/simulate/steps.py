@@ -1,5 +1,5 @@
-"""How fast the steps of a job go. A step is one batch on every rank. It lasts from the end of the
-step before to its own end."""
+"""The speed of a job's steps. A step is one batch on every rank. It lasts from the end of the step
+before to its own end."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from fanstore.plan.machine import System
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SLOW = 1.5  # a step is slow that takes longer than this many times its computing
+SLOW = 1.5  # a step is slow if it takes longer than this many times its computing
 WARM = 0.95  # a job is warm once it reads at this part of the rate of its last epoch
-_SPANS = 100  # an epoch is looked at in so many parts
+_SPANS = 100  # parts that an epoch is divided into
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class StepCounter:
         self._last_rate = 0.0
         self._starts = [np.zeros(0, dtype=np.int64)]  # the first step of each part of an epoch
         self._times_s = [np.zeros(0)]  # how long each part takes
-        self._rates = [np.zeros(0)]  # at how many bytes/s each part is read
+        self._rates = [np.zeros(0)]  # the rate of each part, in bytes/s
         self._start_s = start_s
 
     def add(
@@ -79,8 +79,8 @@ def staging_s(system: System, kept_bytes: NDArray[np.int64]) -> float:
     """Returns the seconds that the slowest node takes to load its files from shared storage.
 
     kept_bytes: how much each node keeps in each storage class (nodes x classes). All nodes load at
-    once, each as one rank does; a node fills one class after the other, and none faster than it can
-    be written.
+    once, each as fast as one rank does; a node fills one class after the other, and none faster
+    than it can be written.
     """
     shared = system.shared
     incoming = shared.share_bytes_per_s(system.nodes) * shared.readers_per_rank
@@ -92,9 +92,9 @@ def staging_s(system: System, kept_bytes: NDArray[np.int64]) -> float:
 class Batches:
     """The batches of an epoch. Matrices are ranks x batches, times in seconds.
 
-    load_s: how long each batch takes to load. span_s: how long it is from the start of its loading
-    to its end, if nothing but its own loading were waited for. compute_s: how long the slowest rank
-    computes with each batch (batches). batch_bytes: what each takes in the staging buffer.
+    load_s: how long each batch takes to load. span_s: the time from the start of its loading to its
+    end, if it waits for nothing but its own loading. compute_s: how long the slowest rank computes
+    with each batch (batches). batch_bytes: the room of each in the staging buffer.
     """
 
     load_s: NDArray[np.float64]
@@ -104,16 +104,16 @@ class Batches:
 
 
 class Pipeline:
-    """Until when each rank of a job has loaded and computed. Ranks load ahead into a staging
-    buffer, also into the next epoch (NoPFS section 4).
+    """The times until which each rank of a job has loaded and computed. Ranks load ahead into a
+    staging buffer, also into the next epoch (NoPFS section 4).
 
     A sample is ready when it and those before it were loaded, and a rank begins with it when the
-    one before is done. All ranks begin a batch together. Beyond the paper, the staging buffer has
-    an end: a batch is loaded when it fits beside the batches that are not yet done.
+    one before is done. All ranks begin a batch together. Beyond the paper, the staging buffer is
+    limited: a batch is loaded when it fits beside the batches that are not yet done.
     """
 
     def __init__(self, ranks: int, capacity_bytes: int, start_s: float) -> None:
-        """capacity_bytes: what the staging buffer of a rank holds. start_s: when loading begins."""
+        """capacity_bytes: of the staging buffer of a rank. start_s: when loading begins."""
         self._capacity = capacity_bytes
         self._loaded_s = np.full(ranks, start_s)  # until when each rank has loaded
         self._ends_s = np.array([start_s])  # of the batches that matter still; first one before
@@ -136,7 +136,7 @@ class Pipeline:
         self._ends_s = np.concatenate((self._ends_s, np.empty(upto.shape[1])))
         done = known
         while done < len(self._ends_s):
-            # All of the next batches that need only ends that are known.
+            # All next batches that need only ends that are known.
             end = known + int(np.searchsorted(needed_by_all, done - 1, side="right"))
             part = slice(done - known, end - known)
             self._stretch(batches, part, self._ends_s[needed[:, part]], slice(done, end))
@@ -146,7 +146,8 @@ class Pipeline:
         return ends_s
 
     def _needed(self, known: int) -> NDArray[np.intp]:
-        """The place in _ends_s of the last batch that must be done before each new one fits."""
+        """Returns the place in _ends_s of the last batch that must be done before each new one
+        fits."""
         limits = self._upto_bytes[:, known:] - self._capacity
         rows = zip(self._upto_bytes, limits, strict=True)
         return np.stack([np.searchsorted(row, limit, side="left") for row, limit in rows])

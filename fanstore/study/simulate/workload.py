@@ -1,5 +1,5 @@
 """A job as a policy sees it when it plans: the scenario, the sizes of files, all reads to come, and
-when each node reads each sample next."""
+each node's next read of each sample."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Foresight:
-    """What an oracle knows of a job: when each node reads each sample next.
+    """The knowledge of an oracle: when each node reads each sample next.
 
-    It is worked out from the last epoch to the first, and orders only go forward: the reads lie in
-    a temporary file meanwhile, 4 bytes a read, and each result takes the place of its read there.
+    It is computed from the last epoch to the first, but orders only go forward. So the reads lie in
+    a temporary file meanwhile, 4 bytes a read, and each result replaces its read there.
     """
 
     def __init__(self, scenario: Scenario, sample_count: int) -> None:
-        """Raises UsageError where the temporary directory has no room for it."""
+        """Raises UsageError if the temporary directory has no room for the reads."""
         self._ranks = scenario.system.ranks
         try:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115 -- as long as this lives
@@ -39,8 +39,8 @@ class Foresight:
             ) from None
 
     def of_epoch(self, number: int) -> NDArray[np.uint32]:
-        """Returns for each read the place of the next one of its sample on that node, ranks x
-        reads (fanstore.policy.cluster.NextUses)."""
+        """Returns for each read the place of the node's next read of its sample, ranks x reads
+        (fanstore.policy.cluster.NextUses)."""
         return self._read(number).reshape(self._ranks, -1)
 
     def _write(self, scenario: Scenario, sample_count: int) -> None:
@@ -66,17 +66,17 @@ class Foresight:
 
 
 class Workload:
-    """A scenario with the sizes of its files (sizes_bytes, files). What takes long is worked out
-    when it is first asked for, and kept."""
+    """A scenario with the sizes of its files (sizes_bytes, files). Values that take long to compute
+    are computed when they are first asked for, and kept."""
 
     def __init__(self, scenario: Scenario) -> None:
-        """Raises UsageError where the sizes of files cannot be read."""
+        """Raises UsageError if the sizes of files cannot be read."""
         self.scenario = scenario
         self.system = scenario.system
         self.sizes_bytes = scenario.sizes.draw()
 
     def forget(self) -> None:
-        """Drops what was worked out of the whole job, which takes most memory."""
+        """Drops the values about the whole job, which take most memory."""
         for name in ("frequencies", "foresight"):
             self.__dict__.pop(name, None)
 
@@ -101,13 +101,13 @@ class Workload:
 
     @cached_property
     def first_reads(self) -> list[NDArray[Any]]:
-        """The samples that each node reads in the first epoch, from epochs.by_node."""
+        """The samples that each node reads in the first epoch, from registry.by_node."""
         first = next(reads_of_epochs(self.scenario, len(self.sizes_bytes)))
         return by_node(first, self.system.ranks_per_node)
 
     @property
     def first_order(self) -> NDArray[Any]:
-        """The samples of the first epoch, one node after the other, each where it first comes."""
+        """The samples of the first epoch, one node after the other, each at its first place."""
         samples = np.concatenate(self.first_reads)
         first = np.zeros(len(samples), dtype=bool)
         first[np.unique(samples, return_index=True)[1]] = True
