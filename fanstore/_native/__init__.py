@@ -1,7 +1,7 @@
-"""The compiled libraries: `ffi`, `lib` and little else. The only module that opens them.
+"""The compiled libraries: `ffi`, `lib` and little else. Only this module opens them.
 
 `lib` is libfanstore_core.so through cffi's ABI mode, declared by the generated _declarations.py.
-When it is loaded, the sizes and offsets that the C compiler chose are compared with cffi's.
+Loading it compares the sizes and offsets that the C compiler chose with cffi's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _open() -> tuple[FFI, Any]:
 
 
 def _own_layout(ffi: FFI) -> dict[tuple[str, str | None], tuple[int, int]]:
-    """(struct, field) -> (offset, bytes) as cffi lays the declarations out."""
+    """Returns (struct, field) -> (offset, bytes) as cffi lays the declarations out."""
     layout: dict[tuple[str, str | None], tuple[int, int]] = {}
     for name in ffi.list_types()[1]:
         ctype = ffi.typeof(f"struct {name}")
@@ -50,7 +50,7 @@ def _own_layout(ffi: FFI) -> dict[tuple[str, str | None], tuple[int, int]]:
 
 
 def _library_layout(ffi: FFI, lib: Any) -> dict[tuple[str, str | None], tuple[int, int]]:
-    """(struct, field) -> (offset, bytes) as the library was compiled."""
+    """Returns (struct, field) -> (offset, bytes) as the library was compiled."""
     layout: dict[tuple[str, str | None], tuple[int, int]] = {}
     count = ffi.new("uint64_t *")
     table = lib.fan_layout_table(count)
@@ -80,7 +80,8 @@ compare_layouts(_own_layout(ffi), _library_layout(ffi, lib))
 
 
 def check(rc: int, path: str | os.PathLike[str] | None = None) -> int:
-    """The C convention as Python's: raises OSError (about `path`) for -errno, else returns rc."""
+    """Turns the C convention into Python's: raises OSError (about `path`) for -errno, else returns
+    rc."""
     if rc < 0:
         raise OSError(-rc, os.strerror(-rc), None if path is None else os.fspath(path))
     return rc
@@ -88,7 +89,7 @@ def check(rc: int, path: str | os.PathLike[str] | None = None) -> int:
 
 @cache
 def dtype_of(struct: str) -> np.dtype[Any]:
-    """The NumPy dtype of a C struct such as "struct fan_record", field by field."""
+    """Returns the NumPy dtype of a C struct such as "struct fan_record", field by field."""
     return _dtype(ffi.typeof(struct))
 
 
@@ -114,13 +115,13 @@ def _dtype(ctype: Any) -> np.dtype[Any]:
 
 
 def share_names() -> None:
-    """Lets libraries that are loaded from now on find the library's functions by name, before those
-    of libraries that they load themselves (csrc/node/machine/ucx_address.c)."""
+    """Lets libraries that are loaded from now on find this library's functions by name, before
+    those of libraries that they load themselves (csrc/node/machine/ucx_address.c)."""
     ctypes.CDLL(str(_FOLDER / "libfanstore_core.so"), ctypes.RTLD_GLOBAL)
 
 
 def trap_path() -> Path:
-    """Returns the path of the executable of `--trap`. Raises LayoutError when it was not built."""
+    """Returns the path of the executable of `--trap`. Raises LayoutError if it was not built."""
     path = _FOLDER / "fanstore-trap"
     if not os.access(path, os.X_OK):
         raise LayoutError(f"FanStore's trap is not built ({path})")
@@ -128,7 +129,7 @@ def trap_path() -> Path:
 
 
 def preload_path() -> Path:
-    """Returns the path of the preload library. Raises LayoutError when it was not built."""
+    """Returns the path of the preload library. Raises LayoutError if it was not built."""
     path = _FOLDER / "libfanstore_preload.so"
     if not path.exists():
         raise LayoutError(f"FanStore's preload library is not built ({path})")

@@ -1,4 +1,4 @@
-"""What each node keeps and fetches in a job, worked out before it: the plan, and its file.
+"""The plan of a job, computed before it, and its file: the files that each node keeps and fetches.
 
-docs/planning.md says how one is made, docs/format.md what its bytes are.
+docs/planning.md explains how a plan is made, docs/format.md the bytes of its file.
 """

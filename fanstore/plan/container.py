@@ -1,7 +1,7 @@
 """The bytes of a plan file: a header, a table of sections, and the sections (docs/format.md).
 
-A file is untrusted: nothing is allocated that the file's own size does not bound, and no section is
-used before its checksum was compared.
+A file is untrusted: every allocation is bounded by the file's own size, and no section is used
+before its checksum was compared.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ DESCRIPTION_MAX_BYTES = 64 << 20
 
 HEADER = struct.Struct("<8sIIQQ")  # magic, version, sections, bytes of the file, checksum
 ENTRY = struct.Struct("<IIQQ")  # kind, number, bytes, checksum
-_CHECKED_BYTES = HEADER.size - 8  # what of the header its checksum covers, before the table
+_CHECKED_BYTES = HEADER.size - 8  # the checksum covers this part of the header, before the table
 
 
 class PlanDamaged(FanstoreError):
-    """A plan file is not what it should be: what of it, and where."""
+    """A plan file is damaged: the part, its offset and the reason."""
 
     exit_code = DAMAGED
 
@@ -40,7 +40,7 @@ class PlanDamaged(FanstoreError):
 
 @dataclass(frozen=True)
 class PlanSection:
-    """Where a section lies. checksum: XXH3-64 of its bytes."""
+    """The place of a section. checksum: XXH3-64 of its bytes."""
 
     kind: int
     number: int
@@ -50,7 +50,7 @@ class PlanSection:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """The section's name in messages."""
         return f"{KIND_NAMES[self.kind]}[{self.number}]"
 
 

@@ -1,4 +1,4 @@
-"""What a plan file says of itself, as JSON: its dataset, machine and job, and what to expect."""
+"""The description in a plan file, as JSON: its dataset, machine and job, and the expected times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from fanstore.plan.machine import (
 )
 from fanstore.policy import checks
 
-RECORDED = "recorded"  # instead of the name of an order
+RECORDED = "recorded"  # stands for the name of an order
 
 _KEYS = ("dataset", "system", "job", "kept", "expected")
 _DATASET_KEYS = ("id", "under", "files", "bytes")
@@ -32,9 +32,9 @@ _EXPECTED_KEYS = (
 
 @dataclass(frozen=True)
 class ExpectedTimes:
-    """What the simulator expects. epochs_s: the time of each epoch; computed_s: what they take when
-    nobody waits for a sample; lower_bound_s: of an epoch, S / (N c); source_bytes: what is read, by
-    source; memory_max_bytes: of the node that needs most."""
+    """The simulator's expectations. epochs_s: the time of each epoch; computed_s: the time of all
+    epochs if nobody waits for a sample; lower_bound_s: of an epoch, S / (N c); source_bytes: bytes
+    read, by source; memory_max_bytes: of the node that needs most."""
 
     epochs_s: list[float]
     computed_s: float
@@ -52,7 +52,7 @@ class ExpectedTimes:
 class PlanDescription:
     """A plan without its arrays. under: the directory of the dataset whose files are the samples.
     system_table, job_table: as they stand in a scenario. kept_files, kept_bytes: nodes x storage
-    classes; of bytes what is taken of the capacity at most."""
+    classes; kept_bytes is the most that the files take of the capacity."""
 
     dataset_id: str
     under: str
@@ -68,12 +68,12 @@ class PlanDescription:
 
     @property
     def recorded_epochs(self) -> int:
-        """How many epochs are recorded; 0 where the order is worked out."""
+        """How many epochs are recorded; 0 if the order is computed."""
         order = self.job_table["order"]
         return int(order["epochs"]) if self.job.order == RECORDED else 0
 
     def encode(self) -> bytes:
-        """Returns the JSON of it; equal descriptions give equal bytes."""
+        """Returns the description as JSON; equal descriptions give equal bytes."""
         expected = self.expected
         table = {
             "dataset": {
@@ -92,8 +92,8 @@ class PlanDescription:
 
 
 def decode(path: Path, content: bytes, offset: int) -> PlanDescription:
-    """Returns what the JSON of a plan file says. Raises PlanDamaged where it is no JSON, UsageError
-    with file, key and what is allowed for what else is wrong."""
+    """Returns the description in the JSON of a plan file. Raises PlanDamaged if it is no JSON, and
+    UsageError with file, key and what is allowed for any other mistake."""
     try:
         table = json.loads(content, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -143,7 +143,7 @@ def _job(file: str, fields: Fields) -> TrainingJob:
 
 
 def _matrix(fields: Fields, key: str, system: System) -> list[list[int]]:
-    """One integer from 0 on for each node and storage class."""
+    """Returns one integer from 0 on for each node and storage class."""
     allowed = f"{system.nodes} x {len(system.classes)} integers, 0 or more"
     rows = fields.value(key, allowed)
     shape = [len(system.classes)] * system.nodes if _is_list(rows, system.nodes) else None

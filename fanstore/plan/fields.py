@@ -14,7 +14,7 @@ from fanstore.policy import checks
 from fanstore.policy.checks import BYTES_MAX
 from fanstore.policy.curve import Curve
 
-# As GNU programs have them: kB, MB are powers of 1000; K, KiB, M, MiB those of 1024.
+# As in GNU programs: kB, MB are powers of 1000; K, KiB, M, MiB those of 1024.
 UNITS_BYTES = {
     "B": 1,
     **{name + "B": 1000**power for power, name in enumerate("kMGT", 1)},
@@ -29,8 +29,8 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)(/s)?")
 
 
 def size_bytes(text: object) -> int:
-    """Returns the bytes of a size. Raises ValueError for anything but SIZES, and for parts of a
-    byte."""
+    """Returns the bytes of a size. Raises ValueError for a text that is not as SIZES, and for parts
+    of a byte."""
     number, per_second = _amount(text)
     if per_second or number > BYTES_MAX or number != int(number):
         raise ValueError
@@ -38,7 +38,7 @@ def size_bytes(text: object) -> int:
 
 
 def rate_bytes_per_s(text: object) -> float:
-    """Returns the bytes a second of a rate. Raises ValueError for anything but RATES."""
+    """Returns the bytes a second of a rate. Raises ValueError for a text that is not as RATES."""
     number, per_second = _amount(text)
     if not per_second or not number:
         raise ValueError
@@ -56,7 +56,7 @@ def _amount(text: object) -> tuple[float, bool]:
 
 
 def rate_text(bytes_per_s: float) -> str:
-    """Returns a rate as rate_bytes_per_s reads it, with four digits. Nothing is below 1 B/s."""
+    """Returns a rate in the form that rate_bytes_per_s reads, with four digits; 1 B/s at least."""
     name, unit = max(
         ((name, unit) for name, unit in _POWERS_OF_1000 if unit <= bytes_per_s or unit == 1),
         key=lambda each: each[1],
@@ -71,8 +71,8 @@ _COUNT_MAX = 2**31  # of readers and threads
 
 
 class Fields:
-    """One table of a TOML file, known by its full key such as `system.shared`, or by an empty name
-    where it is the whole file. Methods raise UsageError where a value is missing or wrong."""
+    """One table of a TOML file, with its full key such as `system.shared`, or an empty name for the
+    whole file. Methods raise UsageError if a value is missing or wrong."""
 
     def __init__(
         self,
@@ -82,9 +82,9 @@ class Fields:
         keys: Collection[str],
         options: Mapping[str, str] = _NO_OPTIONS,
     ) -> None:
-        """options: by full key the option of the command line that gave its value instead of the
-        file. Raises UsageError where `values` is no table, or has a key that is not one of
-        `keys`."""
+        """options: for values that come from the command line instead of the file, the option of
+        each, by full key. Raises UsageError if `values` is no table, or has a key that is not one
+        of `keys`."""
         self._file, self._name, self._values = file, name, values
         self._options = options
         if not isinstance(values, dict):
@@ -103,24 +103,23 @@ class Fields:
         return f"{self._name}.{key}" if self._name else key
 
     def wrong(self, key: str, what: str, allowed: str) -> UsageError:
-        """Returns, and does not raise, the error that says what is wrong with the value of a
-        key."""
+        """Returns, and does not raise, the error about the value of a key."""
         where = self._options.get(self.key(key)) or f"{self._file}: {self.key(key)}"
         return UsageError(f"{where} {what}; allowed: {allowed}")
 
     def value(self, key: str, allowed: str) -> Any:
-        """Returns a value as TOML has it. allowed: for the error where there is no such key."""
+        """Returns a value as it is in TOML. allowed: for the error if there is no such key."""
         if key not in self._values:
             raise self.wrong(key, "is missing", allowed)
         return self._values[key]
 
     def table(self, key: str, keys: Collection[str]) -> Fields:
-        """Returns a table within this one, which may have no other keys than `keys`."""
+        """Returns a table within this one, which may have only the keys `keys`."""
         values = self.value(key, f"a table [{key}]")
         return Fields(self._file, self.key(key), values, keys, self._options)
 
     def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
-        """Returns the tables of an array of tables within this one; none where there is no such
+        """Returns the tables of an array of tables within this one; none if there is no such
         key."""
         values = self._values.get(key, [])
         if not isinstance(values, list):
@@ -134,7 +133,7 @@ class Fields:
         return self._read(key, allowed, lambda value: checks.integer(key, value, least, most))
 
     def text(self, key: str, choices: Collection[str] = ()) -> str:
-        """Returns a text that is not empty, and is one of `choices` where there are any."""
+        """Returns a text that is not empty, and is one of `choices` if there are any."""
 
         def read(value: object) -> str:
             if not isinstance(value, str) or not value or (choices and value not in choices):
@@ -152,8 +151,8 @@ class Fields:
         return self._read(key, RATES, rate_bytes_per_s)
 
     def curve(self, key: str, by: str) -> Curve:
-        """Returns a curve in bytes per second that is given as a table within this one, such as
-        { threads = [1, 4], rate = ["1 GB/s", "3 GB/s"] } with `by` as "threads"."""
+        """Returns a curve in bytes per second from a table within this one, such as { threads = [1,
+        4], rate = ["1 GB/s", "3 GB/s"] } with `by` as "threads"."""
         return self.table(key, (by, "rate")).points(by)
 
     def points(self, by: str) -> Curve:

@@ -10,12 +10,12 @@ from fanstore.plan.fields import Fields
 
 _Number = TypeVar("_Number", int, float)
 
-# Parameters of orders that may be a list or the name of a file with one, and what it has.
+# Parameters of orders that may be a list or the name of a file with one, and the file's content.
 _LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "indices": (int, "a whole number on each line"),
     "weights": (float, "a number on each line"),
 }
-_SHOWN_MAX = 40  # characters of what is no number
+_SHOWN_MAX = 40  # characters of a word that is no number
 
 
 def numbers_of_file(
@@ -23,8 +23,9 @@ def numbers_of_file(
 ) -> list[_Number]:
     """Returns the numbers in the file that a key names; its path is relative to `folder`.
 
-    number: makes one of a text, or raises ValueError; allowed: says of what. Raises UsageError with
-    the key where the file cannot be read, and with the line, too, where something else is in it.
+    number: makes a number of a text, or raises ValueError; allowed: says of which texts. Raises
+    UsageError with the key if the file cannot be read, and with the line, too, if a word is no
+    number.
     """
     path = folder / fields.text(key)
     try:
@@ -46,7 +47,7 @@ def numbers_of_file(
 
 
 def with_lists(file: str, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of an order, with the lists themselves where files are named.
+    """Returns the parameters of an order, with lists in place of the names of their files.
 
     file: the path of the scenario, to which the paths are relative; name: the full key of the
     parameters' table. Raises UsageError as numbers_of_file does.

@@ -22,11 +22,11 @@ SYSTEM_KEYS = (
 
 JOB_KEYS = ("epochs", "batch", "order")
 
-CLASSES_MAX = 14  # what the codes of fanstore.study.simulate.sources hold
+CLASSES_MAX = 14  # the most that the codes of fanstore.study.simulate.sources hold
 _NODES_MAX = 2**20  # also of ranks on a node
 _EPOCHS_MAX = 2**31
 
-# A class is told from other sources, and from what else --sweep changes, by its name.
+# The name of a class must differ from those of other sources, and of other things in --sweep.
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NO_CLASS_NAMES = ("remote", "files", *SYSTEM_KEYS, *JOB_KEYS)
 
@@ -79,9 +79,9 @@ class SharedStorage:
 class System:
     """A machine (NoPFS, section 4).
 
-    compute_bytes_per_s: what a rank consumes, c. preprocess_bytes_per_s: what a thread of a rank
-    prepares, beta. network_bytes_per_s: what a rank gets from another node, b_c. classes: the
-    storage of each node, the fastest first.
+    compute_bytes_per_s: the rate at which a rank consumes, c. preprocess_bytes_per_s: at which a
+    thread of a rank prepares, beta. network_bytes_per_s: at which a rank receives from another
+    node, b_c. classes: the storage of each node, the fastest first.
     """
 
     nodes: int
@@ -102,8 +102,8 @@ class System:
 @dataclass(frozen=True)
 class TrainingJob:
     """order: its name; order_parameters: of reads_of_ranks (fanstore/policy/orders/registry.py).
-    recorded: instead of these, what each rank reads in each epoch, over and over (epochs x ranks).
-    order_source: where the order was named, for messages."""
+    recorded: instead of these, the reads of each rank in each epoch, over and over (epochs x
+    ranks). order_source: where the order was named, for messages."""
 
     epochs: int
     batch_size: int
@@ -114,8 +114,8 @@ class TrainingJob:
 
 
 def read_system(fields: Fields) -> System:
-    """Returns the machine that a table [system] describes. On one node it may leave out the
-    network, over which nothing comes then."""
+    """Returns the machine that a table [system] describes. With one node, the table may leave out
+    the network, which then carries nothing."""
     nodes = fields.integer("nodes", 1, _NODES_MAX)
     alone = nodes == 1 and "network" not in fields
     return System(
@@ -178,8 +178,8 @@ def _read_share(each: StorageClass) -> float:
 
 
 def read_job(file: str, fields: Fields, order_source: str = "") -> TrainingJob:
-    """Returns the job that a table [job] describes. file: for messages; order_source: what these
-    name instead of the file where the order is wrong."""
+    """Returns the job that a table [job] describes. file: for messages; order_source: named in
+    messages about a wrong order, instead of the file."""
     order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
     if not isinstance(order, dict) or order.get("name") not in ORDERS:
         named = order.get("name") if isinstance(order, dict) else order

@@ -1,5 +1,4 @@
-"""A plan file that was opened, checked as far as it is used, and the schedule that follows from
-it."""
+"""An open plan file, checked as far as it is used, and the schedule that follows from it."""
 
 from __future__ import annotations
 
@@ -33,12 +32,13 @@ if TYPE_CHECKING:
 
 
 def filling(kept: NDArray[np.bool_], first_reads: NDArray[Any]) -> NDArray[np.intp]:
-    """Returns the samples that a node keeps, in the order in which it gets them: as it first reads
-    them in the first epoch, then those that it does not read in it, by number. No plan holds it:
-    the rule is part of the format (docs/format.md, "Schedule"), so that a runtime that follows a
-    plan and the plan's expectations go by the same one.
+    """Returns the samples that a node keeps, in the order in which it gets them: first those that
+    it reads in the first epoch, as it first reads them, then the others, by number. No plan holds
+    this order: the rule is part of the format (docs/format.md, "Schedule"), so that a runtime that
+    follows a plan and the plan's expectations use the same one.
 
-    kept: for each sample whether the node does; first_reads: its reads of the first epoch.
+    kept: for each sample whether the node keeps it; first_reads: the node's reads of the first
+    epoch.
     """
     samples = kept.nonzero()[0]
     places = first_places(first_reads, len(kept))[samples]
@@ -47,14 +47,16 @@ def filling(kept: NDArray[np.bool_], first_reads: NDArray[Any]) -> NDArray[np.in
 
 
 def fetches(kept: NDArray[np.bool_], reads: NDArray[Any]) -> NDArray[Any]:
-    """Returns what a node fetches ahead in an epoch after the first: its reads of that epoch, in
-    their order, but those that it keeps. In the first epoch it fetches all its reads."""
+    """Returns the samples that a node fetches ahead in an epoch after the first: its reads of that
+    epoch, in their order, without those that it keeps. In the first epoch it fetches all its
+    reads."""
     missing: NDArray[Any] = reads[~kept[reads]]
     return missing
 
 
 class PlanFile:
-    """Close it when done, or use it in a `with`. `description` is all but the arrays."""
+    """An open plan. `description` has all of it but the arrays. Close it when done, or use it in a
+    `with`."""
 
     def __init__(self, path: Path) -> None:
         """Checks header, table and description. Raises PlanDamaged, UsageError, OSError."""
@@ -89,7 +91,7 @@ class PlanFile:
         PlanDamaged, OSError."""
         told = self.description
         sections = [self._kept_section(node, number) for number in range(len(told.system.classes))]
-        for section in sections:  # before memory is taken for as many files as a damaged plan says
+        for section in sections:  # before allocating for the number of files, which may be damaged
             if section.size != -(-told.files // 8):
                 reason = f"{section.size:,} bytes for {told.files:,} files"
                 raise PlanDamaged(self.path, section.name, section.offset, reason)
@@ -116,8 +118,8 @@ class PlanFile:
         return self._container.sections[1 + node * len(self.description.system.classes) + number]
 
     def reads(self, epoch: int) -> list[NDArray[Any]]:
-        """Returns what each rank reads in an epoch. Raises PlanDamaged, UsageError, OSError. An
-        order takes memory by the number of files: check_dataset bounds that."""
+        """Returns the reads of each rank in an epoch. Raises PlanDamaged, UsageError, OSError. A
+        computed order takes memory by the number of files, which check_dataset bounds."""
         told = self.description
         if not 0 <= epoch < told.job.epochs:
             allowed = f"0 to {told.job.epochs - 1}"
@@ -128,7 +130,8 @@ class PlanFile:
         return next(self._worked_out(epoch))
 
     def _worked_out(self, first_epoch: int) -> Iterator[list[NDArray[Any]]]:
-        """Returns an endless iterator over what each rank reads in epochs of an order by name."""
+        """Yields the reads of each rank in each epoch, without end, for an order that is given by
+        name."""
         told = self.description
         files, ranks = told.files, told.system.ranks
         try:
@@ -139,12 +142,13 @@ class PlanFile:
             raise UsageError(f"{self.path}: job.order: {error}") from None
 
     def node_reads(self, node: int, epoch: int) -> NDArray[Any]:
-        """Returns what a node reads in an epoch, its ranks by turns. Raises what `reads` does."""
+        """Returns the reads of a node in an epoch, its ranks in turn. Raises the errors of
+        `reads`."""
         return self._of_node(node, self.reads(epoch))
 
     def node_epochs(self, node: int) -> Iterator[NDArray[Any]]:
-        """Returns what a node reads in each epoch of the job, worked out as it is asked for. Raises
-        what `reads` does."""
+        """Returns an iterator over the reads of a node in each epoch of the job, which computes
+        them when asked. Raises the errors of `reads`."""
         epochs = range(self.description.job.epochs)
         coming: Iterator[list[NDArray[Any]]] = map(self.reads, epochs)
         if not self.description.recorded_epochs:
@@ -170,8 +174,8 @@ class PlanFile:
         return self.description.recorded_epochs * self.description.system.ranks
 
     def check(self, samples: Samples | None = None) -> None:
-        """Checks every section; with the samples of the dataset also the bytes that are kept.
-        Raises PlanDamaged, OSError."""
+        """Checks every section and, if the samples of the dataset are given, the number of bytes
+        kept. Raises PlanDamaged, OSError."""
         for node, told in enumerate(self.description.kept_bytes):
             row = self.kept(node)
             for number, kept_bytes in enumerate(told):

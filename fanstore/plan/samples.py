@@ -1,4 +1,5 @@
-"""The samples of a job: the regular files below a directory of a dataset, as records come."""
+"""The samples of a job: the regular files below a directory of a dataset, in the order of
+records."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Samples:
-    """Sample i is record records[i], rising. sizes_bytes: what programs read. room_bytes: what each
-    takes at most where it is kept, its stored bytes and a page."""
+    """Sample i is record records[i], rising. sizes_bytes: as programs read them. room_bytes: the
+    most room that each takes if it is kept, its stored bytes and a page."""
 
     records: NDArray[np.int64]
     sizes_bytes: NDArray[np.int64]
@@ -34,7 +35,7 @@ class Samples:
 
 def samples_below(dataset: Dataset, under: str) -> Samples:
     """Returns the samples of a dataset below the directory `under` ("." is the root). Raises
-    UsageError where there are none, DatasetDamaged."""
+    UsageError if there are none, DatasetDamaged."""
     dataset.check_records()
     records = dataset.records
     parts = [part for part in under.split("/") if part not in ("", ".")]
@@ -54,7 +55,8 @@ def samples_below(dataset: Dataset, under: str) -> Samples:
 
 
 def _regular_below(dataset: Dataset, top: int) -> NDArray[np.int64]:
-    """Records are breadth first: what lies below a directory is one run of records a level."""
+    """Returns the regular files below a directory. Records are breadth first: those below a
+    directory are one run of records in each level."""
     parents, regular = dataset.records["parent"], []
     modes = dataset.records["mode"]
     first, end = top, top + 1

@@ -1,1 +1,1 @@
-"""What kind of program a file is, and how it can be brought to see a mount."""
+"""Finds the kind of a program from its file, and how it can be made to see a mount."""

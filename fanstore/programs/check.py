@@ -1,6 +1,6 @@
-"""Tells which mode of `fanstore run` a program needs, and why: by its ELF file or by the first line
-of a script, as execve(2) and env(1) read it. Tells, too, whether system calls that libraries make
-by themselves can be redirected on this machine."""
+"""Finds the mode of `fanstore run` that a program needs, and why: from its ELF file or from the
+first line of a script, as execve(2) and env(1) read it. Also finds out whether system calls that
+libraries make by themselves can be redirected on this machine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from typing import BinaryIO
 from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.programs import elf
 
-HEAD_BYTES = 256  # how much of the line the kernel looks at
-SCRIPTS_MAX = 5  # interpreters in a row
+HEAD_BYTES = 256  # the kernel reads so much of the line
+SCRIPTS_MAX = 5  # scripts that interpret one another, in a row
 
 
 def interpreter_of(head: bytes) -> tuple[str, str] | None:
-    """(interpreter, its one argument or "") that the head of a script names; None: none."""
+    """Returns the interpreter in the head of a script, and its one argument or ""; None if it names
+    none."""
     line = head[2:HEAD_BYTES].partition(b"\n")[0].partition(b"\0")[0].strip(b" \t\r")
     if not line:
         return None
@@ -35,9 +36,8 @@ def interpreter_of(head: bytes) -> tuple[str, str] | None:
 
 
 def run_by_env(argument: str) -> str | None:
-    """The program that `env ARGUMENT SCRIPT` starts; None where that cannot be told. The kernel
-    gives env one argument, which only -S splits.
-    """
+    """Returns the program that `env ARGUMENT SCRIPT` starts; None if that is unknown. The kernel
+    gives env one argument, which only -S splits."""
     split = next((o for o in ("-S", "--split-string=", "-vS") if argument.startswith(o)), None)
     if split is None:
         return argument if argument and argument[0] != "-" and "=" not in argument else None
@@ -56,7 +56,7 @@ _IO_SYMBOLS = ("io_uring_setup", "io_uring_enter", "io_uring_queue_init")
 
 
 class Mode(Enum):
-    """How a program comes to see the mounts. The values are the words that are printed."""
+    """The way in which a program can see the mounts. The values are the words that are printed."""
 
     PRELOAD = "preload"
     TRAP = "--trap"
@@ -66,10 +66,9 @@ class Mode(Enum):
 
 @dataclass
 class Verdict:
-    """`path` is where it was found; `through` the interpreters of a script, the last of which
-    decides. exit_code: 0 with the preload, 3 with --trap, 4 not at all, 126 or 127 where it cannot
-    be started in any way.
-    """
+    """The result for a program. `path`: where it was found; `through`: the interpreters of a
+    script, the last of which decides. exit_code: 0 with the preload, 3 with --trap, 4 not at all,
+    126 or 127 if it cannot be started in any way."""
 
     program: str
     path: str | None = None
@@ -79,7 +78,7 @@ class Verdict:
     exit_code: int = 0
 
     def settle(self, mode: Mode, reason: str, exit_code: int | None = None) -> Verdict:
-        """Notes a mode and its reason; keeps the worst mode and every reason for that. Returns
+        """Adds a mode and its reason; keeps the worst mode, with all reasons for it. Returns
         itself."""
         order = list(Mode)
         if order.index(mode) > order.index(self.mode):
@@ -92,9 +91,8 @@ class Verdict:
 
 
 def check(program: str, preload_needs: tuple[int, int] | None = None) -> Verdict:
-    """Looks at a program, by name in PATH or by path. preload_needs: the glibc that the preload
-    library was built for.
-    """
+    """Examines a program, given by name in PATH or by path. preload_needs: the glibc that the
+    preload library was built for."""
     verdict = Verdict(program)
     verdict.path = find(program)
     if verdict.path is None:
@@ -104,14 +102,14 @@ def check(program: str, preload_needs: tuple[int, int] | None = None) -> Verdict
 
 
 def find(program: str) -> str | None:
-    """Where a program is: a path as it stands, a name looked for in PATH."""
+    """Returns the path of a program: a path as it stands, a name from PATH."""
     if "/" in program:
         return program if os.path.lexists(program) else None
     return shutil.which(program) if program else None
 
 
 def _follow(verdict: Verdict, path: str, preload_needs: tuple[int, int] | None) -> Verdict:
-    """From script to interpreter, to what the kernel runs in the end."""
+    """Goes from script to interpreter, up to the program that the kernel runs in the end."""
     for _ in range(SCRIPTS_MAX + 2):
         problem = _problem(path)
         if problem is not None:
@@ -131,7 +129,7 @@ def _follow(verdict: Verdict, path: str, preload_needs: tuple[int, int] | None) 
 
 
 def _problem(path: str) -> str | None:
-    """Returns why execve would refuse a file, whatever is in it; None if it would not."""
+    """Returns why execve would refuse a file, whatever its content; None if it would not."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -149,7 +147,7 @@ def _problem(path: str) -> str | None:
 def _examine(
     verdict: Verdict, path: str, file: BinaryIO, preload_needs: tuple[int, int] | None
 ) -> str | None:
-    """Settles the verdict, or says which program to look at instead."""
+    """Settles the verdict, or returns the program to examine instead."""
     head = file.read(256)
     if head[:4] == elf.MAGIC:
         try:
@@ -195,7 +193,7 @@ def _judge(
 def _reasons(
     path: str, program: elf.Elf, preload_needs: tuple[int, int] | None
 ) -> Iterator[tuple[Mode, str]]:
-    """Yields all that speaks against the preload, with the mode that is needed for it."""
+    """Yields all reasons against the preload, each with the mode that the program needs."""
     if program.machine != platform.machine() or program.bits != 64:
         kind = f"for {program.machine}, {program.bits} bits"
         yield Mode.NEITHER, f"{kind}: FanStore here is for {platform.machine()}, 64 bits"
@@ -260,7 +258,7 @@ def _with_loader(
 
 def _asynchronous(program: elf.Elf) -> Iterator[tuple[Mode, str]]:
     if any(each.startswith("liburing.so") for each in program.needed):
-        return  # whose functions the preload library answers, as it does libaio's
+        return  # the preload library answers its functions, as it does libaio's
     for symbol in _IO_SYMBOLS:
         if program.names(symbol):
             yield Mode.TRAP, f"has {symbol} in it: its rings take files past any library"
@@ -272,7 +270,8 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def glibc_needed(path: str) -> tuple[int, int] | None:
-    """The newest version of glibc that an ELF file names; None where it cannot be read."""
+    """Returns the newest version of glibc that an ELF file names; None if it names none or cannot
+    be read."""
     try:
         with open(path, "rb") as file:
             return elf.read(file).glibc
@@ -281,13 +280,13 @@ def glibc_needed(path: str) -> tuple[int, int] | None:
 
 
 def _glibc_of(loader: str) -> tuple[int, int] | None:
-    """The version of the glibc that belongs to a loader: that of the libc beside it."""
+    """Returns the version of the glibc that belongs to a loader: that of the libc beside it."""
     beside = os.path.join(os.path.dirname(os.path.realpath(loader)), "libc.so.6")
     return glibc_needed(beside)
 
 
 def _gains_privileges(path: str) -> bool:
-    """Whether exec gives this process's user more than it has."""
+    """Returns whether exec gives this process's user more privileges."""
     status = os.stat(path)
     if os.statvfs(path).f_flag & os.ST_NOSUID:
         return False
@@ -302,7 +301,8 @@ def _gains_privileges(path: str) -> bool:
 
 
 def entry_hint(program: str) -> str | None:
-    """What to say of a command that a run without --trap cannot bring under a mount, or None."""
+    """Returns a hint about a command that a run without --trap cannot bring under a mount, or
+    None."""
     verdict = check(program)
     if verdict.mode is Mode.TRAP:
         return f"{program} needs --trap to see the mount: {verdict.reasons[0]}"
@@ -315,7 +315,7 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def problem() -> str | None:
-    """Why loaded code cannot be changed in a process like this one; None: it can."""
+    """Returns why loaded code cannot be changed in a process like this one; None if it can."""
     if platform.machine() != "x86_64":
         return f"not redirected on {platform.machine()}"
     libc = ctypes.CDLL(None, use_errno=True)

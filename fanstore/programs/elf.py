@@ -1,6 +1,5 @@
-"""What the kernel and the dynamic linker read of an ELF file: its program headers and its dynamic
-section. Files may be damaged or hostile: every read is bounded, every loop ends.
-"""
+"""Reads the parts of an ELF file that the kernel and the dynamic linker use: its program headers
+and its dynamic section. Files may be damaged or hostile: every read is bounded, every loop ends."""
 
 from __future__ import annotations
 
@@ -28,15 +27,14 @@ _GLIBC_VERSION = re.compile(rb"(?:^|\0)GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(
 
 
 class Damaged(Exception):
-    """The file says that it is ELF and is not sound; the message says where."""
+    """The file claims to be ELF and is not sound; the message names the place."""
 
 
 @dataclass(frozen=True)
 class Elf:
-    """machine: as `uname -m` has it, or a number. bits: 32 or 64. interpreter: the loader's path,
-    None where there is none. needed: the libraries it asks for. glibc: the newest version of glibc
-    that it names. strings: the table in which its symbols have their names.
-    """
+    """machine: as printed by `uname -m`, or a number. bits: 32 or 64. interpreter: the loader's
+    path, None if there is none. needed: the libraries it asks for. glibc: the newest version of
+    glibc that it names. strings: the table with the names of its symbols."""
 
     machine: str
     bits: int
@@ -49,7 +47,7 @@ class Elf:
     strings: bytes
 
     def names(self, symbol: str) -> bool:
-        """Tells whether a symbol is among those that the file defines or asks for."""
+        """Returns whether a symbol is among those that the file defines or asks for."""
         return b"\0" + symbol.encode() + b"\0" in self.strings
 
 
@@ -74,7 +72,7 @@ class _Reader:
         self._order = "<" if ident[5] == 1 else ">"
 
     def bytes(self, offset: int, count: int, what: str) -> bytes:
-        """Returns `count` bytes. Raises Damaged where they are not there."""
+        """Returns `count` bytes. Raises Damaged if the file does not have them."""
         if offset < 0 or count < 0 or offset + count > self._size:
             raise Damaged(f"damaged ELF file: {what} lies beyond its end")
         self._file.seek(offset)
@@ -84,13 +82,13 @@ class _Reader:
         return found
 
     def numbers(self, form: str, offset: int, what: str) -> tuple[int, ...]:
-        """Numbers in the form that struct takes; "W" is a word of the file's width."""
+        """Returns numbers in the form that struct takes; "W" is a word of the file's width."""
         form = self._order + form.replace("W", "Q" if self.bits == 64 else "I")
         return struct.unpack(form, self.bytes(offset, struct.calcsize(form), what))
 
 
 def read(file: BinaryIO) -> Elf:
-    """Reads an ELF file; raises Damaged."""
+    """Reads an ELF file. Raises Damaged."""
     reader = _Reader(file)
     kind, machine, _, _, table, _, _, _, entry_bytes, count = reader.numbers(
         "HHIWWWIHHH", 16, "the header"

@@ -1,4 +1,4 @@
-"""Writing a dataset as partition files in the Table 3 layout, one for each pack."""
+"""Exports a dataset as partition files in the Table 3 layout, one for each pack."""
 
 from __future__ import annotations
 
@@ -23,13 +23,14 @@ from fanstore.table3.layout import (
 
 
 def partition_name(pack: int) -> str:
-    """The file name of the partition of a pack: partition-00000.table3."""
+    """Returns the file name of the partition of a pack: partition-00000.table3."""
     return f"partition-{pack:05d}.table3"
 
 
 @dataclass
 class Exported:
-    """What was written. `left_out` holds (relpath, reason) of what has no place in the layout."""
+    """The result of an export. `left_out` holds (relpath, reason) of entries that have no place in
+    the layout."""
 
     files: int = 0
     partitions: int = 0
@@ -37,7 +38,8 @@ class Exported:
 
 
 def left_out_of(dataset: Dataset) -> list[tuple[bytes, str]]:
-    """Symbolic links and empty directories: the layout knows files, and directories by them."""
+    """Returns symbolic links and empty directories: the layout has only files, and directories
+    through their files."""
     kinds = dataset.records["mode"] & 0o170000
     links = np.flatnonzero(kinds == stat.S_IFLNK).tolist()
     empty = (kinds == stat.S_IFDIR) & (dataset.records["stored_size"] == 0)
@@ -51,7 +53,7 @@ def left_out_of(dataset: Dataset) -> list[tuple[bytes, str]]:
 
 
 def _check_names(dataset: Dataset) -> None:
-    """Refuses a dataset with names too long for the layout, naming them."""
+    """Raises UsageError for names that are too long for the layout, and lists them."""
     regular = (dataset.records["mode"] & 0o170000) == stat.S_IFREG
     paths = (dataset.relpath(record) for record in np.flatnonzero(regular).tolist())
     long = [path for path in paths if len(path) >= NAME_BYTES]
@@ -64,14 +66,15 @@ def _check_names(dataset: Dataset) -> None:
 
 
 class Exporter:
-    """Writes the partition of one pack after another. `advance` is told the bytes written."""
+    """Writes the partition of one pack after another. `advance` is called with the bytes
+    written."""
 
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
         self._advance = advance
 
     def write(self, pack: int, out: BinaryIO) -> int:
-        """Writes one partition; returns the number of files in it."""
+        """Writes one partition. Returns the number of files in it."""
         dataset = self._dataset
         ids = np.fromiter(dataset.records_of_pack(pack), np.int64)
         ids = ids[np.argsort(dataset.records["offset"][ids], kind="stable")]
@@ -112,10 +115,10 @@ def export_table3(
     force: bool = False,
     advance: Callable[[int], object] = lambda amount_bytes: None,
 ) -> Exported:
-    """Writes all regular files of a dataset to partitions in the new directory `destination`,
-    which appears whole or not at all. Every name of a hard-linked file gets the data.
+    """Writes all regular files of a dataset to partitions in the new directory `destination`, which
+    appears whole or not at all. Every name of a hard-linked file gets the data.
 
-    Raises UsageError naming what does not fit the layout, DatasetDamaged, OSError.
+    Raises UsageError naming the names that do not fit the layout, DatasetDamaged, OSError.
     """
     check_destination(destination, [dataset.directory], force, partition_name(0))
     dataset.check_records()

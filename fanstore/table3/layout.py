@@ -1,4 +1,4 @@
-"""The Table 3 layout: what precedes the data of each file, as bytes. docs/format.md specifies it.
+"""The Table 3 layout: the bytes before the data of each file. docs/format.md specifies it.
 
 All numbers are little-endian. A partition is a 4-byte count, then for each file a header of 408
 bytes and its data.
@@ -27,7 +27,8 @@ _TIME_MAX_S = (1 << 63) // _NS_PER_S - 1
 
 
 class BadField(Exception):
-    """A field of a header holds what it may not: its name, its offset in the header, why."""
+    """A field of a header has a value that is not allowed: its name, its offset in the header,
+    why."""
 
     def __init__(self, field: str, offset: int, reason: str) -> None:
         super().__init__(field, offset, reason)
@@ -42,7 +43,7 @@ class Compressed(Exception):
 
 @dataclass(frozen=True)
 class FileHeader:
-    """What the layout says of one file. `name` is as it stands, not in normal form."""
+    """The header of one file. `name` is as it stands, not in normal form."""
 
     name: bytes
     size: int
@@ -55,7 +56,7 @@ class FileHeader:
 
 
 def pack_file_header(header: FileHeader) -> bytes:
-    """The 408 bytes in front of a file's uncompressed data. The name must fit."""
+    """Returns the 408 bytes in front of a file's uncompressed data. The name must fit."""
     seconds, nanoseconds = divmod(header.mtime_ns, _NS_PER_S)
     packed = _STAT.pack(
         0, header.inode, header.nlink, header.mode, header.uid, header.gid, 0, 0, header.size,
@@ -74,7 +75,7 @@ def _name(raw: bytes) -> bytes:
 
 
 def unpack_file_header(raw: bytes) -> FileHeader:
-    """Reads 408 bytes. Raises BadField, or Compressed."""
+    """Reads a header of 408 bytes. Raises BadField, or Compressed."""
     name = _name(raw)
     fields = _STAT.unpack_from(raw, STAT_AT)
     inode, nlink, mode, uid, gid, size = (*fields[1:6], fields[8])

@@ -1,6 +1,6 @@
 """Partition files in the Table 3 layout as a source to be packed.
 
-The headers are read first, the data afterwards, each file once and in order.
+All headers are read first, then the data, each file once and in order.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from fanstore.table3.layout import (
 
 
 def import_table3(paths: Sequence[Path], destination: Path, options: PrepareOptions) -> Summary:
-    """Packs partition files into the new dataset `destination`; see prepare. Raises what
-    Table3Source raises too."""
+    """Packs partition files into the new dataset `destination`; see prepare. Also raises the errors
+    of Table3Source."""
     return prepare_from(lambda _: (Table3Source(paths), []), paths, destination, options)
 
 
@@ -40,7 +40,7 @@ def _identity(fd: int) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class HeaderPlace:
-    """Where the header of a file starts: the partition, and the offset in it."""
+    """The place of a file's header: the partition, and the offset in it."""
 
     partition: int
     offset: int
@@ -63,7 +63,7 @@ class Partition:
         return DatasetDamaged(self.path, field, offset, reason)
 
     def headers(self) -> Iterator[tuple[int, FileHeader]]:
-        """The offset and the content of each header. Raises DatasetDamaged, UsageError."""
+        """Yields the offset and the content of each header. Raises DatasetDamaged, UsageError."""
         raw = os.pread(self._fd, COUNT_BYTES, 0)
         if len(raw) < COUNT_BYTES:
             raise self.damaged("count", len(raw), "truncated")
@@ -98,7 +98,7 @@ class Partition:
 
 
 class PartitionContents:
-    """What partitions make up, path by path, and where the header of each file is. Directories are
+    """The entries of all partitions by path, and the place of each file's header. Directories are
     implied by names."""
 
     def __init__(self) -> None:
@@ -106,7 +106,7 @@ class PartitionContents:
         self.places: list[HeaderPlace] = []
 
     def add(self, header: FileHeader, place: HeaderPlace) -> str | None:
-        """Notes one file; returns why its name cannot be used, or None."""
+        """Adds one file. Returns why its name cannot be used, or None."""
         path = normal_form(header.name)
         if not path:
             return "leads out of the dataset"
@@ -151,7 +151,7 @@ class Table3Source(SequentialSource):
             partition.close()
 
     def _open(self, partition: int) -> int:
-        """A descriptor of a partition, kept until another is asked for."""
+        """Returns a descriptor of a partition, and keeps it until another is asked for."""
         if self._partition != partition:
             self.close()
             self._fd = os.open(self._paths[partition], os.O_RDONLY | os.O_CLOEXEC)
@@ -159,7 +159,7 @@ class Table3Source(SequentialSource):
         return self._fd
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
-        """Fills `buffer` from one file. Raises FanstoreError when the partition changed."""
+        """Fills `buffer` from one file. Raises FanstoreError if the partition has changed."""
         place = self._places[self.tree.ordinal(number)]
         fd = self._open(place.partition)
         done = 0

@@ -1,5 +1,5 @@
-"""The access trace of a job: what its programs opened, what they read, and what they waited for;
-while the job runs, and from a file that was kept (docs/trace.md)."""
+"""The access trace of a job: the opens, reads and waits of its programs; while the job runs, and
+from a kept file (docs/trace.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a public name when it is first asked for: node daemons use this package, too, and do
+    """Loads a public name when it is first used, because node daemons use this package, too, and do
     without NumPy."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

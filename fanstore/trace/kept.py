@@ -31,7 +31,8 @@ _TIME_END_NS = 1 << 61  # the year 2043
 
 
 class _Rank:
-    """What was read of one rank so far. lanes: the runs of each, (program's number, notes)."""
+    """The sections of one rank that were read so far. lanes: the runs of each, (program's number,
+    notes)."""
 
     def __init__(self) -> None:
         self.about: dict[str, Any] = {}
@@ -43,14 +44,14 @@ class _Rank:
 
     @property
     def world_size(self) -> int:
-        """Of how many ranks this is one, as it says."""
+        """The number of ranks of the job, as this rank recorded it."""
         size = self.about.get("world_size", 1)
         return size if isinstance(size, int) else 1
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Reads a kept trace: all of it, or with `problem` set as far as it is sound. Raises
-    TraceDamaged, a FanstoreError, where it is no trace or of another version, and OSError."""
+    """Reads a kept trace. If it is damaged, returns the sound part, with `problem` set. Raises
+    TraceDamaged, a FanstoreError, if it is no trace or of another version, and OSError."""
     ranks: dict[int, _Rank] = {}
     name = os.fsdecode(path)
     problem = ""
@@ -172,7 +173,7 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
 
 
 def _rows(rank: _Rank, first: int) -> dict[int, int]:
-    """Returns a row for each program of a rank, those that have notes and nothing else, too."""
+    """Returns a row for each program of a rank, also for those that only have notes."""
     named = {process for runs in rank.lanes.values() for process, _ in runs}
     return {number: first + at for at, number in enumerate(sorted({*named, *rank.processes}))}
 
@@ -187,7 +188,7 @@ def _samples(taken: Table, rank: int, base_ns: int) -> Table:
 
 
 def _process(traced: Table, number: int, rank: int, about: dict[str, Any], base_ns: int) -> Table:
-    """Returns what the entries of a program say of it together."""
+    """Returns the row of a program, from all its entries."""
     row = np.zeros((), PROCESS)
     row["rank"], row["number"] = rank, number
     row["host"] = str(about.get("host", "")).encode("utf-8", "backslashreplace")[:64]

@@ -1,4 +1,4 @@
-"""The trace of a job that runs, read out of its segment while programs write there."""
+"""The trace of a running job, read from its segment while programs write there."""
 
 from __future__ import annotations
 
@@ -33,12 +33,11 @@ _OWNED = (int(lib.FAN_LANE_LIVE), int(lib.FAN_LANE_SHARED))
 
 
 class LaneFile:
-    """The lanes of a job segment, mapped: `trace`, `lanes` and `rings` are arrays over what
+    """The mapped lanes of a job segment: `trace`, `lanes` and `rings` are arrays whose content
     programs change meanwhile. at: the job directory, or its segment."""
 
     def __init__(self, at: str | os.PathLike[str]) -> None:
-        """Raises FanstoreError where that is no segment with lanes, OSError where it cannot be
-        read."""
+        """Raises FanstoreError if that is no segment with lanes, OSError if it cannot be read."""
         path = os.path.join(at, "segment") if os.path.isdir(at) else os.fspath(at)
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -60,8 +59,8 @@ class LaneFile:
         self.rings = notes.reshape(count, ring_notes)
 
     def lanes_with_ended(self) -> tuple[Table, Table]:
-        """Returns a copy of all lanes, and of what owners counted that have ended: nothing is in
-        both, nor in neither."""
+        """Returns a copy of all lanes, and the counts of owners that have ended. Each count is in
+        exactly one of the two."""
         for _ in range(_TRIES):
             before = int(self.trace["moves"])
             lanes, ended = self.lanes.copy(), self.trace["ended"].copy()
@@ -71,8 +70,8 @@ class LaneFile:
         raise FanstoreError(f"{self.path}: its daemon stopped while it changed the lanes")
 
     def notes_of(self, lane: int, first: int) -> tuple[Table, int, int]:
-        """Returns the notes of a lane from place `first` on as far as they are there, how many were
-        lost before them, and the place behind the last."""
+        """Returns the notes of a lane from place `first` on, as far as they are written; how many
+        were lost before them; and the place behind the last."""
         head = int(self.lanes["head"][lane])
         ring = self.rings[lane].copy()
         begin = max(first, int(self.lanes["head"][lane]) - len(ring))
@@ -87,8 +86,8 @@ def _array(image: mmap.mmap, path: str, offset: int, dtype: np.dtype[Any], count
 
 
 def live_counters(at: str | os.PathLike[str]) -> Table:
-    """Returns what all programs of a running job have counted on this node: one `struct
-    fan_counters`. at: the job directory, or its segment. Raises FanstoreError or OSError."""
+    """Returns the counts of all programs of a running job on this node: one `struct fan_counters`.
+    at: the job directory, or its segment. Raises FanstoreError or OSError."""
     lanes, ended = LaneFile(at).lanes_with_ended()
     return summed([*lanes["counters"], ended])
 
@@ -137,7 +136,8 @@ def _decoded(file: LaneFile, lane: int, first: int, row: int) -> tuple[int, int,
 
 
 def _process(lanes: Table, rank: int, base_realtime_ns: int) -> Table:
-    """Returns what is known of the program to which `lanes` belong; of number 0 nothing is."""
+    """Returns the row of the program that owns `lanes`; for number 0 only rank and host are
+    known."""
     row = np.zeros((), PROCESS)
     row["rank"], row["host"] = rank, os.uname().nodename.encode()
     if len(lanes) and lanes["process"][0]:

@@ -1,5 +1,5 @@
-"""The sections of a kept trace, one after the other: each compressed and checked by itself, so that
-a file can be read up to where it is damaged (docs/format.md)."""
+"""The sections of a kept trace, one after the other. Each is compressed and checked by itself, so
+that a file can be read up to its first damage (docs/format.md)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LEVEL = 1
 
 
 class TraceDamaged(FanstoreError):
-    """A kept trace cannot be read from some place on."""
+    """A kept trace cannot be read beyond some place."""
 
 
 @dataclass(frozen=True)
 class TraceSection:
-    """kind: FAN_TRACE_*; rank: whose it is."""
+    """kind: FAN_TRACE_*; rank: the rank that wrote it."""
 
     kind: int
     rank: int
@@ -33,7 +33,7 @@ class TraceSection:
 
 
 def _checked(header: Any) -> bytes:
-    """Returns a header whose last field is the checksum of what is before it."""
+    """Returns a header with its last field set to the checksum of the bytes before it."""
     raw = bytes(ffi.buffer(header))
     return raw[:-8] + xxhash.xxh3_64_intdigest(raw[:-8]).to_bytes(8, "little")
 
@@ -48,7 +48,7 @@ def file_header() -> bytes:
 
 
 def encode(section: TraceSection) -> bytes:
-    """Returns a section as it lies in a file. The content has at most FAN_TRACE_SECTION_BYTES_MAX
+    """Returns a section as the bytes of a file. The content has at most FAN_TRACE_SECTION_BYTES_MAX
     bytes."""
     import zstandard
 
@@ -64,8 +64,8 @@ def encode(section: TraceSection) -> bytes:
 
 
 def read_sections(stream: BinaryIO, name: str) -> Iterator[TraceSection]:
-    """Yields the sections of a kept trace. Raises TraceDamaged where what follows cannot be read:
-    what was yielded before is sound."""
+    """Yields the sections of a kept trace. Raises TraceDamaged if the next one cannot be read;
+    those before are sound."""
     _check_header(stream.read(_HEADER_BYTES), name)
     at = _HEADER_BYTES
     while raw := stream.read(_SECTION_BYTES):

@@ -1,5 +1,5 @@
-"""A trace in memory: a table for each kind of thing in it, as NumPy arrays, and the notes of a lane
-as they are read: 8 bytes for each open, wait or time (csrc/format/trace_format.h)."""
+"""A trace in memory: a table for each kind of event, as NumPy arrays; and the decoding of a lane's
+notes: 8 bytes for each open, wait or time (csrc/format/trace_format.h)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fanstore.arrays import np
 
 Table = Any  # a structured NumPy array
 
-# What was waited for, by number (csrc/format/trace_format.h).
+# The sources that programs wait for, by number (csrc/format/trace_format.h).
 SOURCES = ("disk", "cache", "rank", "shared", "output")
 
 
@@ -71,7 +71,7 @@ class Trace:
 
 
 def by_time(parts: list[Table], dtype: np.dtype[Any]) -> Table:
-    """Joins tables, sorted by time; what has one time stays in its order."""
+    """Joins tables, sorted by time; entries with the same time keep their order."""
     table = np.concatenate(parts) if parts else np.empty(0, dtype)
     return table[np.argsort(table["time_ns"], kind="stable")]
 
@@ -96,8 +96,8 @@ def time_note(since_base_ns: int) -> int:
 
 
 def newest(ring: Table, begin: int, head: int) -> Table:
-    """Returns the notes of a copied ring from place `begin` to `head`, oldest first. A place that
-    was taken and is not written yet ends them."""
+    """Returns the notes of a copied ring from place `begin` to `head`, oldest first. Stops at a
+    place that is taken but not written yet."""
     places = np.arange(begin, max(begin, head), dtype=np.uint64)
     notes = ring[(places % np.uint64(len(ring))).astype(np.intp)]
     written = (notes >> np.uint64(_LAP_SHIFT)) & np.uint64(1) == lap_of(places, len(ring))
@@ -111,8 +111,8 @@ def lap_of(places: Table, ring_notes: int) -> Table:
 
 def decode(notes: Table, processes: Table, base_realtime_ns: int) -> tuple[Table, Table, Table]:
     """Returns the opens, blocks and stalls among the notes of one lane, in their order. processes:
-    the row of the program that made each. Unknown kinds are left out; what comes before the first
-    time of a lane has that time."""
+    the row of the program that made each. Leaves unknown kinds out; notes before the first time of
+    a lane get that time."""
     kinds = notes >> np.uint64(_KIND_SHIFT)
     times, before = (each + base_realtime_ns for each in _times(notes, kinds == lib.FAN_NOTE_TIME))
     opens = _common(notes, processes, times, kinds == lib.FAN_NOTE_OPEN, OPEN)
@@ -123,8 +123,8 @@ def decode(notes: Table, processes: Table, base_realtime_ns: int) -> tuple[Table
 
 
 def _times(notes: Table, is_time: Table) -> tuple[Table, Table]:
-    """Returns two times for each note, ns since base_ns: one between the times noted before and
-    after it, evenly spread, and the one noted before."""
+    """Returns two times for each note, in ns since base_ns: one spread evenly between the times
+    noted before and after it, and the one noted before."""
     at = np.flatnonzero(is_time)
     if len(at) == 0:
         return np.zeros(len(notes), np.int64), np.zeros(len(notes), np.int64)

@@ -32,8 +32,8 @@ class Transport:
     """An open transport. `pointer` is its `struct fan_transport *`, as a `void *`."""
 
     def __init__(self, library: Any, comm: Any) -> None:
-        """Opens the transport over `comm`, which nothing else may use. Raises FanstoreError when
-        that fails."""
+        """Opens the transport over `comm`, which nothing else may use. Raises FanstoreError if that
+        fails."""
         self._library = library
         self._comm = comm
         place = ffi.new("struct fan_transport **")
@@ -44,12 +44,12 @@ class Transport:
 
     @property
     def ill_formed(self) -> int:
-        """How many messages were dropped because they made no sense."""
+        """How many messages were dropped because they were malformed."""
         return int(self._library.fan_transport_ill_formed(self._transport()))
 
     def close(self) -> None:
-        """Frees it, unless the core was given the pointer: then the core does. Never waits, so the
-        communicator is left to MPI_Finalize."""
+        """Frees the transport, unless the core was given the pointer: then the core frees it. Never
+        waits, so it leaves the communicator to MPI_Finalize."""
         transport, self.pointer = self._transport(), ffi.NULL
         self._library.fan_transport_close(transport)
 
@@ -61,8 +61,8 @@ def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) 
     """Returns a transport over a copy of `comm`, an mpi4py communicator; every rank of it must call
     this.
 
-    wait: how to wait for an MPI request (World.wait ends when a rank is gone), and for the
-    compiler; default: without bound.
+    wait: waits for an MPI request (World.wait ends when a rank is gone), and for the compiler;
+    default: without bound.
     """
     problem = ""
     library = None
@@ -79,7 +79,8 @@ def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) 
 
 
 def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
-    """Raises FanstoreError on all ranks when one has a problem, with the first one's words."""
+    """Raises FanstoreError on all ranks if one has a problem, with the text of the first such
+    rank."""
     own = problem.encode()[:_OUTCOME_BYTES].ljust(_OUTCOME_BYTES, b"\0")
     everyones = bytearray(_OUTCOME_BYTES * comm.size)
     wait(comm.Iallgather(own, everyones))
@@ -105,7 +106,7 @@ def _try_to_open(library: Any, comm: Any) -> tuple[Transport | None, str]:
 
 
 def _load(wait: Callable[[Any], None]) -> Any:
-    """Returns the library, built if need be, after checking that it runs on mpi4py's MPI."""
+    """Returns the library, after checking that it runs on mpi4py's MPI; builds it if needed."""
     from mpi4py import MPI
 
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
@@ -117,8 +118,8 @@ def _load(wait: Callable[[Any], None]) -> Any:
 
 
 def library_for(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Any:
-    """Returns the library that came with FanStore, or, where none serves the MPI `version`, one
-    that is built. Raises FanstoreError."""
+    """Returns the library that came with FanStore or, if none serves the MPI `version`, a newly
+    built one. Raises FanstoreError."""
     brought = brought_library(version)
     if brought is not None:
         with contextlib.suppress(FanstoreError):
@@ -128,7 +129,7 @@ def library_for(version: str, wait: Callable[[Any], None] = wait_without_bound) 
 
 
 def load_library(version: str, path: Path) -> Any:
-    """Returns the library at `path`. Raises FanstoreError where it was not built for the MPI
+    """Returns the library at `path`. Raises FanstoreError if it was not built for the MPI
     `version`."""
     try:
         library = ffi.dlopen(str(path))
@@ -139,7 +140,7 @@ def load_library(version: str, path: Path) -> Any:
 
 
 def _compare(version: str, library: Any) -> None:
-    """Raises FanstoreError when the library was built with another MPI than mpi4py runs on."""
+    """Raises FanstoreError if the library was built with another MPI than mpi4py runs on."""
     answer = library.fan_transport_library_version()
     theirs = ffi.string(answer).decode() if answer else "unknown"
     if _words(theirs) != _words(version):
@@ -154,5 +155,5 @@ def _words(version: str) -> list[str]:
 
 
 def _name(version: str) -> str:
-    """Returns the first line of what an MPI library calls itself."""
+    """Returns the first line of an MPI library's version text."""
     return " ".join(_words(version.strip().partition("\n")[0])) or "an MPI without a name"

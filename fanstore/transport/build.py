@@ -1,6 +1,5 @@
-"""Finds the transport for the site's MPI: a wheel brings it for the two ABIs that most have; for
-others, and from a checkout, it is built once for each MPI library, and kept.
-"""
+"""Finds the transport for the site's MPI. A wheel brings it for the two most common ABIs; for
+others, and from a checkout, it is built once for each MPI library, and kept."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _ASK_VERSION = (
     "print(MPI.Get_library_version(), int(is_own_mpi()), sep='\\f')"
 )
 _COMMAND_NOT_FOUND = 127
-# What MPI libraries call themselves, by the ABI that they have; see the MPICH ABI compatibility
+# The names that MPI libraries give themselves, by their ABI; see the MPICH ABI compatibility
 # initiative, and MPI_Get_library_version(3).
 _ABIS = {
     "mpich": ("MPICH", "Intel(R) MPI", "MVAPICH"),
@@ -43,7 +42,7 @@ _ABIS = {
 
 
 class _Compilation:
-    """A compiler at work, to be waited for as an MPI request is."""
+    """A compiler at work, with the methods of an MPI request to wait for it."""
 
     def __init__(self, command: list[str], messages: Any) -> None:
         self.process = subprocess.Popen(
@@ -59,8 +58,7 @@ class _Compilation:
             time.sleep(0.01)
 
     def end(self) -> int | None:
-        """Ends the compiler if it still runs; returns its exit code, None where it had to be
-        ended."""
+        """Ends the compiler if it still runs. Returns its exit code, None if it had to be ended."""
         code = self.process.poll()
         if code is None:
             self.process.kill()
@@ -69,12 +67,13 @@ class _Compilation:
 
 
 def wait_without_bound(request: Any) -> None:
-    """Waits for an MPI request, whatever becomes of the other ranks."""
+    """Waits for an MPI request, whatever happens to the other ranks."""
     request.Wait()
 
 
 def source_folder() -> Path:
-    """Returns where csrc is: in the installed package, else in the checkout it is run from."""
+    """Returns the folder csrc: in the installed package, else in the checkout that this runs
+    from."""
     installed = Path(__file__).resolve().parent / "csrc"
     checkout = Path(__file__).resolve().parent.parent.parent / "csrc"
     for folder in (installed, checkout):
@@ -84,7 +83,7 @@ def source_folder() -> Path:
 
 
 def is_own_mpi() -> bool:
-    """Tells whether this process has loaded an MPI that was installed where its Python is, as that
+    """Returns whether this process has loaded an MPI that is installed where its Python is, as that
     of PyPI's mpich is, and none of the site's."""
     prefix = os.path.join(os.path.realpath(sys.prefix), "")
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
@@ -93,8 +92,8 @@ def is_own_mpi() -> bool:
 
 
 def find_mpicc(own: bool = False) -> list[str]:
-    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python;
-    that one first where MPI is this Python's `own`."""
+    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python; if
+    MPI is this Python's `own`, that one comes before PATH."""
     chosen = shlex.split(os.environ.get("MPICC", ""))
     if chosen:
         found = shutil.which(chosen[0])
@@ -113,8 +112,8 @@ def find_mpicc(own: bool = False) -> list[str]:
 
 
 def library_name(version: str, mpicc: list[str]) -> str:
-    """Returns the file name of the library made for the MPI `version` with `mpicc`; other sources
-    have another name."""
+    """Returns the file name of the library that `mpicc` builds for the MPI `version`. Other sources
+    give another name."""
     digest = hashlib.sha256(repr((mpicc, _FLAGS, version, platform.machine())).encode())
     folder = source_folder()
     machine = folder / "node" / "machine"
@@ -136,8 +135,8 @@ def brought_name(abi: str) -> str:
 
 
 def brought_library(version: str) -> Path | None:
-    """Returns the library that the wheel brought for the MPI `version`; None where there is none,
-    or $MPICC says what to build with."""
+    """Returns the library that the wheel brought for the MPI `version`; None if there is none, or
+    $MPICC names a compiler to build with."""
     if os.environ.get("MPICC"):
         return None
     abis = [abi for abi, names in _ABIS.items() if any(name in version for name in names)]
@@ -147,9 +146,9 @@ def brought_library(version: str) -> Path | None:
 
 @contextlib.contextmanager
 def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Iterator[Path]:
-    """The library for the MPI `version`, to be loaded before this is left. FanstoreError when it
-    cannot be built. `wait` is how to wait for the compiler: it may be called by one rank while
-    others wait for that one."""
+    """Yields the library for the MPI `version`; load it before this context ends. Raises
+    FanstoreError if it cannot be built. `wait` waits for the compiler: one rank may call it while
+    others wait for that rank."""
     mpicc = find_mpicc(is_own_mpi())
     name = library_name(version, mpicc)
     folder = cache_folder()
@@ -164,21 +163,21 @@ def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound
 
 
 def _is_split(path: str) -> bool:
-    """Tells whether a shell script that leaves out the quotes takes a path for several words."""
+    """Returns whether a shell script that leaves out the quotes takes a path for several words."""
     return len(path.split()) != 1
 
 
 def _scratch(needs_link: bool) -> tempfile.TemporaryDirectory[str]:
-    """Makes a folder for one use; where it is to hold a link, at a path without a space."""
+    """Makes a folder for one use; if it is to hold a link, at a path without a space."""
     usual = tempfile.gettempdir()
     place = "/tmp" if needs_link and _is_split(usual) else usual
     return tempfile.TemporaryDirectory(prefix="fanstore-mpi-", dir=place)
 
 
 def quotable(mpicc: list[str], folder: Path) -> list[str]:
-    """Returns the compiler wrapper, by a link in `folder` where its path has a space. MPICH's is a
-    script that finds its headers from its own path, and does not quote what it finds. What is built
-    has the link's path in it."""
+    """Returns the compiler wrapper, through a link in `folder` if its path has a space. MPICH's
+    wrapper is a script that finds its headers from its own path without quoting it. The library
+    that it builds contains the link's path."""
     if not _is_split(mpicc[0]):
         return mpicc
     path = Path(os.path.abspath(mpicc[0]))
@@ -190,7 +189,7 @@ def quotable(mpicc: list[str], folder: Path) -> list[str]:
 
 
 def _is_ours_to_write(folder: Path) -> bool:
-    """Tells whether libraries may be kept there; others must not be able to put theirs."""
+    """Returns whether libraries may be kept in a folder: others must not be able to write there."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
@@ -206,9 +205,9 @@ def compile_library(
     wait: Callable[[Any], None] = wait_without_bound,
     libraries: Sequence[str] = (),
 ) -> None:
-    """Builds the library under a name of its own and renames it: whoever builds at the same time,
-    on this node or another, leaves a whole library. libraries: what it is linked with, where mpicc
-    is no compiler wrapper. Raises FanstoreError."""
+    """Builds the library under a temporary name and renames it: processes that build at the same
+    time, on this node or another, all leave a whole library. libraries: to link with, if mpicc is
+    no compiler wrapper. Raises FanstoreError."""
     handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
     os.close(handle)
     try:
@@ -239,7 +238,7 @@ def _run(
 
 
 def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
-    """Raises FanstoreError where a compilation failed."""
+    """Raises FanstoreError if a compilation failed."""
     if code is None:
         raise FanstoreError(f"{mpicc[0]} does not run: it took more than {_COMPILE_LIMIT_S} s")
     if code == _COMMAND_NOT_FOUND:
@@ -252,7 +251,7 @@ def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
 
 
 def _complaint(output: str) -> str:
-    """Returns the line of a compiler's output that says what is wrong."""
+    """Returns the line of a compiler's output that names the error."""
     errors = [line for line in output.splitlines() if "error" in line]
     return errors[0].strip() if errors else _last_line(output)
 
@@ -262,8 +261,8 @@ def _last_line(output: str) -> str:
 
 
 def describe() -> dict[str, str | None]:
-    """Returns for people: `mpicc`, the `library_version` of mpi4py's MPI, the cached `library` if
-    it was built already, and the `problem` that several ranks would meet."""
+    """Returns, for people: `mpicc`, the `library_version` of mpi4py's MPI, the `library` if it is
+    there already, and the `problem` that several ranks would meet."""
     answer: dict[str, str | None] = dict.fromkeys(
         ("mpicc", "library_version", "library", "problem")
     )
@@ -282,8 +281,8 @@ def describe() -> dict[str, str | None]:
 
 
 def _ask_version() -> tuple[str, bool]:
-    """Returns what mpi4py's MPI calls itself, and whether it is this Python's own, asked in a
-    process that does not start it."""
+    """Returns the version text of mpi4py's MPI, and whether it is this Python's own. Asks in a
+    process that does not start MPI."""
     command = [sys.executable, "-c", _ASK_VERSION]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_LIMIT_S)

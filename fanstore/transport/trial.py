@@ -1,4 +1,4 @@
-"""Tries the transport where no job runs: `fanstore doctor` builds, loads and compares it."""
+"""Tries the transport without a job: `fanstore doctor` builds, loads and compares it."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ _NO_MPI4PY = (
 
 
 def attempt(limit_s: float = LIMIT_S) -> dict[str, str | None]:
-    """Returns what `describe` does, after a trial: `problem` is what several ranks would meet.
+    """Returns the result of `describe` after a trial: `problem` is the one that several ranks would
+    meet.
 
-    The trial runs in a process of its own, since a library, once loaded, stays; bounded, since a
-    compiler or an MPI may hang.
+    The trial runs in a process of its own, because a library, once loaded, stays; and for a limited
+    time, because a compiler or an MPI may hang.
     """
     if find_spec("mpi4py") is None:
         return {"problem": _NO_MPI4PY}
@@ -53,7 +54,7 @@ def _problem_of_a_trial(limit_s: float) -> str | None:
 
 
 def main() -> int:
-    """Prints what is wrong, or nothing. MPI itself is not started."""
+    """Prints the problem, or nothing. MPI itself is not started."""
     import mpi4py
 
     mpi4py.rc.initialize = False

@@ -87,7 +87,7 @@ def _reads(trace: Trace) -> Any:
 
 def _lists(trace: Trace, reads: Any, served: Sequence[Served]) -> list[list[Parts]]:
     ranks: list[list[Parts]] = [[] for _ in range(1 + int(trace.processes["rank"].max(initial=0)))]
-    ends: list[list[int]] = [[] for _ in ranks]  # when each reader of a rank read last
+    ends: list[list[int]] = [[] for _ in ranks]  # the last read of each reader of a rank
     rows = [reads[reads["process"] == process] for process in np.unique(reads["process"])]
     for row in sorted(rows, key=lambda each: int(each["time_ns"][0])):
         rank = int(trace.processes["rank"][row["process"][0]])

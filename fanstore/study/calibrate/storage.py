@@ -164,7 +164,7 @@ def copy_rates(budget_bytes: int, repeats: int, bench: Bench) -> Measured:
     other: bytes copied."""
     of_each = max(1, budget_bytes // 2 // _PIECE_BYTES // COUNTS[-1]) * _PIECE_BYTES
     half = of_each * COUNTS[-1]
-    source, target = np.ones(half, dtype=np.uint8), np.ones(half, dtype=np.uint8)  # has its pages
+    source, target = np.ones(half, dtype=np.uint8), np.ones(half, dtype=np.uint8)  # fills its pages
     points = {}
     for count in COUNTS:
         parts = list(zip(np.split(source, count), np.split(target, count), strict=True))
