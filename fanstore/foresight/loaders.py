@@ -61,7 +61,7 @@ class Loaders:
         if "paths" in said.parts:
             self._take_files(said)
         if said.place == "more" and key not in self._epochs:
-            return  # what this follows was refused
+            return  # the announcement that this one continues was refused
         files = self._files_of(said)
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)

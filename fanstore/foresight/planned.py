@@ -43,7 +43,7 @@ class Planned:
         self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
 
     def start(self) -> None:
-        """Starts the thread that follows what is opened."""
+        """Starts the thread that follows the opens."""
         self._thread.start()
 
     def stop(self) -> None:

@@ -133,7 +133,7 @@ class Learnt:
                 self._found[name.number].take(mount, rows)
 
     def end(self) -> None:
-        """Keeps what was learnt."""
+        """Keeps the learnt files for later jobs."""
         self._sort()
         for number, name in self._names.items():
             for mount in range(len(self._kept)):

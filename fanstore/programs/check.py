@@ -187,7 +187,7 @@ def _judge(
     for mode, reason in _reasons(path, program, preload_needs):
         verdict.settle(mode, reason)
     if verdict.mode is Mode.PRELOAD:
-        verdict.settle(Mode.PRELOAD, "linked with glibc, whose loader brings the library in")
+        verdict.settle(Mode.PRELOAD, "linked with glibc: its loader loads the library")
 
 
 def _reasons(

@@ -96,8 +96,8 @@ def sentences(found: Foreseen | None) -> list[str]:
             f"{show_bytes(found.unread_bytes)} for nobody; {found.late:,} came late."
         )
     said.append(
-        f"For other ranks and the shared file system programs still waited "
-        f"{counted(found.waits, 'time')}, {duration(found.waited_s)} in all."
+        f"Programs still waited {counted(found.waits, 'time')} for other ranks and the shared "
+        f"file system, {duration(found.waited_s)} in all."
     )
     return said
 

@@ -47,8 +47,8 @@ def overview(got: Gathered) -> list[Plot]:
             Plot(
                 "Where bytes came from",
                 charts.bytes_by_epoch(got),
-                "All ranks together, in bytes as they are stored. What came from nowhere else is "
-                "counted to this node's own disk.",
+                "All ranks together, in bytes as they are stored. Bytes from no other source "
+                "count as read from this node's own disk.",
             )
         )
     return plots

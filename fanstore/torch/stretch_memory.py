@@ -21,8 +21,8 @@ _GAP_BYTES = 1 << 20  # a gap between two samples is read with them, up to this 
 
 
 class StretchMemory:
-    """The content of samples of a packed dataset, in memory from the read of their stretch until
-    they are read; for this process and the workers that it forks.
+    """The content of samples of a packed dataset, in memory from the time their stretch is read
+    until the samples are; for this process and the workers that it forks.
 
     path: the dataset's directory. names: the relative path of each sample's file, in the order of
     the samples. `memory[i]` returns the content of sample i as bytes, with its checksum compared,

@@ -30,25 +30,25 @@ SAMPLE = np.dtype([("rank", "<u4"), *dtype_of("struct fan_traced_sample").descr]
 
 @dataclass(frozen=True)
 class Trace:
-    """What programs of a job did. Times are in ns since 1970.
+    """The events of a job's programs. Times are in ns since 1970.
 
-    ranks: for each rank what it says of itself (job_id, rank, host, datasets), by number.
+    ranks: the description of each rank (job_id, rank, host, datasets), by number.
     processes: a row for each program: rank, number (on that rank, from 1), pid and pid_space (the
-        inode number of its PID namespace), host, comm (its name), start_ns, end_ns (0: it ran),
-        dropped (notes of it that were lost, as nobody read them in time). number 0 of a rank stands
-        for threads that found no lane, and in a live trace for the programs that have ended, too.
-    counts: for the same rows, what they did, exactly: `struct fan_counters` with the fields opens,
-        reads, read_bytes and so on, and `stalls`, which holds count, ns, bytes and bins for each of
-        SOURCES. bins[n]: how many waits took from 2**n ns on, less than 2**(n+1).
+        inode number of its PID namespace), host, comm (its name), start_ns, end_ns (0: it still
+        ran), dropped (its notes that were lost because nobody read them in time). number 0 of a
+        rank stands for threads that found no lane and, in a live trace, for ended programs, too.
+    counts: exact counts for the same rows: `struct fan_counters` with the fields opens, reads,
+        read_bytes and so on, and `stalls`, which holds count, ns, bytes and bins for each of
+        SOURCES. bins[n]: how many waits took 2**n ns or more, and less than 2**(n+1).
     opens: time_ns, process (a row of `processes`), dataset (its place in the job), file (record).
-        A time is exact to what lies between two of a thread's time notes: 64 opens, or 0.1 s.
-    blocks: reads that went on to a further MiB of a large file; block: which MiB.
+        A time is exact to the gap between two of a thread's time notes: 64 opens, or 0.1 s.
+    blocks: reads that went on to a further MiB of a large file; block: the number of the MiB.
     stalls: waits, at their ends; source (a number of SOURCES), duration_ns, file (2**32 - 1: none).
     problem: why the rest of a file could not be read, or "".
-    samples: of a kept trace, what each rank had counted by some times, and how its daemon was then:
+    samples: of a kept trace, the counts of each rank, and the state of its daemon, at some times:
         rank, and the fields of `struct fan_traced_sample`.
 
-    Each table is sorted by time; `opens`, `blocks` and `stalls` lack what `dropped` counts.
+    Each table is sorted by time; `opens`, `blocks` and `stalls` lack the `dropped` notes.
     """
 
     ranks: list[dict[str, Any]]

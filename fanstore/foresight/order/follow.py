@@ -54,9 +54,9 @@ class Follower:
 
     position: how many samples at the head are surely passed. matched: the number of expected opens.
     strange: the number of opens of the epoch's files that were not expected at that time. broken:
-    the loader does not read in this order; once set, it stays set. Neither an open of a file again,
-    shortly after its expected open, nor an open of another file counts. left: those of the last
-    opens noted that may belong to the next epoch.
+    the loader does not read in this order; once set, it stays set. An open of a file again, shortly
+    after its expected open, does not count, nor does an open of any other file. left: those of the
+    last opens noted that may belong to the next epoch.
     """
 
     def __init__(self, expected: Expected) -> None:

@@ -92,7 +92,7 @@ def seed_seq(seed: int, count: int) -> list[int]:
 
 _PHILOX_ROUNDS = 10
 _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_WEYL = 0x9E3779B9, 0xBB67AE85  # what is added to the key each round
+_WEYL = 0x9E3779B9, 0xBB67AE85  # added to the key each round
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 

@@ -83,8 +83,8 @@ def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.in
 
 
 def _usable_bytes(sizes: NDArray[np.int64], capacities: NDArray[np.int64]) -> list[int]:
-    """Returns how much of each rank's capacity is divided. Each class but the last may leave up to
-    the size of the largest file unused; the last class takes the rest."""
+    """Returns how much of each rank's capacity is divided. In each class but one, files may fail to
+    fill a room of up to the size of the largest file; the last class takes the rest."""
     largest = int(sizes.max()) if len(sizes) else 0
     usable = []
     for of_rank in capacities:

@@ -120,7 +120,7 @@ class Analyzer:
         else:
             rate = self._rate(ran)
         if _waited_share(trace) > _WAITED_MOST:
-            self._note("preparation waited for bytes that memory had no room for: P is more")
+            self._note("preparation waited for bytes that memory had no room for: P is too low")
         self._add("prepare", rate, ran)
         if self._loader is not None:
             self._note_processors("prepare", ran)
@@ -129,7 +129,7 @@ class Analyzer:
         self._replay("storage", directory, 0.0)
         cached = cached_after_drop(directory)
         if cached is None:
-            self._note("whether pages of the packs were dropped is told to their owner alone")
+            self._note("only the owner of the packs can see whether their pages were dropped")
         elif cached > _CACHED_MOST:
             self._note(f"WORTHLESS: {100 * cached:.0f} % of the packs stayed in memory, which "
                        "cannot be dropped here: S is a rate of memory")  # fmt: skip

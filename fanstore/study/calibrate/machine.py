@@ -59,8 +59,8 @@ def text_of(machine: Machine) -> str:
     """Returns the content of a machine's file."""
     lines = [
         *(f"# {line}" for line in machine.heading),
-        "# Behind rates stand spreads, (slowest - fastest) / median: of four repeats and more",
-        "# without these two.",
+        "# Spreads follow rates: (slowest - fastest) / median; with four repeats or more,",
+        "# these two are left out.",
         "# nodes, ranks_per_node, compute and preprocess are of a job: fanstore plan takes them as",
         "# options, or they are added here.",
         *(f"# {line}" for line in doubts(machine)),

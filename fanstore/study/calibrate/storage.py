@@ -120,7 +120,7 @@ def _cache_notes(cached: Sequence[float | None]) -> Iterator[str]:
             "dropped here: this is the rate of memory"
         )
     if None in cached:
-        yield "whether the page cache was dropped is told to the files' owner alone"
+        yield "only the files' owner can see whether the page cache was dropped"
 
 
 def local_rates(

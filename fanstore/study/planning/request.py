@@ -125,7 +125,7 @@ def _sample(where: str, line: bytes, dataset: Dataset, records: NDArray[np.int64
 
 
 _PARTS = ("about", "system", "dataset", "job")
-# A plan needs all of these keys; the option that gives each.
+# The keys that a plan needs, each with its option.
 _NEEDED = {
     "nodes": "--nodes N", "ranks_per_node": "--ranks-per-node N", "compute": "--compute RATE",
     "preprocess": "--preprocess RATE", "network": "--set network=RATE", "epochs": "--epochs N",

@@ -81,7 +81,7 @@ AT_ONCE, IN_TURN, AHEAD = "at once", "in turn", "ahead"
 
 
 class CannotRun(Exception):
-    """The reason why a policy cannot run a scenario."""
+    """A policy cannot run a scenario; the message is the reason."""
 
 
 @dataclass(frozen=True)
