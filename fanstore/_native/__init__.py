@@ -80,7 +80,7 @@ compare_layouts(_own_layout(ffi), _library_layout(ffi, lib))
 
 
 def check(rc: int, path: str | os.PathLike[str] | None = None) -> int:
-    """Turns the C convention into Python's: raises OSError (about `path`) for -errno, else returns
+    """Turns the C convention into Python's: raises OSError (about `path`) for -errno, returns
     rc."""
     if rc < 0:
         raise OSError(-rc, os.strerror(-rc), None if path is None else os.fspath(path))

@@ -1,5 +1,4 @@
-"""Epochs that are known beforehand: sends them to the sink, and follows them by the files that are
-opened."""
+"""Epochs that are known beforehand: sends them to the sink, and follows them by the opens."""
 
 from __future__ import annotations
 

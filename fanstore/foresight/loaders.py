@@ -214,8 +214,7 @@ def _of_mount(
 
 
 def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint64]]:
-    """Returns the opens of a process and its children by mount, together with the opens of unknown
-    processes."""
+    """Returns the opens of a process and its children by mount, with those of unknown processes."""
     mine: dict[int, list[NDArray[np.uint64]]] = {}
     for family, by_mount in opened:
         if pid in family or not family:

@@ -1,5 +1,4 @@
-"""A plan file (`fanstore plan`) as one node of a job follows it: the files that the node keeps and
-reads."""
+"""A plan file (`fanstore plan`) as one node of a job follows it: the files it keeps and reads."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ class NodePlan:
         return self._file.description.dataset_id
 
     def check(self, infos: Sequence[DatasetInfo], world_size: int) -> None:
-        """Raises UsageError if the plan is for another number of nodes, or for none of the
-        datasets."""
+        """Raises UsageError if the plan is for another number of nodes, or for none of `infos`."""
         told = self._file.description
         if told.system.nodes != world_size:
             raise UsageError(

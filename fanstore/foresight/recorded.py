@@ -111,7 +111,7 @@ class RecordedReader:
             self._begin(self._history.opens(start, end), again)
 
     def _look_at_rules(self) -> None:
-        """Begins to follow a rule that explains the first opens since the last order was given
+        """Begins to follow a rule that explains the first opens after the last order was given
         up."""
         head = self._history.opens(self._since, self._since + _HEAD)
         if self._ruled < self._since and len(head) == _HEAD:

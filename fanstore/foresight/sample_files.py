@@ -161,8 +161,7 @@ def _encoded(rows: Rows) -> bytes:
 
 
 def _decoded(content: bytes, samples: int, records: int) -> Rows | None:
-    """Returns the rows of a kept file after checking them; None if they are not those of the
-    dataset."""
+    """Returns the rows of a kept file, checked; None if they are not those of the dataset."""
     if len(content) % 4 or len(content) < 8:
         return None
     words = np.frombuffer(content, "<u4").astype(np.uint64)

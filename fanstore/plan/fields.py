@@ -29,8 +29,8 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)(/s)?")
 
 
 def size_bytes(text: object) -> int:
-    """Returns the bytes of a size. Raises ValueError for a text that is not as SIZES, and for parts
-    of a byte."""
+    """Returns the bytes of a size. Raises ValueError for parts of a byte, and texts unlike
+    SIZES."""
     number, per_second = _amount(text)
     if per_second or number > BYTES_MAX or number != int(number):
         raise ValueError
@@ -38,7 +38,7 @@ def size_bytes(text: object) -> int:
 
 
 def rate_bytes_per_s(text: object) -> float:
-    """Returns the bytes a second of a rate. Raises ValueError for a text that is not as RATES."""
+    """Returns the bytes a second of a rate. Raises ValueError for a text unlike RATES."""
     number, per_second = _amount(text)
     if not per_second or not number:
         raise ValueError
@@ -119,8 +119,7 @@ class Fields:
         return Fields(self._file, self.key(key), values, keys, self._options)
 
     def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
-        """Returns the tables of an array of tables within this one; none if there is no such
-        key."""
+        """Returns the tables of an array of tables within this one; none without such a key."""
         values = self._values.get(key, [])
         if not isinstance(values, list):
             raise self.wrong(key, f"is {values!r}", f"tables [[{self.key(key)}]]")

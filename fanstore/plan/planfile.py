@@ -55,8 +55,7 @@ def fetches(kept: NDArray[np.bool_], reads: NDArray[Any]) -> NDArray[Any]:
 
 
 class PlanFile:
-    """An open plan. `description` has all of it but the arrays. Close it when done, or use it in a
-    `with`."""
+    """An open plan; `description` has all but the arrays. Close it when done, or use `with`."""
 
     def __init__(self, path: Path) -> None:
         """Checks header, table and description. Raises PlanDamaged, UsageError, OSError."""
@@ -130,8 +129,7 @@ class PlanFile:
         return next(self._worked_out(epoch))
 
     def _worked_out(self, first_epoch: int) -> Iterator[list[NDArray[Any]]]:
-        """Yields the reads of each rank in each epoch, without end, for an order that is given by
-        name."""
+        """Yields, without end, the reads of each rank in each epoch, for an order given by name."""
         told = self.description
         files, ranks = told.files, told.system.ranks
         try:
@@ -142,13 +140,12 @@ class PlanFile:
             raise UsageError(f"{self.path}: job.order: {error}") from None
 
     def node_reads(self, node: int, epoch: int) -> NDArray[Any]:
-        """Returns the reads of a node in an epoch, its ranks in turn. Raises the errors of
-        `reads`."""
+        """Returns the reads of a node in an epoch, its ranks in turn. Raises as `reads` does."""
         return self._of_node(node, self.reads(epoch))
 
     def node_epochs(self, node: int) -> Iterator[NDArray[Any]]:
         """Returns an iterator over the reads of a node in each epoch of the job, which computes
-        them when asked. Raises the errors of `reads`."""
+        them when asked. Raises as `reads` does."""
         epochs = range(self.description.job.epochs)
         coming: Iterator[list[NDArray[Any]]] = map(self.reads, epochs)
         if not self.description.recorded_epochs:

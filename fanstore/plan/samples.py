@@ -1,5 +1,4 @@
-"""The samples of a job: the regular files below a directory of a dataset, in the order of
-records."""
+"""The samples of a job: the regular files below a directory of a dataset, in order of records."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _number(name: str, value: Any, allowed: str, fits: Callable[[Any], bool]) ->
 
 
 def integers(values: ArrayLike) -> NDArray[Any]:
-    """Returns an array. An empty list becomes an array of integers; NumPy would make it one of
+    """Returns an array. An empty list becomes one of integers; NumPy would make it one of
     floats."""
     array = np.asarray(values)
     return array if array.size or array.dtype.kind in "iu" else array.astype(np.int64)

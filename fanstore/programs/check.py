@@ -26,7 +26,7 @@ SCRIPTS_MAX = 5  # scripts that interpret one another, in a row
 
 
 def interpreter_of(head: bytes) -> tuple[str, str] | None:
-    """Returns the interpreter in the head of a script, and its one argument or ""; None if it names
+    """Returns a script's interpreter and its one argument or "", from its head; None if it has
     none."""
     line = head[2:HEAD_BYTES].partition(b"\n")[0].partition(b"\0")[0].strip(b" \t\r")
     if not line:
@@ -78,8 +78,7 @@ class Verdict:
     exit_code: int = 0
 
     def settle(self, mode: Mode, reason: str, exit_code: int | None = None) -> Verdict:
-        """Adds a mode and its reason; keeps the worst mode, with all reasons for it. Returns
-        itself."""
+        """Adds a mode and its reason; keeps the worst mode and all its reasons. Returns itself."""
         order = list(Mode)
         if order.index(mode) > order.index(self.mode):
             self.mode, self.reasons = mode, []
@@ -270,8 +269,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def glibc_needed(path: str) -> tuple[int, int] | None:
-    """Returns the newest version of glibc that an ELF file names; None if it names none or cannot
-    be read."""
+    """Returns the newest version of glibc that an ELF file names; None if it is unknown."""
     try:
         with open(path, "rb") as file:
             return elf.read(file).glibc
@@ -301,8 +299,7 @@ def _gains_privileges(path: str) -> bool:
 
 
 def entry_hint(program: str) -> str | None:
-    """Returns a hint about a command that a run without --trap cannot bring under a mount, or
-    None."""
+    """Returns a hint about a command that cannot see a mount without --trap, or None."""
     verdict = check(program)
     if verdict.mode is Mode.TRAP:
         return f"{program} needs --trap to see the mount: {verdict.reasons[0]}"

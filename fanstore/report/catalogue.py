@@ -19,8 +19,7 @@ NOBODY = -1
 
 
 def shown(name: bytes) -> str:
-    """Returns a name for people: escapes bytes that are no text, and characters that cannot be
-    seen."""
+    """Returns a name for people, with bytes that are no text, or invisible, escaped."""
     text = name.decode("utf-8", "backslashreplace")
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text

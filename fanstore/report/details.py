@@ -1,5 +1,4 @@
-"""The detailed plots of a report: lengths of waits, the order of reads, the block cache,
-outputs."""
+"""The detailed plots of a report: lengths of waits, order of reads, block cache, outputs."""
 
 from __future__ import annotations
 

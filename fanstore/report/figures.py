@@ -60,8 +60,7 @@ class Waits:
         return float((self.ends[which] - self.begins[which]).sum()) / 1e9
 
     def shares_between(self, programs: Array, which: Array, edges_ns: Array) -> Array:
-        """Returns the part of some programs' time that was spent in some waits, between each two
-        edges."""
+        """Returns the part of some programs' time that some waits took, between each two edges."""
         firsts, lasts = self._firsts[programs], self._lasts[programs]
         active = np.diff(covered_before(firsts, lasts, edges_ns))
         waited = np.diff(covered_before(self.begins[which], self.ends[which], edges_ns))

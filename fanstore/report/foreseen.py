@@ -1,5 +1,4 @@
-"""The foreseen reads of a job, and the blocks brought ahead of them, as its daemons counted them at
-the end."""
+"""The foreseen reads of a job and the blocks brought ahead, as its daemons counted at the end."""
 
 from __future__ import annotations
 

@@ -180,8 +180,7 @@ def _origins(taken: Array, stored_part: float) -> Array:
 
 
 def _stored_part(figures: Figures) -> float:
-    """Returns the stored size of the datasets' files divided by their logical size; 1 if that is
-    unknown."""
+    """Returns the stored size of the datasets' files by their logical size; 1 if it is unknown."""
     headers = [each.dataset.header for each in figures.datasets if each.dataset is not None]
     logical = sum(header.logical_bytes for header in headers)
     return sum(header.stored_bytes for header in headers) / logical if logical else 1.0
@@ -204,8 +203,7 @@ def _epoch_bytes(by_rank: dict[int, Array], figures: Figures) -> Array:
 
 
 def _outputs(taken: Sequence[Array], figures: Figures) -> tuple[Array, Array, Array]:
-    """Returns times, and how many outputs of all ranks were published and placed at each of
-    them."""
+    """Returns times, and the numbers of outputs of all ranks published and placed by then."""
     if not any(each["published"].any() for each in taken):
         return np.empty(0), np.empty(0), np.empty(0)
     times_s = np.unique(np.concatenate([_times_s(each, figures) for each in taken]))
@@ -222,8 +220,7 @@ def _area(times: Array, values: Array) -> float:
 
 
 def _shared_later(trace: Trace, figures: Figures) -> float:
-    """Returns the part of the waits for the shared file system that came after its rank's first
-    epoch."""
+    """Returns the part of the waits for the shared file system after their rank's first epoch."""
     shared = trace.stalls[trace.stalls["source"] == SOURCES.index("shared")]
     total = float(shared["duration_ns"].sum())
     later = sum(_later_ns(trace, shared, rank, figures.start_ns) for rank in figures.ranks)

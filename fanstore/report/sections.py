@@ -21,8 +21,7 @@ class Plot:
 
 
 def overview(got: Gathered) -> list[Plot]:
-    """Returns the plots that come first: which ranks waited, when, and how fast files were
-    opened."""
+    """Returns the plots that come first: who waited, when, and how fast files were opened."""
     figures = got.figures
     if not figures.active_s():
         return []

@@ -66,8 +66,7 @@ def _check_names(dataset: Dataset) -> None:
 
 
 class Exporter:
-    """Writes the partition of one pack after another. `advance` is called with the bytes
-    written."""
+    """Writes the partition of one pack after another. Calls `advance` with the bytes written."""
 
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
         self._dataset = dataset

@@ -27,7 +27,7 @@ _TIME_MAX_S = (1 << 63) // _NS_PER_S - 1
 
 
 class BadField(Exception):
-    """A field of a header has a value that is not allowed: its name, its offset in the header,
+    """A field of a header has a value that is not allowed: its name, offset in the header, and
     why."""
 
     def __init__(self, field: str, offset: int, reason: str) -> None:

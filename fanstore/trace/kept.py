@@ -31,8 +31,7 @@ _TIME_END_NS = 1 << 61  # the year 2043
 
 
 class _Rank:
-    """The sections of one rank that were read so far. lanes: the runs of each, (program's number,
-    notes)."""
+    """The sections of one rank, read so far. lanes: the runs of each, (program's number, notes)."""
 
     def __init__(self) -> None:
         self.about: dict[str, Any] = {}

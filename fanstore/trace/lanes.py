@@ -136,8 +136,7 @@ def _decoded(file: LaneFile, lane: int, first: int, row: int) -> tuple[int, int,
 
 
 def _process(lanes: Table, rank: int, base_realtime_ns: int) -> Table:
-    """Returns the row of the program that owns `lanes`; for number 0 only rank and host are
-    known."""
+    """Returns the row of the program that owns `lanes`; number 0 has only rank and host."""
     row = np.zeros((), PROCESS)
     row["rank"], row["host"] = rank, os.uname().nodename.encode()
     if len(lanes) and lanes["process"][0]:

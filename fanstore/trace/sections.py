@@ -48,8 +48,7 @@ def file_header() -> bytes:
 
 
 def encode(section: TraceSection) -> bytes:
-    """Returns a section as the bytes of a file. The content has at most FAN_TRACE_SECTION_BYTES_MAX
-    bytes."""
+    """Returns a section as bytes of a file. Its content has at most FAN_TRACE_SECTION_BYTES_MAX."""
     import zstandard
 
     if len(section.content) > lib.FAN_TRACE_SECTION_BYTES_MAX:

@@ -32,8 +32,7 @@ class Transport:
     """An open transport. `pointer` is its `struct fan_transport *`, as a `void *`."""
 
     def __init__(self, library: Any, comm: Any) -> None:
-        """Opens the transport over `comm`, which nothing else may use. Raises FanstoreError if that
-        fails."""
+        """Opens the transport over `comm`, which nothing else may use. Raises FanstoreError."""
         self._library = library
         self._comm = comm
         place = ffi.new("struct fan_transport **")
@@ -79,8 +78,7 @@ def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) 
 
 
 def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
-    """Raises FanstoreError on all ranks if one has a problem, with the text of the first such
-    rank."""
+    """Raises FanstoreError on all ranks if one has a problem, with the first one's text."""
     own = problem.encode()[:_OUTCOME_BYTES].ljust(_OUTCOME_BYTES, b"\0")
     everyones = bytearray(_OUTCOME_BYTES * comm.size)
     wait(comm.Iallgather(own, everyones))
@@ -129,8 +127,7 @@ def library_for(version: str, wait: Callable[[Any], None] = wait_without_bound) 
 
 
 def load_library(version: str, path: Path) -> Any:
-    """Returns the library at `path`. Raises FanstoreError if it was not built for the MPI
-    `version`."""
+    """Returns the library at `path`. Raises FanstoreError if it is not for the MPI `version`."""
     try:
         library = ffi.dlopen(str(path))
     except OSError as error:

@@ -72,8 +72,7 @@ def wait_without_bound(request: Any) -> None:
 
 
 def source_folder() -> Path:
-    """Returns the folder csrc: in the installed package, else in the checkout that this runs
-    from."""
+    """Returns the folder csrc: in the installed package, else in the checkout in use."""
     installed = Path(__file__).resolve().parent / "csrc"
     checkout = Path(__file__).resolve().parent.parent.parent / "csrc"
     for folder in (installed, checkout):

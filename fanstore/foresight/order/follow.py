@@ -44,8 +44,8 @@ class Expected:
 
     @property
     def reordered(self) -> int:
-        """The most samples that may be under way at once. No open is further from its place in the
-        order."""
+        """The most samples that may be under way at once: the furthest that an open is out of
+        place."""
         return self.batch * max(1, self.workers * self.prefetch_factor)
 
 
@@ -147,8 +147,7 @@ class Follower:
             self.broken = not self._begin_later()
 
     def _match(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Counts the opens that the order expects by now as matched. Returns a mask of those
-        opens."""
+        """Counts the opens that the order expects by now as matched. Returns a mask of them."""
         due = self._mark(places)
         self._places.take(numbers[due])
         self.matched += int(due.sum())
@@ -235,8 +234,7 @@ class Places:
         return which, numbers, np.where(there, self._places[at], self._count), last
 
     def take(self, numbers: NDArray[np.int64]) -> None:
-        """Takes the next place of each of these records; a record given twice has two places
-        taken."""
+        """Takes the next place of each of these records; two places of one given twice."""
         np.add.at(self._next, numbers, 1)
 
     def take_records(self, records: NDArray[np.uint64]) -> None:

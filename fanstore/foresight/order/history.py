@@ -106,8 +106,7 @@ class History:
         return start, min([again, *(end for end in self._ends if end > start + run)]), again
 
     def _newest(self, run: int, since: int) -> NDArray[np.int64] | None:
-        """Returns the previous places of the newest `run` opens; None if there are fewer since
-        `since`."""
+        """Returns the previous places of the newest `run` opens; None if `since` leaves fewer."""
         if self.count - run < max(since, self._first):
             return None
         at = self.count - self._first

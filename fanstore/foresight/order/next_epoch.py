@@ -56,8 +56,7 @@ def _first_step(said: Mapping[str, Any]) -> int | None:
 
 
 def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
-    """Returns how far the seed or the generator moved between two epochs; None if anything else
-    changed."""
+    """Returns how far seed or generator moved between two epochs; None if anything else changed."""
     changing = {_seed_of(said), "state", "is_last"}
     if any(before.get(name) != said.get(name) for name in {*before, *said} - changing):
         return None

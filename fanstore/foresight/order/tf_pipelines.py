@@ -1,5 +1,4 @@
-"""Computes the order in which a tf.data pipeline reads a list of files, from the pipeline's
-steps."""
+"""Computes the order in which a pipeline of tf.data, given by its steps, reads a list of files."""
 
 from __future__ import annotations
 
@@ -34,8 +33,7 @@ def pipeline_samples(said: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
-    """Returns the order of `count` files after some steps. nth: the number of the round in a
-    repeat."""
+    """Returns the order of `count` files after some steps. nth: the round of a repeat."""
     if not steps:
         return np.arange(count, dtype=np.uint32)
     *before, (name, first, *rest) = steps
@@ -52,8 +50,7 @@ def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
 
 
 def _repeated(count: int, steps: Sequence[Any], times: int) -> NDArray[Any]:
-    """Returns some rounds of the steps before a repeat. Their shuffles go on from round to
-    round."""
+    """Returns some rounds of the steps before a repeat. Their shuffles go on between rounds."""
     if any(name == "repeat" for name, *_ in steps):
         raise ValueError("a repeat of a repeat is not followed")
     rounds = _ROUNDS_MAX if times < 0 else min(times, _ROUNDS_MAX)

@@ -76,7 +76,7 @@ def _sequential(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]
 
 
 def _announced(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
-    """Returns the order that a program announced itself (announcing.py): all its files, or some by
+    """Returns the order that a program announced (announcing.py): all its files, or some by
     number."""
     return _row(parts, "indices", "<i8") if "indices" in parts else _sequential(said, parts)
 

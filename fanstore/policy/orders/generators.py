@@ -13,8 +13,7 @@ if TYPE_CHECKING:
 
 
 class Mt19937:
-    """A Mersenne Twister (MT19937) in the state that torch.manual_seed sets: 32 bits of the seed
-    count."""
+    """A Mersenne Twister (MT19937) as seeded by torch.manual_seed: 32 bits of the seed count."""
 
     def __init__(self, seed: int) -> None:
         seeded = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
@@ -67,7 +66,7 @@ def _spread(value: int) -> int:
 
 
 def seed_seq(seed: int, count: int) -> list[int]:
-    """Returns the result of the first call of generate(): `count` numbers of 32 bits, 4 to 6 of
+    """Returns the numbers that a generate() of `count` numbers gives: 32 bits each, 4 to 6 of
     them."""
     x = [0x8B8B8B8B] * count
     step = (count - (count - 1) // 2) // 2

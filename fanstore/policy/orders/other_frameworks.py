@@ -114,8 +114,7 @@ def _encipher(values: NDArray[np.uint32], keys: list[int], bits: int) -> NDArray
 
 
 def _mixed(half: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Applies Simon's round function to halves of `bits` bits: it rotates them by 1, 8 and 2
-    bits."""
+    """Applies Simon's round function to halves of `bits` bits: rotates them by 1, 8 and 2 bits."""
     one, eight, two = ((half << np.uint32(n) | half >> np.uint32(bits - n)) for n in (1, 8, 2))
     mixed: NDArray[np.uint32] = (one & eight ^ two) & np.uint32((1 << bits) - 1)
     return mixed

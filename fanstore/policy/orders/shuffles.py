@@ -48,7 +48,7 @@ def inside_out(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def libstdcxx(count: int, generator: Mt19937) -> NDArray[np.uint32]:
-    """Returns the numbers below `count` as shuffled by std::shuffle of libstdc++ (GCC 11 and
+    """Returns the numbers below `count`, shuffled as std::shuffle of libstdc++ does (GCC 11 and
     newer)."""
     items = np.arange(count, dtype=np.uint32)
     done = 1

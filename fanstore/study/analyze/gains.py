@@ -96,8 +96,7 @@ def _of_compression(analysis: Analysis) -> Iterator[tuple[str, float]]:
 
 
 def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
-    """Yields the speeds of jobs that share a node; each has a part of its preparation and
-    storage."""
+    """Yields the speeds of jobs on one node; each has a part of its preparation and storage."""
     for jobs in JOBS:
         alone = analysis.with_rate("prepare", analysis.of("prepare") / jobs)
         speed = min(_beside(alone, analysis.of("storage") / jobs), analysis.together(jobs, jobs))

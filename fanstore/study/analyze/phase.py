@@ -1,5 +1,4 @@
-"""A phase of an analysis: builds the command line of its job, and runs it until its steps are
-done."""
+"""A phase of an analysis: builds its job's command line, and runs it until its steps are done."""
 
 from __future__ import annotations
 

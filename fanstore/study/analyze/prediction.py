@@ -128,8 +128,7 @@ def _min_cache(wanted: float, cache: float, storage: float) -> float:
 
 
 def _min_cores(analysis: Analysis, wanted: float) -> int | None:
-    """Returns how many cores of a node prepare as fast as the rest of the job; None if G is
-    missing."""
+    """Returns how many cores of a node prepare as fast as the rest goes; None if G is missing."""
     if math.isinf(analysis.of("ingest")):
         return None
     per_core = min(analysis.of("prepare"), analysis.together()) / analysis.cores

@@ -1,5 +1,4 @@
-"""The files that are read to measure a file system: files without a name, or the packs of a
-dataset."""
+"""The files that are read to measure a file system: files without a name, or a dataset's packs."""
 
 from __future__ import annotations
 

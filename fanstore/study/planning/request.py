@@ -160,8 +160,7 @@ class PlanOptions:
 
 
 def request_of(options: PlanOptions, dataset: Dataset, samples: Samples) -> PlanRequest:
-    """Returns the request for a plan of a dataset. Raises UsageError with file, key and what is
-    allowed."""
+    """Returns the request for a plan. Raises UsageError with file, key and what is allowed."""
     file, table = _tables(options, dataset)
     Fields(file, "", table, _PARTS)
     table = changed(file, table, options.changes)

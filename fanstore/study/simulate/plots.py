@@ -138,8 +138,7 @@ def _part_s(outcome: PolicyOutcome, label: str) -> float:
 
 
 def _fill(label: str, sources: list[str]) -> dict[str, Any]:
-    """Returns the colour of a source; a source on other nodes is hatched in the colour of its
-    class."""
+    """Returns the colour of a source; that of other nodes is hatched in the colour of its class."""
     fixed = {
         "loaded before the job": _STARTUP,
         "nobody waits for data": _NO_SOURCE,

@@ -1,4 +1,4 @@
-"""The results of a simulation, also as tables for people: times and steps in 80 columns, and
+"""The results of a simulation, and their tables for people: times and steps in 80 columns, and
 sources."""
 
 from __future__ import annotations
@@ -47,13 +47,12 @@ class PolicyOutcome:
 
     @property
     def samples_per_s(self) -> float:
-        """The throughput of the whole job in samples/s: all samples consumed, divided by
-        total_s."""
+        """The throughput of the whole job in samples/s: all samples, divided by total_s."""
         return self.samples / self.total_s if self.total_s else 0.0
 
     @property
     def bytes_per_s(self) -> float:
-        """The throughput of the whole job in bytes/s: all bytes consumed, divided by total_s."""
+        """The throughput of the whole job in bytes/s: all bytes, divided by total_s."""
         return self.read_bytes / self.total_s if self.total_s else 0.0
 
     @property

@@ -44,8 +44,7 @@ class Runner:
         self._source_bytes = np.zeros(2 * classes + 1)
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Returns the policy's reads if the job's order is `reads`; if they do not differ, `reads`
-        itself."""
+        """Returns the policy's reads for the job's order `reads`; that itself, if unchanged."""
         change = self._plan.reordering
         return reads if change is None else change(epoch, reads)
 
@@ -129,8 +128,7 @@ class Runner:
     def _bytes_by_code(
         self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
     ) -> NDArray[np.float64]:
-        """Returns the bytes that all ranks read, by code; the last one is for samples that no node
-        keeps."""
+        """Returns the bytes that all ranks read, by code; the last is for samples kept nowhere."""
         code_bytes = np.zeros((len(self._system.classes) + 1) ** 2)
         if codes is None:
             code_bytes[-1] = epoch.batch_bytes.sum()

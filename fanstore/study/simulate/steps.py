@@ -146,8 +146,7 @@ class Pipeline:
         return ends_s
 
     def _needed(self, known: int) -> NDArray[np.intp]:
-        """Returns the place in _ends_s of the last batch that must be done before each new one
-        fits."""
+        """Returns the place in _ends_s of the last batch to be done before each new one fits."""
         limits = self._upto_bytes[:, known:] - self._capacity
         rows = zip(self._upto_bytes, limits, strict=True)
         return np.stack([np.searchsorted(row, limit, side="left") for row, limit in rows])

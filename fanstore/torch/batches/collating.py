@@ -1,5 +1,5 @@
-"""Collates batches in a worker, straight into a slot, and keeps the memory of freed samples for the
-next."""
+"""Collates batches in a worker, straight into a slot, and keeps freed memory for the next
+samples."""
 
 from __future__ import annotations
 

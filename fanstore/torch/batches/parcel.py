@@ -70,8 +70,7 @@ class _Pickler(pickle.Pickler):
 
 
 def _given(give: Any, buffer: pickle.PickleBuffer) -> bool:
-    """Hands a buffer out, unless it has no bytes or is read-only. Returns whether it is pickled
-    instead."""
+    """Hands a buffer out unless it is empty or read-only. Returns whether it is pickled instead."""
     raw = buffer.raw()
     if raw.nbytes == 0 or raw.readonly:
         return True
