@@ -11,9 +11,9 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               order        the socket for announcements (fanstore/foresight/announcement.py)
               in_job       a link to fanstore/in_job, the code that runs in Python programs
               order-notes  why programs announce nothing
-              objects/     what programs of this node wrote, in many small folders
-              outputs.journal   which of that is in the output directory
-              copies/      what programs of other nodes wrote, fetched
+              out/<n>      the tree of outputs of the n-th mount
+              placed       which of them are in the output directory
+              copies/      outputs of other ranks, fetched
               code/<n>     programs and libraries of the n-th mount that were loaded
               tree/<n>     real directories for the n-th mount, if they are not in its prefix
               log          the daemon's own stderr once it serves
