@@ -24,7 +24,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what is asked for: the command line and its wrappers start without it."""
+    """Imports a public name at its first use, so that the command line starts without it."""
     if name in _HOMES:
         import importlib
 

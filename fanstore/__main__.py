@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import signal  # and nothing else: a Ctrl-C before main() shows a traceback
+import signal  # and nothing else: a Ctrl-C before main() would show a traceback
 
 
 def main() -> None:
-    """Runs the command line. Ctrl-C while it is still being loaded ends it without a traceback."""
+    """Runs the command line. A Ctrl-C while it is being imported ends it without a traceback."""
     interruptible = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if interruptible:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

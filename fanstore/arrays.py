@@ -1,5 +1,5 @@
-"""NumPy, as `np`, without the threads of its linear algebra: there would be one for each core of a
-node, waiting busily at first, and FanStore has no use for them."""
+"""NumPy, as `np`, without the threads of its linear algebra: it would start one for each core of a
+node, which busy-wait at first, and FanStore does not use them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 _LIMIT = "OPENBLAS_NUM_THREADS"
 _limits = _LIMIT not in os.environ
 
-# The limit is for this process only: the commands that it runs may want threads.
+# The limit is for this process only: the commands that it runs may use threads.
 if _limits:
     os.environ[_LIMIT] = "1"
 try:

@@ -1,8 +1,8 @@
-"""Files and directories that appear whole or not at all, also when a signal ends the work.
+"""Makes files and directories that appear whole or not at all, even if a signal ends the work.
 
-A directory is made in a hidden one beside its final place, and renamed when it is complete. A lock
-file beside it is held meanwhile: so the next run tells what a killed run left behind from what is
-still being made, and removes it."""
+A new directory is filled inside a hidden one beside its final place, and renamed when complete. The
+run holds a lock file in the hidden directory meanwhile, so that the next run can find the leftovers
+of a killed run and remove them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(BaseException):
-    """A signal that ends the work. It is raised once; further signals change nothing."""
+    """A signal that ends the work. It is raised once; further signals are ignored."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -37,7 +37,7 @@ class Ended(BaseException):
 
 
 class Interrupted(FanstoreError):
-    """Work that a signal has ended; the message says what is left of it."""
+    """A signal ended the work; the message describes the state that it left."""
 
     def __init__(self, ended: Ended, message: str) -> None:
         super().__init__(f"ended by {signal.Signals(ended.number).name}: {message}")
@@ -45,13 +45,13 @@ class Interrupted(FanstoreError):
 
 
 class Ending:
-    """Handles such signals: it raises Ended for the first one."""
+    """A signal handler that raises Ended at the first signal."""
 
     def __init__(self) -> None:
         self._is_over = False
 
     def ignore(self) -> None:
-        """Has further signals change nothing."""
+        """Ignores all further signals."""
         self._is_over = True
 
     def __call__(self, number: int, _: object) -> None:
@@ -62,7 +62,8 @@ class Ending:
 
 @contextmanager
 def ending_on_signals() -> Iterator[Ending]:
-    """Has SIGINT, SIGTERM and SIGHUP raise Ended, but those that are ignored here (nohup)."""
+    """Makes SIGINT, SIGTERM and SIGHUP raise Ended within the block, except those that are ignored
+    (nohup) or have a handler. Does nothing outside the main thread."""
     ending = Ending()
     if threading.current_thread() is not threading.main_thread():
         yield ending
@@ -79,8 +80,8 @@ def ending_on_signals() -> Iterator[Ending]:
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Refuses a path in no directory, one that is there already (with `force`: one that is no
-    regular file). Raises UsageError."""
+    """Raises UsageError if the path's directory does not exist, or if the path exists; with
+    `force`, only if it exists and is not a regular file."""
     parent = path.absolute().parent
     if not parent.is_dir():
         raise UsageError(f"{path}: there is no directory {parent}")
@@ -92,13 +93,13 @@ def check_free(path: Path, force: bool) -> None:
 
 @contextmanager
 def whole_file(path: Path, force: bool) -> Iterator[BinaryIO]:
-    """Yields a file to write to; it gets its name, and its content is durable, when the block ends.
-    Nothing is left behind otherwise. Raises UsageError as check_free does, OSError with the name of
-    `path`, and Interrupted after a signal."""
+    """Yields a file to write to. When the block ends, the file is durable and gets its name; after
+    an exception, nothing of it is left. Raises UsageError as check_free does, OSError with the name
+    of `path`, and Interrupted after a signal."""
     with ending_on_signals() as ending:
         try:
             check_free(path, force)
-            # The target of a symbolic link is replaced, not the link.
+            # If `path` is a symbolic link, its target is replaced, not the link.
             final = path.resolve()
             part = final.with_name(f".{final.name}.{os.getpid()}-{os.urandom(4).hex()}.part")
             try:
@@ -134,20 +135,21 @@ Result = TypeVar("Result")
 _PREFIX = ".fanstore-prepare-"
 _LOCK_NAME = "lock"
 _MADE_NAME = "made"
-# Holds the name that the directory is to get.
+# A file with the final name of the directory.
 _FOR_NAME = "for"
-# `NAME.done` in the scratch directory vouches for NAME among what is made.
+# The file `NAME.done` in the scratch directory marks NAME in the new directory as complete.
 DONE_SUFFIX = ".done"
 # A directory this old without a lock file was left behind between two system calls.
 _UNLOCKED_AGE_S = 600
-# What can be taken up is kept so long for a run with the same destination.
+# Work that a later run with the same destination can continue is kept for this long.
 _KEPT_AGE_S = 7 * 86400
 # File systems commit several waiting syncs as one.
 _SYNCS_AT_ONCE = 8
 
 
 def _hold_lock(directory: Path, flags: int) -> int | None:
-    """Locks a directory's lock file. A descriptor; None when another holds it."""
+    """Locks a directory's lock file. Returns its descriptor, or None if another process holds the
+    lock or has removed the file."""
     fd = os.open(directory / _LOCK_NAME, flags | os.O_RDWR | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -178,14 +180,14 @@ def _is_leftover(directory: Path) -> bool:
 
 
 def remove_leftovers(parent: Path) -> None:
-    """Removes what killed runs left in a directory, where we may."""
+    """Removes the leftovers of killed runs from a directory, as far as permissions allow."""
     for found in parent.glob(_PREFIX + "*"):
         if not _is_waiting(found) and _is_leftover(found):
             remove_tree(found)
 
 
 def _is_waiting(directory: Path) -> bool:
-    """Whether a run may still take up what is in the directory of a killed one."""
+    """Returns whether a run may still continue the work in this directory of a killed run."""
     with suppress(OSError):
         (directory / _FOR_NAME).stat()
         ages_s = [time.time() - p.stat().st_mtime for p in directory.glob("*" + DONE_SUFFIX)]
@@ -194,7 +196,7 @@ def _is_waiting(directory: Path) -> bool:
 
 
 def is_within(path: Path, directory: Path) -> bool:
-    """Whether a path is a directory, or lies in it, both resolved."""
+    """Returns whether `path` is `directory` or lies in it. Both are resolved paths."""
     return path == directory or directory in path.parents
 
 
@@ -202,9 +204,9 @@ def check_destination(
     path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME,
     may_be_inside: bool = False,
 ) -> None:  # fmt: skip
-    """Refuses a destination that exists (with `force`: only one without a file `marker`, which we
-    did not make), one that holds a source, and one inside a source unless `may_be_inside`. Raises
-    UsageError."""
+    """Raises UsageError if the destination exists (with `force`: only if it is a symbolic link, or
+    neither empty nor made by us, with a file `marker`), if a source lies in it, or if it lies in a
+    source and not `may_be_inside`."""
     where = path.resolve()
     if not where.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {where.parent}")
@@ -233,8 +235,8 @@ def _sync(path: Path) -> None:
 
 
 class Destination:
-    """A directory being made: `directory` gets its final name by `commit`; `scratch` is room
-    beside it for what is needed meanwhile. `remove` takes away all but the final one."""
+    """A new directory: fill `directory`, which gets its final name by `commit`; `scratch`, the
+    directory around it, is for temporary files. `remove` removes all but the final directory."""
 
     def __init__(self, path: Path, force: bool, ending: Ending, takes_up: bool = False) -> None:
         self.final = path
@@ -251,7 +253,7 @@ class Destination:
         return self.scratch / _MADE_NAME
 
     def make(self) -> None:
-        """Makes the directories, and removes what killed runs left beside them."""
+        """Makes the directories, and removes the leftovers of killed runs beside them."""
         parent = self.final.resolve().parent
         if self._takes_up:
             self._take_up(parent)
@@ -259,15 +261,15 @@ class Destination:
         while self._lock is None:
             self.scratch = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
             self.scratch.mkdir()
-            with suppress(FileNotFoundError):  # taken for a leftover in this very moment
+            with suppress(FileNotFoundError):  # another run has just removed it as a leftover
                 self._lock = _hold_lock(self.scratch, os.O_CREAT)
         assert self.scratch is not None
         (self.scratch / _FOR_NAME).write_bytes(os.fsencode(self.final.name))
         self.directory.mkdir(exist_ok=True)
 
     def _take_up(self, parent: Path) -> None:
-        """Takes over the directories of a killed run with the same destination, if there are any;
-        all further ones are removed."""
+        """Takes over the directory of a killed run with the same destination, if there is one, and
+        removes further ones."""
         for found in sorted(parent.glob(_PREFIX + "*")):
             with suppress(OSError):
                 name = os.fsdecode((found / _FOR_NAME).read_bytes())
@@ -282,7 +284,8 @@ class Destination:
                     self.scratch = found
 
     def remove(self) -> None:
-        """Removes what was not committed, and what was replaced. Does no harm a second time."""
+        """Removes everything that was not committed, and the replaced directory. May be called
+        twice."""
         if self.scratch is not None:
             remove_tree(self.scratch)
             if self.scratch.exists():
@@ -303,15 +306,15 @@ class Destination:
         _sync(self.directory)
 
     def commit(self) -> None:
-        """Gives the directory its name. Raises UsageError when that was taken meanwhile. Signals
-        change nothing from here on."""
+        """Gives the directory its name, and ignores signals from here on. Raises UsageError if
+        somebody else has taken the name meanwhile."""
         final = self.final.resolve()
         exchange = self._force and os.path.lexists(final)
-        if self.scratch is not None:  # from here on nothing is left to be taken up
+        if self.scratch is not None:  # from here on, no later run can continue this work
             (self.scratch / _FOR_NAME).unlink()
         self._ending.ignore()
         if exchange:
-            with suppress(OSError):  # only who may write in a directory may move it
+            with suppress(OSError):  # moving a directory needs write permission on it
                 os.chmod(final, stat.S_IMODE(final.stat().st_mode) | stat.S_IWUSR)
         rc = lib.fan_rename(os.fsencode(self.directory), os.fsencode(final), int(exchange))
         if rc < 0 and os.path.lexists(final) and not self._force:
@@ -323,9 +326,9 @@ class Destination:
 def make_whole(
     path: Path, force: bool, work: Callable[[Destination], Result], takes_up: bool = False
 ) -> Result:
-    """Has `work` fill and commit a new directory `path`. Nothing else is left behind, whatever
-    happens and however many signals come. Raises Interrupted after a signal. `takes_up`: the
-    directory may hold what a killed run with the same `path` left."""
+    """Calls `work` to fill and commit a new directory `path`, and then removes everything else,
+    even after errors and signals. Raises Interrupted after a signal. `takes_up`: start with the
+    directory of a killed run with the same `path`, if there is one."""
     with ending_on_signals() as ending:
         destination = Destination(path, force, ending, takes_up)
         try:
@@ -333,7 +336,7 @@ def make_whole(
                 destination.make()
                 return work(destination)
             finally:
-                # Ended is raised but once: when that is in the first call, the second one is whole.
+                # Ended is raised only once: if in the first call, the second one completes.
                 try:
                     destination.remove()
                 except Ended:

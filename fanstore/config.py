@@ -1,4 +1,4 @@
-"""The table of settings, and where each value comes from.
+"""The table of settings, and the source of each value.
 
 A value is taken from the first of: the command line, ``FANSTORE_<NAME>`` in the environment, the
 TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml``), the default.
@@ -22,10 +22,10 @@ from fanstore.errors import UsageError
 class Setting:
     """One setting: its name (also the TOML key), kind (bool, int, float or str), default.
 
-    meaning: a sentence for people, which is also the help of its option. option: how the option is
-    written, such as "--stage full|plan"; "" where `run` and `start` have none. form: what a str
-    must look like, a regular expression; what an int may look like besides digits: "bytes" for
-    units such as 64M. least, most: the bounds of a number.
+    meaning: a sentence for users, also the help text of its option. option: the option's flag and
+    values, such as "--stage full|plan"; "" if `run` and `start` have no such option. form: for a
+    str, the regular expression that it must match; for an int, "bytes" allows units such as 64M.
+    least, most: the bounds of a number.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Setting:
 
     @property
     def flag(self) -> str:
-        """The name of its option; of one that only other commands have, too."""
+        """The flag of its option, also for an option that only other commands have."""
         return self.option.partition(" ")[0] or "--" + self.name.replace("_", "-")
 
 
@@ -56,7 +56,7 @@ def _about(
     least: float = 0,
     most: float = 1e6,
 ) -> dict[str, Any]:
-    """Returns a field's metadata: what the table says of the setting."""
+    """Returns a field's metadata: the setting's entry in the table."""
     return {
         "default": default, "meaning": meaning, "option": option, "form": form, "least": least,
         "most": most,
@@ -68,8 +68,8 @@ CACHE_LEAST_BYTES = 10 << 20  # eight blocks and their tables
 
 @dataclass(frozen=True)
 class Settings:
-    """The table of settings, and their resolved values; ``sources`` says for each name where its
-    value came from. Options are shown in this order."""
+    """The table of settings, and their resolved values; ``sources`` holds the source of each value
+    by name. Options are shown in this order."""
 
     local_dir: str | None = field(metadata=_about(
         None,
@@ -228,7 +228,7 @@ _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 
 
 def parse_bytes(text: str) -> int:
-    """A number of bytes such as 65536, 64K, 1MiB or 2T. ValueError."""
+    """Returns the number of bytes in a text such as 65536, 64K, 1MiB or 2T. Raises ValueError."""
     match = re.fullmatch(r"([0-9]+)\s*([kmgt]?)(i?b)?", text.strip().lower())
     if match is None:
         raise ValueError(f"{text!r} is no number of bytes such as 64K, 1MiB or 2T")
@@ -248,8 +248,8 @@ def _from_text(setting: Setting, text: str) -> Any:
 
 
 def _parse(setting: Setting, value: Any, source: str) -> Any:
-    """Returns the value as the setting's kind, None for one that is to be worked out ("auto").
-    Raises a UsageError naming the source when it does not fit."""
+    """Returns the value as the setting's kind; None for "auto", if FanStore may choose the value.
+    Raises UsageError, which names the source, if the value is not valid."""
     if value == "auto" and _may_be_worked_out(setting):
         return None
     try:
@@ -267,7 +267,7 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
 
 
 def spoken(source: str, name: str) -> str:
-    """Returns where the value of the setting `name` came from, for people."""
+    """Returns the source of the value of setting `name`, for messages."""
     return _BY_NAME[name].flag if source == "flag" else source
 
 
@@ -278,7 +278,7 @@ def _fits(setting: Setting, value: Any) -> bool:
 
 
 def _wanted(setting: Setting) -> str:
-    """Returns what a value of the setting must look like, for people."""
+    """Returns a description of the valid values of a setting, for messages."""
     if setting.form == "bytes":
         auto = ", or auto" if _may_be_worked_out(setting) else ""
         return f"a number of bytes, such as 64M, from {setting.least:,} to {setting.most:,}{auto}"
@@ -299,14 +299,15 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def machine_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Returns where `fanstore calibrate` keeps what it measured on this machine, by its name."""
+    """Returns the path of the file in which `fanstore calibrate` keeps its measurements of this
+    machine; its name is the host name."""
     base = environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
     return folder / "fanstore" / "machines" / f"{platform.node().replace(os.sep, '_')}.toml"
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """Returns what a TOML file holds. UsageError where it is not TOML."""
+    """Returns the content of a TOML file. Raises UsageError if it is not TOML."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -315,14 +316,14 @@ def load_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             table: dict[str, Any] = tomllib.load(stream)
             return table
-    except ValueError as error:  # no TOML, or no UTF-8
+    except ValueError as error:  # not TOML, or not UTF-8
         raise UsageError(f"{path}: {error}") from None
 
 
 def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """The TOML file's settings; empty when there is none. UsageError."""
+    """Returns the TOML file's settings; {} if there is no such file. Raises UsageError."""
     path = config_file(environ)
-    if not os.path.isfile(path):  # False, too, in a home that is not ours to look into
+    if not os.path.isfile(path):  # also False in a home directory that we may not read
         if environ.get("FANSTORE_CONFIG"):
             raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
         return {}
@@ -330,7 +331,7 @@ def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
 
 
 def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[str]:
-    """Returns what is wrong with the names in the TOML file, a line each."""
+    """Returns a message for each unknown name in the TOML file."""
     names = [setting.name for setting in SETTINGS]
     return [
         f"{config_file(environ)}: unknown setting {_with_a_guess(name, names)}"
@@ -341,7 +342,8 @@ def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[
 def resolve(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
 ) -> Settings:
-    """Every setting's value and source. A flag that was not given is absent or None."""
+    """Returns the value and source of every setting. A flag that was not given is absent from
+    `flags` or None. Raises UsageError."""
     table = read_config_file(environ)
     if unknown := _unknown_keys(table, environ):
         raise UsageError(unknown[0])
@@ -349,8 +351,8 @@ def resolve(
 
 
 def resolve_all(environ: Mapping[str, str] = os.environ) -> tuple[Settings, list[str]]:
-    """Does what `resolve` does, for whoever wants every problem at once: returns what makes no
-    sense as lines, and takes the default for it."""
+    """Resolves without flags like `resolve`, but returns all problems as lines instead of raising
+    the first one; uses the default for a value that is not valid."""
     problems: list[str] = []
     table: dict[str, Any] = {}
     try:
@@ -367,7 +369,7 @@ def _resolved(
     table: Mapping[str, Any],
     problems: list[str] | None,
 ) -> Settings:
-    """problems: takes what is wrong with a value; None: that is raised."""
+    """problems: gets a line for each value that is not valid; None: UsageError is raised."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
@@ -389,7 +391,7 @@ def _found(
     environ: Mapping[str, str],
     table: Mapping[str, Any],
 ) -> tuple[Any, str]:
-    """Returns the value of a setting as it is written where it is given first, and that source."""
+    """Returns the value of a setting as its first source has it, and that source."""
     if flags.get(setting.name) is not None:
         return flags[setting.name], "flag"
     if setting.variable in environ:
@@ -399,7 +401,7 @@ def _found(
     return setting.default, "default"
 
 
-# What has a meaning and is no setting.
+# Variables FANSTORE_* that are used, but are not settings.
 _OWN_VARIABLES = (
     "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "REDIRECT", "LOG_CALLS",
     "BUILD_VERBOSE",
@@ -408,7 +410,8 @@ _OWN_VARIABLE = re.compile(rf"FANSTORE_({'|'.join(_OWN_VARIABLES)}|MOUNT_PREFIX(
 
 
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """The names FANSTORE_* that mean nothing, each with the one that may have been meant."""
+    """Returns the unknown names FANSTORE_* in the environment, each with a guess of the name that
+    was meant."""
     known = [setting.variable for setting in SETTINGS]
     unknown = [n for n in environ if n.startswith("FANSTORE_") and n not in known]
     return [_with_a_guess(n, known) for n in sorted(unknown) if not _OWN_VARIABLE.fullmatch(n)]

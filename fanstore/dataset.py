@@ -1,4 +1,4 @@
-"""Opening a dataset: its index mapped and checked, its packs described.
+"""Opens a dataset: maps and checks its index, and describes its packs.
 
 A dataset is a directory with index.fsi, pack-00000.fsp ... and manifest.json. docs/format.md
 specifies the files.
@@ -41,18 +41,18 @@ _DEVICE_MAJOR = 0xFA5
 
 
 def pack_name(pack: int) -> str:
-    """The file name of a pack: pack-00000.fsp."""
+    """Returns the file name of a pack, such as pack-00000.fsp."""
     return f"pack-{pack:05d}.fsp"
 
 
 def device_number(dataset_id: str) -> int:
-    """st_dev of a dataset's files: the same in every run and on every node."""
+    """Returns st_dev of a dataset's files: the same in every run and on every node."""
     return os.makedev(_DEVICE_MAJOR, int(dataset_id[:5], 16))
 
 
 @dataclass(frozen=True)
 class PackInfo:
-    """What the index says of one pack. `checksum` is XXH3-64 of the whole file."""
+    """The index's description of one pack. `checksum` is XXH3-64 of the whole file."""
 
     pack: int
     file_bytes: int
@@ -68,11 +68,11 @@ class PackInfo:
 
 
 class Dataset:
-    """An index in memory and where its packs are. Use open_dataset; close when done.
+    """A mapped index and the directory of its packs. Open it with open_dataset; close it when done.
 
     `header` is a copy of the index's struct fan_index_header. `records` and `links` are NumPy
-    arrays over the mapped index, for those who go through many; a daemon, which starts with every
-    job, needs none of them, and so does not load NumPy.
+    arrays over the mapped index, for code that goes through many records; the daemon, which starts
+    with every job, does not use them, and so does not load NumPy.
     """
 
     def __init__(self, directory: Path, index_path: Path, mapping: mmap.mmap) -> None:
@@ -108,18 +108,18 @@ class Dataset:
             raise DatasetDamaged(self.index_path, field, at, reason)
 
     def section(self, kind: int) -> memoryview:
-        """The bytes of a section of the index, as they are mapped."""
+        """Returns a section of the mapped index."""
         section = self.header.sections[kind]
         end = section.offset + section.count * section.entry_bytes
         with memoryview(self._mapping) as view:
             return view[section.offset : end]
 
     def _structs(self, kind: int, struct: str) -> Any:
-        """A section as an array of C structs, whose bounds cffi keeps."""
+        """Returns a section as an array of C structs; cffi checks its bounds."""
         return ffi.from_buffer(f"{struct}[]", self.section(kind))
 
     def _array(self, kind: int, struct: str) -> NDArray[Any]:
-        from fanstore.arrays import np  # 45 ms and 20 MiB, for those who need arrays
+        from fanstore.arrays import np  # costs 45 ms and 20 MiB
 
         section = self.section(kind)
         dtype = dtype_of(struct)
@@ -132,23 +132,24 @@ class Dataset:
 
     @cached_property
     def links(self) -> NDArray[Any]:
-        """The further names of hard-linked files, as an array of struct fan_link."""
+        """The names of hard-linked files beyond the first, as an array of struct fan_link."""
         return self._array(lib.FAN_SECTION_LINKS, "struct fan_link")
 
     def first_name(self, record: int) -> int:
-        """The record of a hard-linked file's first name; `record` itself where there is none."""
+        """Returns the record of a hard-linked file's first name; `record` itself if that is the
+        first or only name."""
         at = bisect_left(self.links, record, key=lambda link: int(link["record"]))
         there = at < len(self.links) and int(self.links[at]["record"]) == record
         return int(self.links[at]["first"]) if there else record
 
     def record_pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """All records, some at a time, each time with the id of the first: what is computed of
-        them takes memory that does not grow with the dataset."""
+        """Yields all records in pieces, each with the id of its first record: memory for results
+        then does not grow with the dataset."""
         for first in range(0, len(self.records), _PIECE_RECORDS):
             yield first, self.records[first : first + _PIECE_RECORDS]
 
     def record(self, record: int) -> Any:
-        """A copy of one record, a struct fan_record. Raises IndexError."""
+        """Returns a copy of one record, a struct fan_record. Raises IndexError."""
         return ffi.new("struct fan_record *", self._records[record])
 
     def check_body(self) -> None:
@@ -156,16 +157,16 @@ class Dataset:
         self._check_sum("header.body_checksum", _HEADER_BYTES - 16, slice(_HEADER_BYTES, None))
 
     def check_records(self) -> None:
-        """Checks the fields of every record, for those who go through them all.
-        Raises DatasetDamaged for the first that is not sound."""
+        """Checks the fields of every record. Call it before going through all records. Raises
+        DatasetDamaged for the first damaged one."""
         record = ffi.new("uint64_t *")
         field = ffi.new("const char **")
         if lib.fan_core_check_records(self._buffer, self._bytes, record, field) != 0:
             raise self.damaged(record[0], ffi.string(field[0]).decode(), "not a valid value")
 
     def check_dentries(self) -> None:
-        """Checks, once the records are, that each is found by its path, and looks the same there.
-        Raises DatasetDamaged."""
+        """Checks that a look-up of each record's path finds the record and the same attributes.
+        Call check_records first. Raises DatasetDamaged."""
         record = ffi.new("uint64_t *")
         if lib.fan_core_check_dentries(self._buffer, self._bytes, record) != 0:
             at = self.header.sections[lib.FAN_SECTION_DENTRIES].offset
@@ -191,25 +192,25 @@ class Dataset:
         return int(self.header.block_bytes)
 
     def pack_path(self, pack: int) -> Path:
-        """Where a pack lies in the dataset's directory."""
+        """Returns the path of a pack in the dataset's directory."""
         return self.directory / pack_name(pack)
 
     def pack_info(self, pack: int) -> PackInfo:
-        """What the index says of a pack."""
+        """Returns the index's description of a pack."""
         row = self._packs[pack]
         return PackInfo(
             pack, row.file_bytes, row.checksum, row.entry_count, row.logical_bytes, row.flags
         )
 
     def check_pack_header(self, pack: int, path: str | os.PathLike[str] | None = None) -> None:
-        """Checks that the file at `path` (default: in the dataset) is this pack: its size, its
+        """Checks that the file at `path` (default: in the dataset) is this pack, by its size, its
         header and its trailer, not its content. Raises DatasetDamaged or OSError."""
         where = self.pack_path(pack) if path is None else Path(path)
         info = self.pack_info(pack)
         header = read_pack_header(where)
         trailer = read_pack_trailer(where)
         expected: dict[str, Any] = {"pack": pack, "block_bytes": self.block_bytes}
-        if not info.flags & lib.FAN_PACK_KEPT:  # else these are of the dataset before an update
+        if not info.flags & lib.FAN_PACK_KEPT:  # a kept pack has those of the dataset it came from
             expected |= {"pack_count": self.pack_count, "flags": info.flags}
             expected |= {"plan_id": self.plan_id}
         for field, value in expected.items():
@@ -222,7 +223,8 @@ class Dataset:
             raise DatasetDamaged(where, "trailer.file_bytes", at, "not what the index says")
 
     def records_of_pack(self, pack: int) -> Iterator[int]:
-        """The ids of the regular files stored in a pack, rising; hard links by every name."""
+        """Yields the ids of the regular files in a pack in ascending order; a hard-linked file has
+        an id for each name."""
         from fanstore.arrays import np
 
         for first, rows in self.record_pieces():
@@ -230,7 +232,7 @@ class Dataset:
             yield from (np.flatnonzero(regular & (rows["pack"] == pack)) + first).tolist()
 
     def record_offset(self, record: int) -> int:
-        """Returns where a record lies in the index file, in bytes."""
+        """Returns the offset of a record in the index file, in bytes."""
         start = self.header.sections[lib.FAN_SECTION_RECORDS].offset
         return int(start + record * lib.FAN_RECORD_BYTES)
 
@@ -240,14 +242,14 @@ class Dataset:
         return DatasetDamaged(self.index_path, f"records[{record}].{field}", at, reason)
 
     def run(self, record: int, field: str, offset: int, length: int) -> bytes:
-        """Returns bytes of the names section. Raises DatasetDamaged, blaming `field`, when they
-        leave it."""
+        """Returns bytes of the names section. Raises DatasetDamaged, which names `field`, if they
+        reach beyond its end."""
         if offset + length > len(self._names):
             raise self.damaged(record, field, "outside the names section")
         return bytes(self._names[offset : offset + length])
 
     def basename(self, record: int) -> bytes:
-        """The name of a record in its directory; b"" for the root."""
+        """Returns the name of a record in its directory; b"" for the root."""
         row = self._records[record]
         return self.run(record, "name_offset", row.name_offset, row.name_bytes)
 
@@ -277,8 +279,8 @@ class Dataset:
             room *= 4
 
     def lookup(self, relpath: bytes) -> int:
-        """The record id of a relpath in normal form (b"" is the root); follows no links.
-        Raises FileNotFoundError, or DatasetDamaged."""
+        """Returns the record id of a relpath in normal form (b"" is the root); follows no links.
+        Raises FileNotFoundError or DatasetDamaged."""
         found = int(lib.fan_core_index_lookup(self._buffer, self._bytes, relpath, len(relpath)))
         if found == -errno.ENOENT:
             name = os.fsdecode(relpath)
@@ -290,10 +292,10 @@ class Dataset:
     def lookup_all(
         self, paths: bytes | memoryview, prefix: bytes, count: int
     ) -> NDArray[np.uint64]:
-        """The record ids of `count` paths as programs spell them below the mount prefix: uint64
-        (count), NO_RECORD for what is not there. paths: bytes or their like, each path with a NUL
-        behind it; ".." and links are not followed. Raises ValueError where there are more or
-        less."""
+        """Returns the record ids of `count` paths as programs spell them below the mount prefix:
+        uint64 (count), NO_RECORD for a missing path. paths: a bytes-like object with a NUL after
+        each path; ".." and links are not followed. Raises ValueError if it has another number of
+        paths."""
         from fanstore.arrays import np
 
         ids = np.empty(count, np.uint64)
@@ -306,7 +308,7 @@ class Dataset:
         return ids
 
     def children(self, record: int) -> range:
-        """The ids of a directory's children, sorted by name. Raises DatasetDamaged."""
+        """Returns the ids of a directory's children, sorted by name. Raises DatasetDamaged."""
         span = ffi.new("uint64_t[2]")
         if lib.fan_core_index_children(self._buffer, self._bytes, record, span, span + 1) != 0:
             raise self.damaged(record, "offset", "not a range of later records")
@@ -315,7 +317,7 @@ class Dataset:
         return range(span[0], span[0] + span[1])
 
     def close(self) -> None:
-        """Lets the index go. Arrays taken from it keep the mapping alive until they are gone."""
+        """Closes the index. Arrays over it keep the mapping alive until they are freed."""
         for name in ("records", "links", "_records", "_owners", "_packs", "_names"):
             self.__dict__.pop(name, None)
         ffi.release(self._buffer)
@@ -330,17 +332,17 @@ class Dataset:
 
 
 def open_dataset(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
-    """Opens the dataset in the directory `path`. The header is always checked, the body's
-    checksum when `verify` is set.
+    """Opens the dataset in the directory `path`. Always checks the header, and the checksum of the
+    body if `verify`.
 
-    Raises UsageError when there is no dataset, DatasetDamaged when it is not sound.
+    Raises UsageError if there is no dataset, DatasetDamaged if it is damaged.
     """
     directory = Path(path)
     return open_index(directory / INDEX_NAME, directory, verify)
 
 
 def _why_no_dataset(directory: Path) -> str:
-    """Why there is no index in what was named as a dataset, and what to do."""
+    """Returns the reason why a directory has no index, and what to do."""
     if not os.path.lexists(directory):
         return "no such directory"
     if not directory.is_dir():
@@ -349,7 +351,7 @@ def _why_no_dataset(directory: Path) -> str:
 
 
 def open_index(index_path: Path, directory: Path, verify: bool = False) -> Dataset:
-    """Opens an index that lies elsewhere than the packs in `directory`."""
+    """Opens an index at any path; its packs lie in `directory`. Raises as open_dataset does."""
     try:
         with index_path.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -368,7 +370,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
 
 
 def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
-    """Decodes a C struct whose last field is the checksum of the bytes before it."""
+    """Decodes and checks a C struct whose last field is the checksum of the bytes before it."""
     size = ffi.sizeof(struct)
     if len(raw) < size:
         raise DatasetDamaged(path, part, base + len(raw), "truncated")
@@ -392,7 +394,8 @@ def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
 
 
 def read_pack_header(path: Path) -> Any:
-    """The struct fan_pack_header of a pack, checked by itself. Raises DatasetDamaged or OSError."""
+    """Returns the struct fan_pack_header of a pack, after checking its fields and checksum. Raises
+    DatasetDamaged or OSError."""
     with path.open("rb") as file:
         raw = file.read(_PACK_HEADER_BYTES)
     if len(raw) < _PACK_HEADER_BYTES:
@@ -401,7 +404,8 @@ def read_pack_header(path: Path) -> Any:
 
 
 def read_pack_trailer(path: Path) -> Any:
-    """The struct fan_pack_trailer of a pack, checked by itself and against the file's size."""
+    """Returns the struct fan_pack_trailer of a pack, after checking its fields, its checksum and
+    the file's size. Raises DatasetDamaged or OSError."""
     struct = "struct fan_pack_trailer"
     entry_bytes = ffi.sizeof("struct fan_pack_entry")
     with path.open("rb") as file:

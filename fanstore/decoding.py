@@ -1,4 +1,4 @@
-"""The content of a dataset's files, read from packs: decoded, bounds kept, checksums compared."""
+"""Reads the content of a dataset's files from packs: decodes it, checks bounds and checksums."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from fanstore.dataset import Dataset
 
 
 class ContentDamaged(Exception):
-    """The stored bytes of a file cannot be its content."""
+    """The stored bytes of a file are damaged."""
 
 
-# Returns bytes of a pack: so many from an offset on, or fewer where it ends before.
+# (offset, length): returns bytes of a pack, fewer if the pack ends before.
 ReadPack = Callable[[int, int], bytes]
 
 
@@ -35,7 +35,7 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
         import zstandard
 
         try:
-            # A frame says how much it needs, and is believed: it must say no more than it may.
+            # zstd allocates the size that the frame's header states, so check that size first.
             if zstandard.frame_content_size(stored) not in (-1, logical_bytes):
                 raise ContentDamaged
             data = zstandard.ZstdDecompressor().decompress(stored, max_output_size=logical_bytes)
@@ -54,7 +54,8 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
 
 
 def _block_starts(read: ReadPack, row: Any, blocks: int, end: int) -> list[int]:
-    """Returns where each block starts, and the end, from the start of the stored bytes."""
+    """Returns the offset of each block, and the end of the last, from the start of the stored
+    bytes."""
     if blocks == 1:
         return [0, row.stored_size]
     table = _read(read, row.offset, blocks * 8, min(end, row.offset + row.stored_size))
@@ -65,9 +66,9 @@ def _block_starts(read: ReadPack, row: Any, blocks: int, end: int) -> list[int]:
 def pieces_of(
     dataset: Dataset, record: int, read: ReadPack, start: int = 0, end: int | None = None
 ) -> Iterator[bytes]:
-    """Yields the logical content of a regular file from its block at `start` to that before `end`,
-    in pieces of at most a block; nothing compares its checksum. start: a multiple of the dataset's
-    block_bytes. read: reads its pack. Raises ContentDamaged."""
+    """Yields the content of a regular file, from the block at `start` to the block that holds the
+    byte before `end`, in pieces of at most a block. Does not check the file's checksum. start: a
+    multiple of the dataset's block_bytes. read: reads the file's pack. Raises ContentDamaged."""
     row = dataset.record(record)
     step, pack_bytes = dataset.block_bytes, dataset.pack_info(row.pack).file_bytes
     end = row.logical_size if end is None else min(end, row.logical_size)
@@ -87,8 +88,8 @@ def pieces_of(
 def _block(
     row: Any, read: ReadPack, at: list[int], number: int, step: int, pack_bytes: int
 ) -> bytes:
-    """Returns the content of one block, which begins and ends at these places of the stored
-    bytes."""
+    """Returns the content of block `number`. at: its start and end in the stored bytes; step: bytes
+    of a block."""
     if not 0 <= at[0] <= at[1] <= row.stored_size:
         raise ContentDamaged
     size = min(step, row.logical_size - number * step)
@@ -100,7 +101,7 @@ def _block(
 class PackReader:
     """Reads the files of one pack from the copy at `path`. A context manager.
 
-    Raises OSError when the copy cannot be opened.
+    Raises OSError if the copy cannot be opened.
     """
 
     def __init__(self, dataset: Dataset, path: str | os.PathLike[str]) -> None:
@@ -114,8 +115,8 @@ class PackReader:
         self._stream.close()
 
     def pieces(self, record: int) -> Iterator[bytes]:
-        """The logical content of a file, in pieces of at most a block. Its checksum is compared
-        at the end. Raises ContentDamaged."""
+        """Yields the content of a file in pieces of at most a block. Checks its checksum at the
+        end. Raises ContentDamaged."""
         digest = xxhash.xxh3_64()
         for piece in pieces_of(self._dataset, record, self._read):
             digest.update(piece)
@@ -124,7 +125,7 @@ class PackReader:
             raise ContentDamaged
 
     def is_sound(self, record: int) -> bool:
-        """Tells whether a file's content has its checksum."""
+        """Returns whether a file's content matches its checksum."""
         try:
             for _ in self.pieces(record):
                 pass

@@ -1,4 +1,4 @@
-"""What can go wrong, as exceptions. The command line turns each into one line and an exit code."""
+"""The exceptions of FanStore. The command line prints the message and exits with the exit code."""
 
 from __future__ import annotations
 
@@ -8,25 +8,25 @@ from collections.abc import Sequence
 from fanstore import exit_codes
 from fanstore.wording import counted
 
-# How many names of one kind of problem are listed before the rest is only counted.
+# At most so many names of one kind of problem are listed; the rest are only counted.
 SHOWN_MAX = 1000
 
 
 class FanstoreError(Exception):
-    """A failure of FanStore's own; its message says what failed and what to do."""
+    """Base class of FanStore's exceptions; the message describes the failure and the remedy."""
 
     exit_code = exit_codes.FAILED
 
 
 class UsageError(FanstoreError):
-    """A request that makes no sense, or is refused."""
+    """A request that is not valid, or is refused."""
 
     exit_code = exit_codes.USAGE
 
 
 class DatasetDamaged(FanstoreError):
-    """A file of a dataset is not what it should be. file: its path. field: which part of it.
-    offset: where that begins, in bytes. reason: what is wrong with it."""
+    """A file of a dataset is damaged or missing. file: its path. field: the damaged part. offset:
+    the start of that part in the file, in bytes. reason: the kind of damage."""
 
     exit_code = exit_codes.DAMAGED
 
@@ -44,7 +44,7 @@ class DatasetDamaged(FanstoreError):
 
 
 class DatasetIncomplete(FanstoreError):
-    """What a command left undone since a dataset is damaged: all of `findings`, one a line."""
+    """A command could not do all its work because a dataset is damaged. findings: one line each."""
 
     exit_code = DatasetDamaged.exit_code
 
@@ -56,7 +56,7 @@ class DatasetIncomplete(FanstoreError):
 
 
 class SourceProblems(FanstoreError):
-    """Entries of a source that cannot be packed; `problems` holds (relpath, reason)."""
+    """Entries of a source cannot be packed; `problems` holds (relpath, reason) for each."""
 
     def __init__(self, problems: Sequence[tuple[bytes, str]]) -> None:
         lines = [f"{show_path(path)}: {reason}" for path, reason in problems[:SHOWN_MAX]]
@@ -69,6 +69,6 @@ class SourceProblems(FanstoreError):
 
 
 def show_path(path: bytes) -> str:
-    """Returns a path for people: one line, whatever bytes it holds."""
+    """Returns a path as one printable line, whatever bytes it holds."""
     text = path.decode("utf-8", "backslashreplace") or "."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -39,7 +39,7 @@ COLLISIONS = (
 
 
 def help_text() -> str:
-    """Returns the table of exit codes as a last part of --help."""
+    """Returns the table of exit codes as the last part of --help."""
     rows = "\n".join(f"  {code:<7}{line}" for row in TABLE for code, line in _lines(*row))
     return f"\b\nExit codes:\n{rows}\n\n{COLLISIONS}"
 

@@ -1,4 +1,4 @@
-"""Unpacks a dataset: the tree that was packed, with content, modes, times and links."""
+"""Unpacks a dataset into the tree that was packed, with content, modes, times and links."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class ExtractDamaged(FanstoreError):
-    """Files whose content is damaged; they were left out."""
+    """The content of some files is damaged; they were left out."""
 
     exit_code = DAMAGED
 
 
 class Extractor:
-    """Writes records below a directory of our own making.
+    """Writes records below a directory that this process has just made.
 
     Every entry is made through a descriptor of its directory, so that no name can lead outside,
-    and no path is too long. Directories come in the order of a walk, each next to the one before
-    it: what that costs is in proportion to the entries, however deep they lie. `advance` is told
-    the bytes written.
+    and no path is too long. Directories are visited in the order of a tree walk, which takes few
+    steps from one to the next: the cost is proportional to the entries, however deep they lie.
+    `advance` is called with the number of bytes written.
     """
 
     def __init__(self, dataset: Dataset, root: Path, advance: Callable[[int], object]) -> None:
@@ -42,7 +42,8 @@ class Extractor:
         self._walker.close()
 
     def extract(self, records: Iterable[int]) -> None:
-        """Writes records, each after its parents, then sets what directories below the root are."""
+        """Writes records, each after its parents, then sets the owner, mode and time of each
+        directory below the root."""
         wanted = sorted(set(records))
         walk = _walk_of(self._dataset, wanted)
         rank = {record: at for at, record in enumerate(walk)}
@@ -76,11 +77,11 @@ class Extractor:
             yield pack, sorted(ids, key=lambda r: (rank[self._parent(r)], int(offsets[r]), r))
 
     def _place(self, record: int) -> tuple[int, bytes]:
-        """A descriptor of an entry's directory, good until the next call, and its name."""
+        """Returns a descriptor of an entry's directory, valid until the next call, and its name."""
         return self._walker.go_to(self._parent(record)), self._walker.name(record)
 
     def _make_directories(self, walk: list[int]) -> None:
-        """Makes all directories, with mode 0700; their own modes come when all is in them."""
+        """Makes all directories with mode 0700; they get their own modes once they are filled."""
         for record in walk[1:]:
             fd, name = self._place(record)
             os.mkdir(name, 0o700, dir_fd=fd)
@@ -122,7 +123,7 @@ class Extractor:
             os.close(from_fd)
 
     def _finish(self, record: int, name: bytes, dir_fd: int) -> None:
-        """Owner, mode and time. Owners are root's to give, as with tar."""
+        """Sets owner (only as root, like tar), mode and time of an entry."""
         if os.geteuid() == 0:
             os.chown(name, *self._dataset.owner(record), dir_fd=dir_fd, follow_symlinks=False)
         self._set_time(record, name, dir_fd)
@@ -133,20 +134,20 @@ class Extractor:
         os.utime(name, ns=(when, when), dir_fd=dir_fd, follow_symlinks=False)
 
     def _finish_directories(self, walk: list[int]) -> None:
-        """Gives directories their modes and times, the deepest first, each by a descriptor of its
-        parent: once closed to us, none need be entered."""
+        """Sets owner, mode and time of directories, the deepest first, each through its parent: a
+        directory whose mode then shuts us out need not be entered again."""
         for record in reversed(walk[1:]):
             fd, name = self._place(record)
             self._finish(record, name, fd)
 
     def finish_root(self) -> None:
-        """What the root is. It comes after the root got its name: only who may write in a
-        directory may move it."""
+        """Sets owner, mode and time of the root. Call it after the root got its name: moving a
+        directory needs write permission on it."""
         self._finish(0, b".", self._walker.go_to(0))
 
 
 def _walk_of(dataset: Dataset, wanted: list[int]) -> list[int]:
-    """The directories among records, each before those in it, and these right behind it."""
+    """Returns the directories among records in the order of a tree walk, parents first."""
     below: dict[int, list[int]] = {}
     for record in wanted:
         if record and stat.S_ISDIR(int(dataset.records[record]["mode"])):
@@ -161,7 +162,7 @@ def _walk_of(dataset: Dataset, wanted: list[int]) -> list[int]:
 
 
 class _Walker:
-    """Keeps one directory of a tree that is being written open, and finds its way to others."""
+    """Keeps one directory of the new tree open, and moves from it to others step by step."""
 
     def __init__(self, dataset: Dataset, root: Path) -> None:
         self._dataset = dataset
@@ -172,14 +173,14 @@ class _Walker:
         os.close(self._fd)
 
     def name(self, record: int) -> bytes:
-        """The name of an entry, safe to make. Raises DatasetDamaged."""
+        """Returns the name of an entry; raises DatasetDamaged if it is not a safe file name."""
         name = self._dataset.basename(record)
         if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
             raise self._dataset.damaged(record, "name_offset", "not a name")
         return name
 
     def go_to(self, record: int) -> int:
-        """Returns a descriptor of a directory, which is good until the next call."""
+        """Returns a descriptor of a directory, valid until the next call."""
         parents = self._dataset.records["parent"]
         up, down, target = 0, list[int](), record
         while self._at != target:  # a parent's number is smaller than its child's
@@ -203,7 +204,7 @@ class _Walker:
 
 
 def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
-    """Records, all that lies below them, and the directories above them."""
+    """Returns records, all records below them, and the directories above them."""
     chosen: set[int] = set()
     for record in records:
         waiting = [record]
@@ -222,7 +223,7 @@ def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
 
 
 def total_bytes(dataset: Dataset, records: Iterable[int]) -> int:
-    """Returns how many bytes of content the records hold."""
+    """Returns the number of bytes of content in the records."""
     rows = dataset.records[sorted(records)]
     regular = (rows["mode"] & 0o170000) == stat.S_IFREG
     return int(rows["logical_size"][regular].sum())
@@ -247,11 +248,12 @@ def extract(
     force: bool = False,
     advance: Callable[[int], object] = lambda amount_bytes: None,
 ) -> int:
-    """Unpacks records to `destination`, which appears whole: it is written beside it first.
+    """Unpacks records to `destination`, which appears whole: the tree is first written beside it.
 
-    Returns the number of records written. Raises UsageError when it exists and not `force`, and
-    where it and the dataset lie in one another; DatasetDamaged when a record is not sound,
-    ExtractDamaged naming the files whose content is damaged (the others are there).
+    Returns the number of records written. Raises UsageError if `destination` exists and not
+    `force`, or if it and the dataset lie in one another; DatasetDamaged if a record is damaged;
+    ExtractDamaged, with the names of the files, if content is damaged (the other files are
+    written).
     """
     _check_destination(dataset, destination, force)
     dataset.check_records()

@@ -1,5 +1,5 @@
-"""Lets a program say which files it will read next. Needs neither NumPy nor FanStore's own
-libraries, and outside a job does nothing."""
+"""Lets a program announce the files that it will read next. Needs neither NumPy nor FanStore's own
+libraries, and does nothing outside a job."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Files", "announce"]
 
-READS_MAX = 1 << 27  # of one announcement
+READS_MAX = 1 << 27  # in one announcement
 WINDOW_MAX = 1 << 20
-_OWN = 1 << 19  # numbers from here on are none of fanstore/in_job
+_OWN = 1 << 19  # fanstore/in_job does not use numbers from here on
 
 _PathLike = str | bytes | os.PathLike[Any]
 
@@ -34,15 +34,16 @@ os.register_at_fork(
 
 
 class Files:
-    """A list of files that is told once, for announcements that name its entries by number.
+    """A list of files that is sent once; announcements then name its entries by number.
 
-    paths: one for each number, as the program will open them; those that are relative are so to the
-    working directory of now. Raises ValueError for what is no path, and for more than 2**27.
+    paths: as the program will open them; the number of a path is its place, from 0 on. Relative
+    paths are relative to the current working directory. Raises ValueError if one of them is not a
+    path, or if there are more than 2**27.
     """
 
     def __init__(self, paths: Iterable[_PathLike]) -> None:
         self._paths, self._count = _joined(paths)
-        self._told: tuple[str, int] | None = None  # to which job, by which process
+        self._told: tuple[str, int] | None = None  # the job it was sent to, the process that did
         with _lock:
             self._number = next(n for n in itertools.count(_OWN) if n not in _listed)
             _listed[self._number] = self
@@ -51,8 +52,8 @@ class Files:
         return self._count
 
     def tell(self, directory: str, message: EpochTold, parts: dict[str, Iterable[bytes]]) -> None:
-        """Sends `message` with its `parts`, which names entries of this list, to the job of
-        `directory`, with the list where it has not been told of it. Raises OSError."""
+        """Sends `message` and its `parts`, which names entries of this list, to the job in
+        `directory`; adds the list if it was not sent there yet. Raises OSError."""
         whom = directory, os.getpid()
         if self._told != whom and self._paths:
             parts = {**parts, "paths": [self._paths]}
@@ -68,19 +69,20 @@ def announce(
     name: str = "",
     window: int | None = None,
 ) -> None:
-    """Says what this process and its children read from now on, for FanStore to bring it before.
+    """Announces the files that this process and its children will read from now on, so that
+    FanStore can fetch them ahead of the reads.
 
-    order: the files in the order in which they will be opened, paths or, with `of`, numbers (from
-    0) of entries of that list; a file that is read twice is there twice. name: which of several
-    loaders of this process says so. What was announced by that name before is over: announce once
-    an epoch, or, where only the next files are known, these and those that are still to be opened.
-    window: how many files may be under way at once, for opens are out of order by so many at most
-    (of a loader with workers: batch size x workers x batches that each is ahead); by default 1,024,
-    or an eighth of the order where that is less. An empty order ends what was announced.
+    order: the files in the order in which they will be opened: paths or, with `of`, numbers (from
+    0) of entries of that list; a file that is read twice appears twice. name: distinguishes several
+    loaders of this process. An announcement replaces the one before with the same name: announce
+    once an epoch, or, if only the next files are known, those and the ones not opened yet. window:
+    how far out of order opens may be, in files (for a loader with workers: batch size x workers x
+    batches that each prepares ahead); default: 1,024 or an eighth of the order, whichever is less.
+    An empty order ends the announcement.
 
-    Returns when that is said, and waits for nobody. Outside a job of FanStore, or in one with
-    `--order off`, it does nothing, nor where the node daemon cannot take it at once. Raises
-    ValueError for arguments of another type or out of range; more than 2**27 reads are refused.
+    Does not wait for the node daemon. Does nothing outside a job of FanStore, in a job with
+    `--order off`, or if the daemon is too busy to take the message at once. Raises ValueError for
+    arguments of another type or out of range, and for more than 2**27 reads.
     """
     if not isinstance(name, str):
         raise ValueError(f"name is {name!r}; allowed is a text")
@@ -101,19 +103,19 @@ def announce(
     }  # fmt: skip
     directory = os.environ.get("FANSTORE_JOB_DIR")
     if directory and os.environ.get("FANSTORE_OFF", "0") == "0":
-        with contextlib.suppress(OSError):  # there is no job, or it hears nothing
+        with contextlib.suppress(OSError):  # there is no job, or it does not listen
             files.tell(directory, message, parts)
 
 
 def _joined(paths: Iterable[_PathLike]) -> tuple[bytes, int]:
-    """Returns paths in full, each with a NUL behind it, and their number."""
+    """Returns the absolute paths, a NUL after each, and their number."""
     try:
         if isinstance(paths, (str, bytes)):
             raise TypeError("they are one path; allowed is a list of them")
         listed: list[Any] = list(paths)
         try:
             text = "\0".join(listed)
-        except TypeError:  # not all of them are texts
+        except TypeError:  # not all of them are str
             listed = list(map(os.fsdecode, listed))
             text = "\0".join(listed)
     except TypeError as error:
@@ -131,7 +133,7 @@ def _joined(paths: Iterable[_PathLike]) -> tuple[bytes, int]:
 
 
 def _numbers(order: Iterable[Any], count: int) -> array.array[int]:
-    """Returns numbers of a list of `count` files as they are sent."""
+    """Returns the numbers of entries of a list of `count` files, as the array that is sent."""
     try:
         numbers = array.array("q", order)
     except (TypeError, OverflowError) as error:

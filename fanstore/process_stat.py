@@ -1,4 +1,4 @@
-"""What the kernel says of a process or thread in /proc/PID/stat (proc(5))."""
+"""Reads the state of a process or thread from /proc/PID/stat (proc(5))."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class ProcessStat(NamedTuple):
-    """state: a letter; parent, group: process ids; start_ticks: when it began, in clock ticks since
-    the machine did."""
+    """state: a letter; parent, group: process ids; start_ticks: its start, in clock ticks since the
+    boot of the machine."""
 
     state: str
     parent: int
@@ -16,19 +16,19 @@ class ProcessStat(NamedTuple):
 
     @property
     def runs(self) -> bool:
-        """Whether it has not ended; a zombie has."""
+        """Whether the process has not ended; a zombie has ended."""
         return self.state not in ("Z", "X")
 
 
 def stat_of(process: int | str) -> ProcessStat | None:
-    """Returns what is said of a process, or of a thread "PID/task/TID"; None where there is none.
-    Raises OSError where that cannot be known, for want of descriptors say."""
+    """Returns the state of a process, or of a thread "PID/task/TID"; None if there is none. Raises
+    OSError if the file cannot be read, for example if no descriptor is free."""
     try:
         with open(f"/proc/{process}/stat", "rb") as stream:
             # The name of the program comes before, and may have any character in it.
             fields = stream.read().rpartition(b") ")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    if not fields:  # it went while it was read
+    if not fields:  # it ended during the read
         return None
     return ProcessStat(fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[19]))

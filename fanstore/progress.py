@@ -1,4 +1,4 @@
-"""How far work on many bytes has come: a bar on a terminal, a line now and then elsewhere."""
+"""Shows the progress of work on many bytes: as a bar on a terminal, else as a line now and then."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _LINE_EVERY_S = 5.0
 
 
 class Progress(Protocol):
-    """Is told how far some work is; called from several threads."""
+    """Receives the progress of some work; its methods are called from several threads."""
 
     def expect(self, total_bytes: int) -> None: ...  # may change while the work is done
 
@@ -29,7 +29,7 @@ class _Silent:
 
 
 class _Lines:
-    """A line on stderr every few seconds, so that short work says nothing."""
+    """Prints a line on stderr every few seconds; short work prints none."""
 
     def __init__(self, title: str) -> None:
         self._title = title
@@ -57,7 +57,7 @@ class _Lines:
 
 
 class _Bar:
-    """A tqdm bar, made when there is something to do."""
+    """A tqdm bar, made at the first call of `expect` with more than 0 bytes."""
 
     def __init__(self, stack: contextlib.ExitStack, title: str) -> None:
         self._stack = stack
@@ -83,7 +83,7 @@ class _Bar:
 
 
 class Meter:
-    """Turns totals, told now and then, into the steps that a Progress takes."""
+    """Converts running totals into the steps that a Progress expects."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -101,8 +101,8 @@ class Meter:
 
 @contextlib.contextmanager
 def progress_of(title: str, *, quiet: bool) -> Iterator[Progress]:
-    """Yields what shows progress on stderr: a bar on a terminal, lines elsewhere, nothing when
-    quiet."""
+    """Yields a Progress that shows a bar on stderr if that is a terminal, otherwise lines; nothing
+    if `quiet`."""
     with contextlib.ExitStack() as stack:
         if quiet:
             yield _Silent()

@@ -1,10 +1,11 @@
-"""The ranks of a job, from the main thread of one node daemon until serving starts.
+"""Communication between the ranks of a job, in the main thread of each node daemon, until serving
+starts.
 
-Python owns MPI up to then; the transport's thread does afterwards, and Python again once that has
-been joined. Nothing here waits without bound: while they wait, the ranks tell each
-other twice a second that they live and how far they are (fanstore.beats). A rank that is silent for
-`patience_s`, or says that it failed, ends the wait of all others with FanstoreError. Where MPI
-itself waits, in its start and its end, the kernel's alarm ends the process (`_bounded`).
+Python owns MPI until then; after that the transport's thread, and Python again once that thread has
+been joined. Every wait here has a limit: waiting ranks send each other twice a second that they are
+alive, and their progress (fanstore.beats). If a rank is silent for `patience_s`, or reports that it
+failed, the waits of all others end with FanstoreError. While MPI itself waits, in its start and its
+end, the kernel's alarm ends the process (`_bounded`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from fanstore.launcher import NO_MPI4PY, detect, process_manager_fd
 
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
-_START_PATIENCES = 5  # ranks are started one after the other, from a slow file system at times
+_START_PATIENCES = 5  # ranks start one after the other, sometimes from a slow file system
 _SHM = "/dev/shm"
 OPEN_MPI = "Open MPI"
 
@@ -37,7 +38,7 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RankLost(FanstoreError):
-    """Another rank died, or failed. told: it has said so itself, so that nobody else need."""
+    """Another rank died or failed. told: it has reported that itself, so that nobody else need."""
 
     def __init__(self, message: str, told: bool) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ class RankLost(FanstoreError):
 
 
 class World:
-    """A job of one rank; the base class for jobs of several."""
+    """The ranks of a job with a single rank; the base class for jobs with several."""
 
     rank = 0
     world_size = 1
@@ -53,32 +54,31 @@ class World:
     show: Callable[[int, int], None] = staticmethod(lambda done_bytes, total_bytes: None)
 
     def gather_all(self, value: Any) -> list[Any]:
-        """Returns the values that all ranks gave, by rank."""
+        """Returns the values that all ranks passed, by rank."""
         return [value]
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Returns on rank 0 the values that all ranks gave, by rank; None on others."""
+        """Returns the values that all ranks passed, by rank, on rank 0; None on the others."""
         return [value]
 
     def broadcast(self, value: Any) -> Any:
-        """Returns the value that rank 0 gave."""
+        """Returns the value that rank 0 passed."""
         return value
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
-        """Tells the others how far this rank has come, and that it lives. On rank 0, `show` gets
-        the (done, total) bytes of all."""
+        """Sends this rank's progress, and so that it is alive, to the others. On rank 0, calls
+        `show` with the (done, total) bytes of all ranks."""
         self.show(done_bytes, total_bytes)
 
     def fail(self, message: str) -> None:
-        """Tells all ranks that this one gives up."""
+        """Sends to all ranks that this one gives up."""
 
     def hurry(self) -> None:
-        """Has nobody be waited for longer than a few seconds from now on: all are about to end."""
+        """Limits waits for other ranks to a few seconds from now on: all are about to end."""
 
     def finish(self, whole: bool = True) -> bool:
-        """Leaves the job; with all others, if they are there (`whole`). Returns False when MPI
-        could not be finalised: the process must end by os._exit, and MPI may write to memory until
-        then."""
+        """Leaves the job; together with all others if `whole`. Returns False if MPI could not be
+        finalised: the process must then end by os._exit, and MPI may write to memory until then."""
         return True
 
 
@@ -86,20 +86,20 @@ class MpiWorld(World):
     """The ranks that a launcher started together, over an MPI communicator of their own."""
 
     def __init__(self, expected_size: int, patience_s: float, check: Callable[[], None]) -> None:
-        """Joins the others. `check` is called in every wait and may raise to give up. Raises
-        FanstoreError when mpi4py or MPI is missing, or sees another number of ranks than
+        """Joins the other ranks. `check` is called in every wait and may raise to give up. Raises
+        FanstoreError if mpi4py or MPI is missing, or if MPI sees another number of ranks than
         `expected_size`."""
         start_s = _START_PATIENCES * patience_s
         mpi = _initialise(start_s, check)
         self._mpi = mpi
-        # Heartbeats and the farewell have communicators of their own: a rank that gives up leaves
-        # the collectives in which others wait.
+        # Heartbeats and the farewell have communicators of their own: a rank that gives up does not
+        # take part in the collectives in which others wait.
         try:
             with _bounded(start_s, check):
                 self.comm, beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
                 self._farewell.Barrier()
         finally:
-            # Open MPI's launcher removes them itself, and complains where they are gone.
+            # Open MPI's launcher removes the names itself, and complains if they are gone.
             if vendor_of(mpi) != OPEN_MPI:
                 _remove_shared_memory()
         for comm in (self.comm, beats, self._farewell):
@@ -140,24 +140,24 @@ class MpiWorld(World):
         return pickle.loads(passed)
 
     def _parts(self, joined: bytearray, sizes: Sequence[int]) -> Any:
-        """Returns what MPI calls a buffer of parts of different sizes."""
+        """Returns mpi4py's description of a buffer with parts of different sizes."""
         starts = [0, *itertools.accumulate(sizes[:-1])]
         return [joined, (list(sizes), starts), self._mpi.BYTE]
 
     def isend(self, buffer: Buffer, rank: int, tag: int) -> Any:
-        """Begins to send; `wait` for the result before `buffer` changes."""
+        """Starts to send; `wait` for the result before you change `buffer`."""
         return self.comm.Isend([buffer, self._mpi.BYTE], rank, tag)
 
     def irecv(self, buffer: Buffer, rank: int, tag: int) -> Any:
-        """Begins to receive exactly what the other side sends into `buffer`."""
+        """Starts to receive into `buffer`, which has exactly the size of the message."""
         return self.comm.Irecv([buffer, self._mpi.BYTE], rank, tag)
 
     def ibcast(self, buffer: Buffer, root: int) -> Any:
-        """Begins to pass `buffer` from `root` to all."""
+        """Starts to broadcast `buffer` from `root` to all."""
         return self.comm.Ibcast([buffer, self._mpi.BYTE], root)
 
     def wait(self, request: Any) -> None:
-        """Waits for an operation. Raises RankLost when a rank is gone, and what `check` raises."""
+        """Waits for an operation. Raises RankLost if a rank is gone, and any error of `check`."""
         pause_s = _PAUSE_MIN_S
         while not request.Test():
             self._check()
@@ -166,7 +166,7 @@ class MpiWorld(World):
             pause_s = min(pause_s * 1.5, _PAUSE_MAX_S)
 
     def wait_all(self, requests: Sequence[Any]) -> None:
-        """Waits for several operations, as `wait` does for one."""
+        """Waits for several operations. Raises as `wait` does."""
         for request in requests:
             self.wait(request)
 
@@ -195,8 +195,8 @@ class MpiWorld(World):
         return False
 
     def _meets_others(self, whole: bool) -> bool:
-        """Tells whether all ranks come here within a few seconds, while each tidies up. Those that
-        were told of a failure meet, too, so that it reaches all before the first is gone."""
+        """Returns whether all ranks come here within a few seconds, while each cleans up. Ranks
+        that received a failure come here too, so that it reaches all before the first rank ends."""
         failure = self._beats.failure
         is_silent = failure is not None and not failure[2]
         if is_silent or not whole:
@@ -212,8 +212,8 @@ class MpiWorld(World):
         return True
 
     def _beat(self) -> None:
-        """Hears and tells. Raises RankLost where another rank failed, or the others have given this
-        one up, which stood still: they are gone, or about to go."""
+        """Receives and sends heartbeats. Raises RankLost if another rank failed, or if the others
+        gave this rank up because it was silent: they have ended, or will soon."""
         self._beats.beat()
         failure = self._beats.failure
         if failure is None:
@@ -233,10 +233,10 @@ def _unpickled(joined: bytearray, sizes: Sequence[int]) -> list[Any]:
 
 @contextlib.contextmanager
 def _bounded(limit_s: float, check: Callable[[], None]) -> Iterator[None]:
-    """Ends this process, by _exit with the number of the signal, when MPI does not return in time,
-    or when it is told to end meanwhile: MPI waits in C and holds the interpreter, whoever is gone.
-    Nothing that would have to be removed may be there yet, or any more. `check` raises when it was
-    told to end before."""
+    """Ends this process, by _exit with the number of the signal, if MPI does not return in time, or
+    at SIGTERM or SIGINT meanwhile: MPI waits in C and holds the interpreter, even for ranks that
+    are gone. Use it while the process has nothing to clean up. `check` raises if the process was
+    asked to end before."""
     libc = ctypes.CDLL(None)
     ending = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in ending]
@@ -253,19 +253,19 @@ def _bounded(limit_s: float, check: Callable[[], None]) -> Iterator[None]:
 
 
 def _take_leave() -> None:
-    """Tells Hydra in MPI's stead that this rank ends as it should: it kills or signals the others
-    otherwise. The line is of PMI 1; who speaks another protocol does not act on it."""
+    """Reports to Hydra, in place of MPI, that this rank ends normally: otherwise Hydra kills or
+    signals the others. The line is of PMI 1; a manager with another protocol ignores it."""
     fd = process_manager_fd(os.environ)
     if fd is None or not detect(os.environ).is_hydra:
         return
     with contextlib.suppress(OSError):
         os.write(fd, b"cmd=finalize\n")
-        select.select([fd], [], [], 1.0)  # an answer says that the line has been heard
+        select.select([fd], [], [], 1.0)  # an answer means that Hydra has read the line
 
 
 def _remove_shared_memory() -> None:
-    """Removes the names of what MPI shares in /dev/shm: every rank of this node has it mapped, and
-    a rank that is killed leaves nothing."""
+    """Removes the names of MPI's shared memory in /dev/shm: every rank of this node has mapped it,
+    and then a killed rank leaves nothing behind."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
         mapped = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if _SHM in line}
     for path in mapped:
@@ -275,8 +275,8 @@ def _remove_shared_memory() -> None:
 
 
 def outlive_neighbours() -> None:
-    """Has UCX not read from the memory of other processes of this node, unless the user chose its
-    carriers: it aborts when one of them has been killed meanwhile. Before MPI is loaded."""
+    """Stops UCX from reading the memory of other processes of this node (cma), unless the user set
+    UCX_TLS: it aborts if such a process was killed. Call it before MPI is loaded."""
     os.environ.setdefault("UCX_TLS", "^cma")
 
 
@@ -286,8 +286,8 @@ def vendor_of(mpi: Any) -> str:
 
 
 def check_launcher(environ: Mapping[str, str], mpi: Any) -> None:
-    """Raises FanstoreError where another MPI's launcher started this rank: MPI itself would end the
-    process, or see one rank."""
+    """Raises FanstoreError if the launcher of another MPI started this rank: MPI itself would end
+    the process, or see a single rank."""
     launcher = ""
     if detect(environ).is_hydra:
         launcher = "MPICH"
@@ -305,8 +305,8 @@ def check_launcher(environ: Mapping[str, str], mpi: Any) -> None:
 
 
 def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
-    """Returns mpi4py's MPI module, initialised by hand: it must not finalise when a rank was
-    lost."""
+    """Imports and initialises mpi4py's MPI module, without its automatic finalising, which must not
+    happen if a rank was lost; returns it."""
     try:
         import mpi4py
     except ImportError:

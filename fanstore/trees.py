@@ -1,5 +1,5 @@
-"""Directory trees of any depth, as users and their programs make them: without recursion, and with
-short paths, as the kernel takes none of more than 4,095 bytes."""
+"""Walks and removes directory trees of any depth: without recursion, and with short paths, because
+the kernel accepts none of more than 4,095 bytes."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory that a walk has come to. fd: a descriptor of it, until the walk goes on.
-    directories and others: the names in it; a symbolic link is among the others."""
+    """A directory that a walk visits. fd: its descriptor, valid until the walk goes on. directories
+    and others: the names in it; symbolic links are among the others."""
 
     fd: int
     directories: list[str]
@@ -24,12 +24,12 @@ class Directory:
 
     @property
     def path(self) -> str:
-        """The path of the directory, until the walk goes on."""
+        """The path of the directory; read it before the walk goes on."""
         return "/".join(self._way)
 
 
 def _names(fd: int) -> tuple[list[str], list[str]]:
-    """Returns the names of directories, and of all else, in a directory: none where it cannot be
+    """Returns the names of directories, and all other names, in a directory; none if it cannot be
     listed."""
     directories: list[str] = []
     others: list[str] = []
@@ -41,10 +41,10 @@ def _names(fd: int) -> tuple[list[str], list[str]]:
 
 def bottom_up(top: str) -> Iterator[Directory]:
     """Yields the directory `top` and those below it, each after the ones inside it. Links are not
-    followed; a directory that cannot be opened is left out, and of `top` that is an OSError.
+    followed; a directory that cannot be opened is left out, except `top`: raises OSError.
 
-    One descriptor is open at a time. The walk comes back by "..", and ends where that is another
-    directory than the one it came from: then somebody has moved things meanwhile."""
+    One descriptor is open at a time. The walk goes up by "..", and ends early if ".." is not the
+    directory that it came from: somebody has moved directories meanwhile."""
     fd, way = os.open(top, _OPEN), [top]
     levels = [(os.fstat(fd), *_names(fd), 0)]
     try:
@@ -74,8 +74,8 @@ def bottom_up(top: str) -> Iterator[Directory]:
 
 
 def remove_tree(top: Path | str) -> None:
-    """Removes a tree as far as we may, however deep: each directory in it is moved to the top
-    before it is emptied, so that neither paths nor open directories grow with the depth."""
+    """Removes a tree of any depth, as far as permissions allow: moves each directory in it to the
+    top before emptying it, so that neither paths nor open descriptors grow with the depth."""
     moved = os.urandom(6).hex()
     waiting = [str(top)]
     count = 0
@@ -99,7 +99,7 @@ def remove_tree(top: Path | str) -> None:
 
 
 def _emptied(directory: str) -> list[tuple[str, bool]]:
-    """What is to go from a directory: paths, and whether they are directories."""
+    """Returns the entries of a directory, made writable: paths, and whether each is a directory."""
     _make_writable(directory)
     with suppress(OSError), os.scandir(directory) as found:
         return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
@@ -107,6 +107,7 @@ def _emptied(directory: str) -> list[tuple[str, bool]]:
 
 
 def _make_writable(directory: str) -> None:
-    """Lets us change a directory; that of another user may let us already."""
+    """Makes a directory writable for us; ignores errors, as another user's may be writable as it
+    is."""
     with suppress(OSError):
         os.chmod(directory, 0o700)

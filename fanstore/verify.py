@@ -1,5 +1,5 @@
-"""Checking a dataset: the index's checksums, every pack's ends, every file's content; or, at a
-glance, all but the content."""
+"""Checks a dataset: the checksums of the index, the header and trailer of every pack, the content
+of every file; or quickly (`glance`), all but the content and the records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
 
 _PIECE_BYTES = 1 << 20
-# File systems that are far away answer several questions at once.
+# Remote file systems answer several requests at once.
 _LOOKS_AT_ONCE = 16
 
 
 def _checksum(path: Path) -> int:
-    """XXH3-64 of a whole file; a pack's files were just read, so it is mostly in memory."""
+    """Returns XXH3-64 of a whole file. A pack was just read file by file, so most is cached."""
     digest = xxhash.xxh3_64()
     with path.open("rb", buffering=0) as file:
         while piece := file.read(_PIECE_BYTES):
@@ -38,8 +38,8 @@ def _told(error: DatasetDamaged | OSError) -> str:
 
 
 def glance(dataset: Dataset) -> list[str]:
-    """What is damaged or missing, as far as the checksum of the index, the size of each pack and
-    its ends tell: the content is not read."""
+    """Returns a line for each damage found by the checksum of the index, and by the size, header
+    and trailer of each pack. Does not read the content."""
     found = []
     try:
         dataset.check_body()
@@ -60,7 +60,8 @@ def glance(dataset: Dataset) -> list[str]:
 
 @dataclass
 class Findings:
-    """What is damaged: packs or sections by message, files by relpath."""
+    """The result of a check. files, logical_bytes: the number checked. refused: messages about
+    damaged packs or sections. damaged: relpaths of damaged files."""
 
     files: int = 0
     logical_bytes: int = 0
@@ -75,7 +76,7 @@ class Findings:
 class Verifier:
     """Checks records and packs, several packs at a time.
 
-    `advance` is told the bytes checked, from any thread.
+    `advance` is called with the number of bytes checked, from any thread.
     """
 
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
@@ -85,7 +86,7 @@ class Verifier:
         self.findings = Findings()
 
     def check_records(self) -> None:
-        """Every record of the index, up to the first that is not sound."""
+        """Checks every record of the index, up to the first damaged one."""
         try:
             self._dataset.check_records()
             self._dataset.check_dentries()
@@ -93,7 +94,8 @@ class Verifier:
             self.findings.refused.append(str(error))
 
     def check_pack(self, pack: int) -> None:
-        """One pack: its header and trailer, each file stored in it, then what lies between."""
+        """Checks one pack: its header and trailer, each file in it, then the whole file's
+        checksum."""
         path = self._dataset.pack_path(pack)
         try:
             self._dataset.check_pack_header(pack)
@@ -101,7 +103,7 @@ class Verifier:
                 sound = True
                 for record in self._dataset.records_of_pack(pack):
                     sound &= self._check_file(record, reader)
-            # A damaged file explains a checksum that does not fit.
+            # A damaged file already explains a wrong checksum of the pack.
             if sound and _checksum(path) != self._dataset.pack_info(pack).checksum:
                 raise DatasetDamaged(path, "checksum of the file", 0, "not what the index says")
         except (DatasetDamaged, OSError) as error:
@@ -123,7 +125,7 @@ class Verifier:
 def verify(
     dataset: Dataset, jobs: int = 1, advance: Callable[[int], object] = lambda amount_bytes: None
 ) -> Findings:
-    """Checks all packs of an open dataset with `jobs` threads. What is found comes sorted."""
+    """Checks all packs of an open dataset with `jobs` threads. The findings are sorted."""
     verifier = Verifier(dataset, advance)
     verifier.check_records()
     with ThreadPoolExecutor(jobs) as pool:

@@ -8,7 +8,7 @@ _NAMED_MOST = 20
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun in the form that fits it: `1 file`, `2,000 entries`."""
+    """Returns a number with its noun in the singular or plural: `1 file`, `2,000 entries`."""
     if count == 1:
         return f"1 {noun}"
     if noun.endswith("y"):
@@ -28,15 +28,15 @@ def show_bytes(count: float) -> str:
 
 
 def lines_naming(what: str, names: Sequence[str], count: int) -> list[str]:
-    """Returns a line for each name of which something is to be said. count: how many there are;
-    beyond 20 they are only counted."""
+    """Returns a line "what: name" for each of the first 20 names, and one with the number of the
+    rest. count: the number of all names, of which `names` may hold only the first."""
     lines = [f"{what}: {name}" for name in names[:_NAMED_MOST]]
     rest = count - len(lines)
     return [*lines, f"{what}: {rest:,} more"] if rest > 0 else lines
 
 
 def order_source(name: str) -> str:
-    """Returns where the order of reading was known from, by the name that the daemon counts."""
+    """Returns a phrase for the source of a known read order, given the daemon's name for it."""
     others = {
         "announce": "as the program said", "recorded": "as it read before", "plan": "the plan",
     }  # fmt: skip

@@ -28,7 +28,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports what members need, NumPy with it, when it is first used: the node daemon does not."""
+    """Imports the members' code, and NumPy with it, at its first use; the daemon never uses it."""
     if name in ("Coordination", "join"):
         from fanstore.coordinate import member
 

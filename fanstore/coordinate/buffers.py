@@ -1,4 +1,5 @@
-"""Arrays of a batch in a slot: one behind the other, each at a multiple of 64 bytes."""
+"""Writes the arrays of a batch into a slot and reads them: one after the other, each at a multiple
+of 64 bytes."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Array = np.ndarray[Any, Any]
 
 
 def store(area: mmap.mmap, at: int, room: int, arrays: Sequence[Any]) -> list[ArrayLayout]:
-    """Copies arrays (or bytes) to offset `at` of a staging area, where `room` bytes are; returns
-    their layout. Raises CoordinationError where they do not fit, or hold Python objects."""
+    """Copies arrays (or bytes) to offset `at` of a staging area, into at most `room` bytes; returns
+    their layout. Raises CoordinationError if they do not fit or hold Python objects."""
     made = [np.frombuffer(a, np.uint8) if isinstance(a, bytes) else np.asarray(a) for a in arrays]
     layout: list[ArrayLayout] = []
     end = 0

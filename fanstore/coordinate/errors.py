@@ -1,4 +1,4 @@
-"""What can go wrong between jobs that share batches, as exceptions."""
+"""Exceptions of jobs that share batches."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from fanstore.errors import FanstoreError
 
 
 class CoordinationError(FanstoreError):
-    """A failure of coordinated preparation; the base of the others."""
+    """A failure of coordinated preparation; the base class of the exceptions below."""
 
 
 class CoordinationRefused(CoordinationError):
@@ -14,15 +14,15 @@ class CoordinationRefused(CoordinationError):
 
 
 class CoordinationTimeout(CoordinationError):
-    """A wait reached its deadline; the message names who was waited for."""
+    """A wait reached its deadline; the message names the processes that the job waited for."""
 
 
 class CoordinationLost(CoordinationError):
-    """The node daemon does not answer any more, or this process is no member."""
+    """The node daemon does not answer any more, or this process is not a member."""
 
 
 class PreparationFailed(CoordinationError):
-    """The preparation of a batch raised in this job; the message holds its traceback."""
+    """`prepare` raised an exception in this job; the message holds its traceback."""
 
 
 BY_KIND: dict[str, type[CoordinationError]] = {

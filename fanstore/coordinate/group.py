@@ -1,4 +1,5 @@
-"""One coordination in the daemon: its staging area, a memory file, and what its jobs agreed on."""
+"""One coordination in the daemon: its staging area (a memory file) and the settings that its jobs
+agreed on."""
 
 from __future__ import annotations
 
@@ -11,11 +12,12 @@ from fanstore.coordinate.staging import Staging
 
 
 class Group:
-    """The memory file has no name: it is gone with the last process that holds it."""
+    """One coordination. Its memory file has no name and vanishes with the last process that holds
+    it open."""
 
     def __init__(self, name: str, wanted: Join, pid: int, left_bytes: int) -> None:
-        """wanted: what the first job asks for; left_bytes: memory that may be taken. Raises
-        CoordinationRefused where that is too little, or the request makes no sense."""
+        """wanted: the first job's request; left_bytes: memory that the staging area may use. Raises
+        CoordinationRefused if that is too little, or if a number in the request is below 1."""
         self.name = name
         self.agreed = _agreement(wanted)
         self._first_pid = pid
@@ -46,7 +48,8 @@ class Group:
             ) from None
 
     def check(self, wanted: Join, pid: int) -> None:
-        """Refuses a job that disagrees with the first one, naming the first difference."""
+        """Raises CoordinationRefused, with the first difference, if a job's request differs from
+        the first job's."""
         theirs = _agreement(wanted)
         for key in sorted(theirs.keys() | self.agreed.keys()):
             if self.agreed.get(key) != theirs.get(key):
@@ -56,7 +59,7 @@ class Group:
                 )
 
     def waits_for(self, begins: bool) -> str:
-        """Says what the wait of a member is for: an epoch that begins, or a batch."""
+        """Describes the wait of a member. begins: it waits for an epoch to begin, not a batch."""
         staging = self.staging
         if begins:
             if staging.epoch < 0 and staging.seen < staging.jobs:

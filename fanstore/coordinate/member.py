@@ -1,4 +1,4 @@
-"""A job's side: joining, and using the batches that all jobs prepare."""
+"""A job's side of a coordination: joins it, and uses the batches that all jobs prepare."""
 
 from __future__ import annotations
 
@@ -52,12 +52,13 @@ def join(
 ) -> Coordination:
     """Joins the jobs of this node that share batches under `name`, from the next epoch on.
 
-    prepare(epoch, batch): returns the arrays of a batch, or bytes; called in a process of its own,
-    forked here. jobs: how many jobs the first epoch waits for, and at most take part. batches: of
-    an epoch. batch_bytes: the most that a batch takes. fingerprint: what all jobs must have the
-    same, such as the seed. window: batches that are staged at a time. workers: processes that
-    prepare. deadline_s: seconds after which others take over what this job owes. wait_s: seconds
-    that a wait may take. Raises CoordinationRefused, and CoordinationLost outside of a job.
+    prepare(epoch, batch): returns a sequence of arrays or bytes; called in worker processes that
+    are forked here. jobs: the first epoch waits for this many jobs, and no more may take part.
+    batches: their number in an epoch. batch_bytes: the largest size of a batch. fingerprint: values
+    that must be equal in all jobs, such as the seed. window: batches that are staged at a time.
+    workers: processes that prepare. deadline_s: seconds after which other jobs take over a batch
+    that this job is late with. wait_s: the longest wait, in seconds. Raises CoordinationRefused,
+    and CoordinationLost outside of a job.
     """
     directory = os.environ.get("FANSTORE_JOB_DIR", "")
     if not directory:
@@ -71,16 +72,16 @@ def join(
 
 
 def _end(pid: int, workers: list[Any]) -> None:
-    """Ends the workers of process `pid`, unless this is a child that it has forked."""
+    """Kills the workers of process `pid`; does nothing in a child that it forked."""
     for worker in workers if os.getpid() == pid else ():
-        worker.kill()  # one that was stopped does not hear SIGTERM; none has anything to tidy up
+        worker.kill()  # a stopped process ignores SIGTERM; no worker has anything to clean up
         worker.join(5.0)
 
 
 class Coordination:
-    """A membership, which `join` returns; a context manager, which leaves at its end. For one
-    thread of one process. directory: the job's. wanted: what `join` was asked for. prepare: as of
-    `join`."""
+    """The membership that `join` returns: a context manager that leaves the coordination at its
+    end. Use it in one thread of one process. directory: the job's directory. wanted: the arguments
+    of `join`. prepare: as in `join`."""
 
     def __init__(self, directory: str, wanted: Join, prepare: Prepare) -> None:
         self._pid = os.getpid()
@@ -98,8 +99,8 @@ class Coordination:
         self._slot_bytes = answer.slot_bytes
         context = multiprocessing.get_context("fork")
         rest = (self._area, self._slot_bytes, prepare, reports)
-        # Also at the exit of a program that does not close it: multiprocessing would wait there for
-        # a worker that stands still.
+        # Also runs at the exit of a program that did not call close: multiprocessing would
+        # otherwise wait there for a stopped worker.
         self._end_workers = weakref.finalize(self, _end, self._pid, self._workers)
         for _ in range(wanted.workers):
             arguments = (directory, wanted.name, answer.member, *rest)
@@ -108,8 +109,8 @@ class Coordination:
         reports.close()
 
     def epoch(self) -> Iterator[tuple[int, int, list[Array]]]:
-        """Yields (epoch, batch, arrays) of each batch of the next epoch, in order; the arrays are
-        the caller's own. It begins when all jobs have come to it. Raises PreparationFailed,
+        """Yields (epoch, batch, arrays) for each batch of the next epoch, in order; the arrays are
+        copies. The epoch begins when all jobs have asked for it. Raises PreparationFailed,
         CoordinationTimeout or CoordinationLost."""
         epoch = self._ask(Begin(), Begun).epoch
         is_done = False
@@ -125,7 +126,7 @@ class Coordination:
                     self._ask(Abandon(), Heard)
 
     def close(self) -> None:
-        """Leaves: the others go on without this job."""
+        """Leaves the coordination; the other jobs go on without this one."""
         if os.getpid() != self._pid:
             return
         self._drop()
@@ -150,7 +151,7 @@ class Coordination:
             line, fd = self._channel.receive_line_with_fd()
         except (
             BaseException
-        ) as error:  # also Ctrl-C: an answer under way would be taken for another
+        ) as error:  # also Ctrl-C: the next request would read the answer to this one
             self._drop()
             if isinstance(error, OSError):
                 raise CoordinationLost(f"the node daemon does not answer: {error}") from None

@@ -10,7 +10,7 @@ COORDINATE_SOCKET = "coordinate"
 
 
 class ArrayLayout(Message):
-    """An array of a batch in its slot. kind: NumPy's name of the type; offset: bytes."""
+    """One array of a batch. kind: dtype.str of NumPy; offset: in bytes from the slot's start."""
 
     kind: str
     shape: Sequence[int]
@@ -18,13 +18,13 @@ class ArrayLayout(Message):
 
 
 class CoordinationRequest(NamedMessage):
-    """What a member or a worker asks for."""
+    """A request of a member or a worker."""
 
     KEY: ClassVar[str] = "op"
 
 
 class Join(CoordinationRequest):
-    """A process wants to be a member; the arguments are those of fanstore.coordinate.join."""
+    """A process asks to be a member; the fields are the arguments of fanstore.coordinate.join."""
 
     NAME: ClassVar[str] = "join"
 
@@ -40,7 +40,8 @@ class Join(CoordinationRequest):
 
 
 class Joined(Message):
-    """member: its number; bytes: of the staging area, whose descriptor comes along."""
+    """The answer to Join. member: its number; slot_bytes: size of a slot; bytes: size of the
+    staging area, whose file descriptor comes with this message."""
 
     member: int
     slot_bytes: int
@@ -48,7 +49,7 @@ class Joined(Message):
 
 
 class Attach(CoordinationRequest):
-    """A worker of a member begins."""
+    """A worker of a member connects."""
 
     NAME: ClassVar[str] = "attach"
 
@@ -57,25 +58,26 @@ class Attach(CoordinationRequest):
 
 
 class Begin(CoordinationRequest):
-    """A member wants the next epoch."""
+    """A member asks for the next epoch."""
 
     NAME: ClassVar[str] = "begin"
 
 
 class Begun(Message):
-    """It has begun."""
+    """The answer to Begin: the epoch has begun, and this is its number."""
 
     epoch: int
 
 
 class Next(CoordinationRequest):
-    """A member wants its next batch."""
+    """A member asks for its next batch."""
 
     NAME: ClassVar[str] = "next"
 
 
 class Batch(Message):
-    """A batch that is ready. slot: -1 at the end of the epoch, and there is no layout then."""
+    """The answer to Next: a batch that is ready. At the end of the epoch, slot is -1 and layout
+    empty."""
 
     batch: int
     slot: int
@@ -95,13 +97,13 @@ class Abandon(CoordinationRequest):
 
 
 class AskWork(CoordinationRequest):
-    """A worker wants a batch to prepare."""
+    """A worker asks for a batch to prepare."""
 
     NAME: ClassVar[str] = "work"
 
 
 class Granted(Message):
-    """It may write that one into a slot."""
+    """The answer to AskWork: the worker may write this batch into this slot."""
 
     epoch: int
     batch: int
@@ -109,7 +111,7 @@ class Granted(Message):
 
 
 class Filled(CoordinationRequest):
-    """It has."""
+    """The worker has written the batch that it was granted, with this layout."""
 
     NAME: ClassVar[str] = "filled"
 
@@ -117,19 +119,19 @@ class Filled(CoordinationRequest):
 
 
 class Failed(CoordinationRequest):
-    """The preparation raised."""
+    """`prepare` raised an exception for the batch that the worker was granted."""
 
     NAME: ClassVar[str] = "failed"
 
 
 class Heard(Message):
-    """The answer to what needs none."""
+    """The answer to requests that need no other: the daemon has handled the request."""
 
     ok: bool
 
 
 class Refused(Message):
-    """error: a key of fanstore.coordinate.errors.BY_KIND."""
+    """The answer to a request that failed. error: a key of fanstore.coordinate.errors.BY_KIND."""
 
     error: str
     message: str

@@ -1,4 +1,4 @@
-"""The node daemon's side: one thread owns all coordinations of the job, and alone changes them."""
+"""The node daemon's side of coordinations: one thread owns and changes all those of the job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SEND_S = 5.0
 
 @dataclass
 class Peer:
-    """A connection: of a member, or of one of its workers. asked: what it waits for."""
+    """A connection of a member or of one of its workers. asked: the request that it waits on."""
 
     number: int
     channel: Channel
@@ -54,11 +54,11 @@ class Peer:
     asked: Begin | Next | AskWork | None = None
     since_s: float = 0.0
     pidfd: int = -1
-    told: int = -1  # the epoch in which it was told that its preparation raised
+    told: int = -1  # the last epoch in which Refused(error="failed") was sent to it
 
 
 class Service:
-    """Answers at a bound socket until it is closed."""
+    """Answers requests at a bound socket until `close`."""
 
     def __init__(self, listener: socket.socket, left_bytes: Callable[[], int]) -> None:
         self._listener = listener
@@ -71,14 +71,14 @@ class Service:
         self._thread = threading.Thread(target=self._run, name="fanstore-coordinate", daemon=True)
 
     def start(self) -> None:
-        """Begins to answer."""
+        """Starts the thread that answers."""
         self._listener.listen(64)
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._wakeup, selectors.EVENT_READ, None)
         self._thread.start()
 
     def close(self) -> None:
-        """Ends all coordinations: their members are told by the end of their connections."""
+        """Ends all coordinations: the members see their connections close."""
         self._waker.send(b"\0")
         self._thread.join(_SEND_S)
 
@@ -139,7 +139,7 @@ class Service:
             self._handle(peer, request)
         except (CoordinationRefused, MessageError) as error:
             self._send(peer, Refused(error="refused", message=str(error)))
-        except (KeyError, ValueError):  # it was not its turn
+        except (KeyError, ValueError):  # a request out of turn
             self._end(peer)
 
     def _handle(self, peer: Peer, request: CoordinationRequest) -> None:
@@ -170,7 +170,7 @@ class Service:
         except OSError:  # it has died already
             self._end(peer)
             return
-        # Children of a killed job may hold its connection: its own end is what counts.
+        # Children of a killed job may keep its connection open, so the pidfd watches the job.
         self._selector.register(peer.pidfd, selectors.EVENT_READ, lambda: self._end(peer))
         peer.group, peer.member = group, group.staging.join()
         group.pids[peer.member] = peer.pid
@@ -208,7 +208,8 @@ class Service:
         self._send(peer, Heard(ok=True))
 
     def _try_answer(self, peer: Peer) -> bool:
-        """Answers what a peer waits for, if that is there; returns whether it was answered."""
+        """Answers the request that a peer waits on, if the answer is ready or the wait took too
+        long; returns whether it was answered."""
         group = peer.group
         if group is None or peer.asked is None:
             return False
@@ -254,7 +255,7 @@ class Service:
             self._end(peer)
 
     def _end(self, peer: Peer) -> None:
-        """Forgets a connection that ended; with a member's, the member."""
+        """Forgets a connection that ended; if it was a member's, the member leaves."""
         if self._peers.pop(peer.number, None) is None:
             return
         peer.asked = None
@@ -276,8 +277,8 @@ class Service:
             group.close()
 
     def _end_workers(self, group: Group, member: int) -> None:
-        """Ends workers of a member that has left, but those that may be writing: they end when they
-        have told what they wrote."""
+        """Ends the workers of a member that has left, except those that may still be writing: they
+        end after their next message."""
         for worker in list(self._peers.values()):
             is_its = worker.group is group and worker.is_worker and worker.member == member
             if is_its and worker.number not in group.staging.grants:

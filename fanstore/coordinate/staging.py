@@ -1,5 +1,5 @@
-"""Who prepares which batch, and when its slot is free again. No sockets, clock or memory: the owner
-of a `Staging` (fanstore.coordinate.service) tells it what happened, and when."""
+"""Decides who prepares which batch, and when its slot is free again. Uses no sockets, clock or
+shared memory: fanstore.coordinate.service calls its methods with each event and its time."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Layout = Sequence[ArrayLayout]
 
 
 def preparer(epoch: int, batch: int, roster: Sequence[int], able: Collection[int]) -> int:
-    """Returns which member prepares a batch. roster: the members when the epoch began, in order;
-    able: those of them that still prepare, at least one. The members take turns; the turns of one
-    that no longer prepares are shared out among the others in the same way."""
+    """Returns the member that prepares a batch. roster: the members when the epoch began, in order;
+    able: the members of it that still prepare, at least one. Members take turns; the turns of a
+    member that no longer prepares go to the able members in rotation."""
     first = roster[(epoch + batch) % len(roster)]
     if first in able:
         return first
@@ -24,7 +24,7 @@ def preparer(epoch: int, batch: int, roster: Sequence[int], able: Collection[int
 
 @dataclass(frozen=True)
 class Grant:
-    """Leave to write one batch into one slot."""
+    """Permission to write one batch into one slot."""
 
     member: int
     epoch: int
@@ -34,10 +34,10 @@ class Grant:
 
 @dataclass
 class Staging:
-    """The state of one coordination. jobs: how many are waited for before the first epoch;
-    batches: of an epoch; window: how many batches are staged at most; spare: slots beyond these,
-    which take the place of those that a stalled worker may still write to; deadline_s: how long a
-    member may take to prepare a batch before others do."""
+    """The state of one coordination. jobs: the number that the first epoch waits for; batches:
+    their number in an epoch; window: the most batches staged at a time; spare: extra slots, used
+    while a stalled worker may still write to its own; deadline_s: seconds that a member has to
+    prepare a batch before others take it over."""
 
     jobs: int
     batches: int
@@ -47,9 +47,9 @@ class Staging:
     epoch: int = -1
     roster: tuple[int, ...] = ()
     able: set[int] = field(default_factory=set)
-    stalled: set[int] = field(default_factory=set)  # members that owe, and ask for no work since
+    stalled: set[int] = field(default_factory=set)  # late members that asked for no work since
     members: set[int] = field(default_factory=set)
-    waiting: set[int] = field(default_factory=set)  # members that want the next epoch
+    waiting: set[int] = field(default_factory=set)  # members that wait for the next epoch
     at: dict[int, int] = field(default_factory=dict)  # the batch that each member uses next
     grants: dict[int, Grant] = field(default_factory=dict)  # by worker
     ready: dict[int, tuple[int, Layout]] = field(default_factory=dict)  # batch: slot, layout
@@ -65,35 +65,37 @@ class Staging:
         return self.seen
 
     def leave(self, member: int) -> None:
-        """Removes a member that ended or died: it is no longer waited for. Slots that its workers
+        """Removes a member that ended or died: nobody waits for it any more. Slots that its workers
         may still write to stay taken until `end_worker`."""
         self.members.discard(member)
         self.waiting.discard(member)
         self.able.discard(member)
         self.stalled.discard(member)
         self.at.pop(member, None)
-        if not self.able:  # those taken for stalled are all that is left
+        if not self.able:  # only stalled members are left
             self.able = self.at.keys() - self.failed.keys()
         self._release()
         self._begin_if_all()
 
     def begin(self, member: int) -> None:
-        """Says that a member wants the next epoch, which begins when all members do."""
+        """Notes that a member asks for the next epoch, which begins when all members have asked."""
         self.waiting.add(member)
         self._begin_if_all()
 
     def has_begun(self, member: int) -> bool:
-        """Tells whether the epoch that a member waited for has begun."""
+        """Returns whether the epoch that a member waited for has begun."""
         return member not in self.waiting and member in self.at
 
     def readmit(self, member: int) -> None:
-        """Says that a worker asks for work: a member that was taken for stalled prepares again."""
+        """Notes that a member's worker asks for work: if the member was stalled, it takes turns
+        again."""
         self.stalled.discard(member)
         if member in self.at and member not in self.failed:
             self.able.add(member)
 
     def work(self, worker: int, member: int) -> Grant | None:
-        """Returns what a worker of a member is to prepare now, the lowest batch first, or None."""
+        """Grants a worker of `member` the lowest batch that the member is to prepare now; None if
+        there is no such batch or no free slot."""
         taken = {grant.slot for grant in self.grants.values()}
         taken |= {slot for slot, _ in self.ready.values()}
         free = [slot for slot in range(self.window + self.spare) if slot not in taken]
@@ -104,8 +106,8 @@ class Staging:
         return None
 
     def filled(self, worker: int, layout: Layout) -> bool:
-        """Takes the batch that a worker was granted. Returns False where others took it over, or
-        nobody wants it any more."""
+        """Accepts the batch that a worker was granted. Returns False if others took it over or
+        nobody needs it any more."""
         is_wanted = self._is_wanted(worker)
         grant = self._return(worker)
         if not is_wanted:
@@ -115,20 +117,20 @@ class Staging:
         return True
 
     def fail(self, worker: int) -> None:
-        """Says that a preparation raised: its member prepares nothing more in this epoch, others
-        take its turns."""
+        """Notes that `prepare` raised in a worker: its member prepares nothing more in this epoch,
+        and the others take its turns."""
         grant = self._return(worker)
         if grant.epoch == self.epoch and grant.member in self.at:
             self.able.discard(grant.member)
             self.failed[grant.member] = grant.batch
 
     def end_worker(self, worker: int) -> None:
-        """Says that a worker's process has ended, and writes nothing more."""
+        """Notes that a worker's process has ended and writes nothing more."""
         if worker in self.grants:
             self._return(worker)
 
     def is_hopeless(self) -> bool:
-        """Tells whether batches are missing which nobody can prepare."""
+        """Returns whether batches are missing that nobody can prepare."""
         return (
             not self.able
             and not self._under_way()
@@ -136,27 +138,27 @@ class Staging:
         )
 
     def next(self, member: int) -> tuple[int, int, Layout] | None:
-        """Returns (batch, slot, layout) of the batch that a member uses next, or None where that is
-        not ready. At the end of the epoch the batch is `batches`, the slot -1."""
+        """Returns (batch, slot, layout) of the batch that a member uses next, or None if it is not
+        ready. At the end of the epoch the batch is `batches` and the slot -1."""
         batch = self.at[member]
         if batch >= self.batches:
             return self.batches, -1, ()
         return (batch, *self.ready[batch]) if batch in self.ready else None
 
     def used(self, member: int) -> None:
-        """Says that a member has copied its batch: each gets one once. The last one frees it."""
+        """Notes that a member has copied its batch. The last member to do so frees the slot."""
         self.at[member] += 1
         self._release()
 
     def abandon(self, member: int) -> None:
-        """Says that a member uses no more batches of this epoch. It goes on preparing."""
+        """Notes that a member uses no more batches of this epoch. It goes on preparing."""
         if member in self.at:
             self.at[member] = self.batches
             self._release()
 
     def expire(self, now_s: float) -> list[int]:
-        """Takes over from members that have owed a batch for longer than the deadline; returns
-        them. The last one that prepares is left alone: nobody could take over."""
+        """Finds the members that are late with a batch by more than the deadline, gives their turns
+        to others and returns them. Keeps the last member that prepares: nobody could replace it."""
         owing: set[int] = set()
         missing = (b for b in range(self._low(), self._high()) if b not in self.ready)
         for batch in missing if self.able else ():
@@ -172,11 +174,11 @@ class Staging:
         return late
 
     def behind(self) -> list[int]:
-        """The members whose use the oldest staged batch waits for."""
+        """Returns the members that have not used the oldest staged batch yet."""
         return sorted(m for m, at in self.at.items() if at == self._low() < self.batches)
 
     def _due(self) -> list[int]:
-        """The batches that may be prepared now and that nobody prepares."""
+        """Returns the batches that may be prepared now and that nobody prepares."""
         if not self.able:
             return []
         under_way, window = self._under_way(), range(self._low(), self._high())
@@ -187,11 +189,11 @@ class Staging:
         return self.grants.pop(worker)
 
     def _under_way(self) -> dict[int, int]:
-        """Who prepares which batch: member by batch."""
+        """Returns the batches that workers are preparing: the member by batch."""
         return {g.batch: g.member for worker, g in self.grants.items() if self._is_wanted(worker)}
 
     def _is_wanted(self, worker: int) -> bool:
-        """Whether what a worker prepares is still its to prepare, and not past."""
+        """Returns whether a worker's batch is still needed, and nobody else took it over."""
         grant = self.grants[worker]
         current = grant.epoch == self.epoch and grant.member in self.at
         current = current and worker not in self.revoked
@@ -212,7 +214,7 @@ class Staging:
             return
         self.epoch += 1
         self.roster = tuple(sorted(self.members))
-        # Who stalled costs the others one wait, not one an epoch.
+        # A stalled member costs the others one wait in all, not one in each epoch.
         self.able = self.members - self.stalled or set(self.roster)
         self.waiting, self.failed = set(), {}
         self.at = dict.fromkeys(self.roster, 0)

@@ -1,4 +1,4 @@
-"""The process that prepares a member's batches."""
+"""A worker process, which prepares batches for a member."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def work(
     directory: str, name: str, member: int, area: mmap.mmap, slot_bytes: int, prepare: Prepare,
     reports: Any,
 ) -> None:  # fmt: skip
-    """Prepares batches as they are granted, until the member leaves or ends. reports: a queue that
-    takes the traceback of a preparation that raised."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the member's, which ends this process
+    """Prepares the batches that the daemon grants, until the member leaves or ends. reports: a pipe
+    to which the traceback goes if `prepare` raises."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the member handles Ctrl-C and kills this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    with contextlib.suppress(OSError, MessageError):  # the daemon has ended: the member says so
+    with contextlib.suppress(OSError, MessageError):  # the daemon has ended: the member reports it
         channel = Channel(open_stream(directory, COORDINATE_SOCKET, 10.0))
         channel.socket.settimeout(None)
         _request(channel, Attach(name=name, member=member), Heard)
@@ -49,7 +49,7 @@ def work(
                 _request(channel, Failed(), Heard)
             else:
                 _request(channel, Filled(layout=layout), Heard)
-    os._exit(0)  # nothing of the member's own is to be ended here
+    os._exit(0)  # skips the exit handlers, which are the member's
 
 
 def _request(channel: Channel, request: CoordinationRequest, answer: type[A]) -> A | None:

@@ -1,2 +1,2 @@
-"""What runs in a job's own Python, from 3.8 on and with nothing but the standard library: finding
-out in which order a loader of torch is going to read. FanStore itself imports nothing of it."""
+"""Code that runs in a job's own Python, 3.8 or later, with only the standard library: it finds out
+the order in which a loader of torch or tf.data will read. FanStore itself does not import it."""

@@ -1,5 +1,5 @@
-"""Telling what a sampler of unknown code draws: from a row that it goes through, where one can be
-seen, else batch by batch, as they are drawn. See start.py."""
+"""Reports the indices that a sampler of unknown code draws: ahead of time if it goes through a
+sequence (row) that can be found, otherwise batch by batch as they are drawn. See start.py."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ if TYPE_CHECKING:
 
     from fanstore.in_job.told import SamplerTold
 
-    # What the sampler is, with how this follows what was told before, and indices.
+    # The sampler, with "place" (how this piece follows those sent before), and its indices.
     Piece = tuple[SamplerTold, dict[str, bytes]]
 
 _PAUSE_S = 0.01  # between two messages
-_SEARCHES = 2  # for a row; those that find one come on top
+_SEARCHES = 2  # for a row; those that find a long one do not count
 _RECENT = 64
 _PIECE_MAX = 1 << 20
 
 
 class Draws:
-    """What one iterator of a sampler draws in one epoch.
+    """The indices that one iterator of a sampler draws in one epoch.
 
-    rows: the module; sampler: its class's name; workers_ahead: how many batches are drawn before
-    the first one is waited for; drops_last: only batches of one size are drawn. What these
-    methods return is to be told.
+    rows: the module rows.py; sampler: name of the sampler's class; workers_ahead: the number of
+    batches drawn before the loader waits for the first one; drops_last: only batches of one size
+    are drawn. The caller sends the pieces that these methods return.
     """
 
     def __init__(self, rows: Any, sampler: str, workers_ahead: int, drops_last: bool) -> None:
@@ -36,16 +36,16 @@ class Draws:
         self._drops_last = drops_last
         self._next_s = 0.0 if workers_ahead == 0 else time.monotonic() + _PAUSE_S
         self._place = "first"
-        self._held = array.array("q")  # what was drawn and not told yet
+        self._held = array.array("q")  # not sent yet
         self._recent = array.array("q")  # the last ones drawn
-        self._row: array.array[int] | None = None  # what was told and not drawn yet
+        self._row: array.array[int] | None = None  # sent, and not drawn yet from _at on
         self._at = 0
         self._searches = _SEARCHES
         self._batch = 1
         self._off = False
 
     def take(self, iterator: Any, drawn: Any) -> Piece | None:
-        """Takes what an iterator of the sampler has just given."""
+        """Takes the indices that `iterator` of the sampler has just drawn."""
         batch = None if self._off else self._rows.indices_of(drawn)
         if batch is None:
             self._off = True
@@ -63,16 +63,17 @@ class Draws:
         return self.rest() if late or self._left == 0 or len(self._held) > _PIECE_MAX else None
 
     def rest(self) -> Piece | None:
-        """Returns what was drawn and not told yet."""
+        """Returns the indices that were drawn and not sent yet."""
         return self._piece("as drawn") if self._held else None
 
     def dropped(self) -> None:
-        """What was returned last could not be told: what comes is, as if it were all."""
+        """Notes that the last piece could not be sent: the next one replaces all before it."""
         self._place, self._row = "instead", None
         self._next_s += 10 * _PAUSE_S
 
     def _beyond_row(self, batch: array.array[int]) -> array.array[int]:
-        """Returns those of a batch that are not in the row, of which that may be the end."""
+        """Returns the indices of a batch that lie beyond the row's end; all, if they differ from
+        the row."""
         row, at = self._row, self._at
         if row is None:
             return batch
@@ -91,7 +92,7 @@ class Draws:
         try:
             row = self._rows.rest_of(iterator, self._recent)
         except (AttributeError, LookupError, NotImplementedError, TypeError, ValueError):
-            # of the sampler's own code
+            # raised by the sampler's own code
             row = None
         if row and self._drops_last:
             del row[len(row) // self._batch * self._batch :]

@@ -1,4 +1,4 @@
-"""Announcing each epoch of each loader of a process. See start.py."""
+"""Announces each epoch of each loader of a process to the daemon. See start.py."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Epochs:
-    """Sees the iterators of DataLoaders, and tells the daemon what each epoch will read.
+    """Watches the iterators of DataLoaders, and announces the reads of each epoch to the daemon.
 
-    sampler_of: describes an index sampler, or says None; draws_of: makes what watches one that is
-    not known; files_of: the files of a dataset, or None; tags: names datasets whose files are not
-    known; teller: sends messages. An error of any of them ends the watching of this process.
+    sampler_of: describes an index sampler, or returns None; draws_of: makes a Draws for a sampler
+    of unknown code; files_of: returns the files of a dataset, or None; tags: names datasets whose
+    files are not known; teller: sends messages. An error in any of them ends the watching.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class Epochs:
         self._forget()
 
     def made(self, iterator: Any, loader: Any) -> None:
-        """A loader has made an iterator. Where it has workers, these are started next, and then
-        begin to read: torch draws no random numbers until then."""
+        """A loader has made an iterator. If it has workers, it starts them next and they begin to
+        read, so the epoch is announced now: torch has drawn no random numbers yet."""
         if self._off:
             return
         try:
@@ -87,18 +87,20 @@ class Epochs:
         self._off = True
 
     def _forget(self) -> None:
-        """A process that was forked has told nothing yet."""
+        """Resets the state: a forked process has sent nothing yet."""
         self._pid = os.getpid()
         self._seen: Any = weakref.WeakKeyDictionary()
         self._loaders: list[Any] = []
         self._datasets: list[Any] = []
 
     def _number(self, index_sampler: Any) -> int:
-        """Returns the number of a loader, known by its sampler: iterators come and go."""
+        """Returns the number of a loader, which its index sampler identifies: it makes a new
+        iterator for each epoch."""
         return _number_in(self._loaders, index_sampler)[0]
 
     def _tell(self, iterator: Any, seen: _Seen) -> None:
-        """Announces what the sampler will draw; where its own code alone knows, that is watched."""
+        """Announces the indices that the sampler will draw, or watches its draws if it is of
+        unknown code."""
         seen.draws = None
         if not seen.is_map:
             return
@@ -127,32 +129,32 @@ class Epochs:
         try:
             self._teller.tell(message, parts)
         except BlockingIOError:
-            if files is not None and number >= 0:  # they are to be told again
+            if files is not None and number >= 0:  # the files must be sent again
                 self._datasets.pop()
             raise
 
     def _files(self, dataset: Any) -> Any:
-        """Returns the number of a dataset, and its files if they were not told yet."""
+        """Returns the number of a dataset, and its files if they were not sent yet."""
         number, known = _number_in(self._datasets, dataset)
         return number, None if known else self._files_of(dataset)
 
 
 def _number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
     """Returns the place of a thing in a list of weak references, and whether it was there before;
-    now it is."""
+    adds it if not. Returns -1 if it takes no weak reference."""
     for number, reference in enumerate(known):
         if reference() is thing:
             return number, True
     try:
         known.append(weakref.ref(thing))
-    except TypeError:  # of a plain list
+    except TypeError:  # a plain list takes no weak reference
         return -1, False
     return len(known) - 1, False
 
 
 def _named(index_sampler: Any) -> tuple[str, bool]:
-    """Returns the name of the sampler's class that a user chose, and whether torch makes batches of
-    what it draws and drops the last one where it is short."""
+    """Returns the name of the sampler class that the user chose, and whether torch makes the
+    batches and drops a short last one."""
     sampler = getattr(index_sampler, "sampler", None)
     plain = type(index_sampler).__module__.startswith("torch.") and sampler is not None
     name = type(sampler if plain else index_sampler).__name__[:64]
@@ -160,7 +162,7 @@ def _named(index_sampler: Any) -> tuple[str, bool]:
 
 
 class _Seen:
-    """What is known of one iterator."""
+    """The state of one iterator."""
 
     def __init__(self, loader: Any) -> None:
         self.workers = int(loader.num_workers)
@@ -168,5 +170,5 @@ class _Seen:
         self.in_order = bool(getattr(loader, "in_order", True))
         self.is_map = int(loader._dataset_kind) == 0
         self.drawn_from: Any | None = None
-        self.told = False  # what is drawn next
-        self.draws: Any | None = None  # where only the sampler's own code knows what that is
+        self.told = False  # whether the epoch that is drawn next was announced
+        self.draws: Any | None = None  # for a sampler of unknown code

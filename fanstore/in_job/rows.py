@@ -1,5 +1,6 @@
-"""What a sampler of unknown code will draw, where it goes through a row of indices that is there
-already. Nothing is advanced, and none of the sampler's code is run. See start.py."""
+"""Predicts the indices that a sampler of unknown code will draw, if it goes through a sequence
+(row) of indices that exists already. Advances no iterator, runs none of the sampler's code. See
+start.py."""
 
 from __future__ import annotations
 
@@ -12,21 +13,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    # A sequence, and how many of its entries were drawn; None: it is not said.
+    # A sequence, and how many of its entries were drawn (None: unknown).
     _Candidate = tuple[Any, int | None]
 
 _LOOKED_AT_MAX = 256
 _STEP_MAX = 1024
 _INDICES_MAX = 1 << 27
-# Iterators that tell their sequence and position; not all have names that can be imported.
+# Iterators that reveal their sequence and position; not all have names that can be imported.
 _ROWS: tuple[Iterable[Any], ...] = ([], (), range(0), range(1 << 70), array.array("q"))
 _TELLING = {type(iter(row)) for row in _ROWS}
-_TELLING.add(type(iter(type("", (), {"__getitem__": None})())))  # of NumPy's arrays, too
+_TELLING.add(type(iter(type("", (), {"__getitem__": None})())))  # also for NumPy arrays
 
 
 def indices_of(drawn: Any) -> array.array[int] | None:
-    """Returns what a sampler drew at once, one index or some, as an array; None of anything else
-    and of what is not in this machine's memory."""
+    """Returns the index or indices of one draw of a sampler as an array; None if `drawn` is
+    anything else, or is on another device than the CPU."""
     if hasattr(drawn, "tolist"):
         if getattr(getattr(drawn, "device", None), "type", "cpu") != "cpu":
             return None
@@ -42,8 +43,8 @@ def indices_of(drawn: Any) -> array.array[int] | None:
 
 
 def _unbound(drawn: tuple[Any, ...]) -> Any:
-    """Returns the numbers of a tuple of numbers of torch: of all at once, where they lie in one
-    row, as those that Tensor.__iter__ goes through."""
+    """Returns the numbers of a tuple of torch scalars, all at once if they are one whole tensor, as
+    those from Tensor.__iter__ are; otherwise the tuple."""
     row = drawn[0]._base
     if row is None or row.dim() != 1 or len(row) != len(drawn) or row.device.type != "cpu":
         return drawn
@@ -52,20 +53,20 @@ def _unbound(drawn: tuple[Any, ...]) -> Any:
 
 
 def rest_of(iterator: Any, drawn: array.array[int]) -> array.array[int] | None:
-    """Returns what comes after `drawn`, the last indices that an iterator of a sampler has given,
-    as far as a row says that holds those, too; None where there is no such row."""
+    """Returns the indices that follow `drawn`, the last ones that a sampler's iterator gave, in the
+    longest row that continues them; None if there is no such row."""
     best = None
     for row, position in _candidates(iterator, len(drawn)):
         rest = _rest(row, position, drawn)
         if rest and (best is None or len(rest) > len(best)):
             best = rest
         if best and position is None:
-            break  # those that tell their position come first
+            break  # rows with a known position come first
     return best
 
 
 def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
-    """Returns the sequences that an iterator leads to: those whose position is known first."""
+    """Returns the sequences that an iterator refers to, those with a known position first."""
     found: list[_Candidate] = []
     plain: list[_Candidate] = []
     waiting, seen = [iterator], {0}
@@ -78,7 +79,7 @@ def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
             _, arguments, *state = thing.__reduce__()
             position = state[0] if state and state[0] else 0
             if isinstance(arguments[0], range):
-                left = arguments[0][position:]  # before Python 3.12 that was the whole range
+                left = arguments[0][position:]  # before Python 3.12 this was the whole range
                 row = range(left.start - drawn * left.step, left.stop, left.step)
                 found.append((row, drawn))
             elif len(arguments) == 1:
@@ -98,7 +99,7 @@ def _is_row(thing: Any) -> bool:
 
 
 def _inside(thing: Any) -> Iterable[Any]:
-    """Returns what a generator, an iterator or a sampler holds."""
+    """Returns the objects that a generator, an iterator or a sampler refers to."""
     kind = type(thing)
     own = getattr(thing, "__dict__", None)
     if isinstance(own, dict) and (hasattr(kind, "__iter__") or hasattr(kind, "__next__")):
@@ -135,8 +136,8 @@ def _rest_of_batches(row: Any, position: int, drawn: array.array[int]) -> array.
 
 
 def _step(row: Any, position: int, drawn: array.array[int]) -> int:
-    """Returns how far apart in a row those entries lie that were drawn one after the other, the
-    last one before `position`; 0 where they do not. Ranks may share one row."""
+    """Returns the distance in a row between indices drawn one after the other, the last of which is
+    just before `position`; 0 if there is none. It is above 1 if ranks share one row."""
     if int(row[position - 1]) != drawn[-1]:
         return 0
     if min(position, len(drawn)) == 1:

@@ -1,4 +1,4 @@
-"""What a sampler of torch is going to draw, as parameters. See start.py."""
+"""Describes the indices that a sampler of torch will draw, as parameters. See start.py."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def described(torch: Any, index_sampler: Any) -> Described | None:
-    """Returns the parameters of an index sampler of a DataLoader and arrays that belong to them, or
-    None where only its own code knows what it will draw. `index_sampler`: not yet begun."""
+    """Returns the parameters of a DataLoader's index sampler and the arrays that belong to them, or
+    None if it is of unknown code. `index_sampler`: has drawn nothing yet."""
     data = torch.utils.data
     batch, drop_last, shard, sampler = 1, False, None, index_sampler
     if _iterates_as(sampler, _accelerate("BatchSamplerShard")):
@@ -42,19 +42,19 @@ def _iterates_as(sampler: Any, kind: Any) -> bool:
 
 
 def _accelerate(name: str) -> Any:
-    """Returns a class of accelerate, which Hugging Face's Trainer uses, where the job has it."""
+    """Returns a class of accelerate (Hugging Face's Trainer uses it) if the job has loaded it."""
     return getattr(sys.modules.get("accelerate.data_loader"), name, None)
 
 
 def _shard(sampler: Any) -> Shard:
-    """Describes which of all batches are those of this process (BatchSamplerShard)."""
+    """Describes which batches a BatchSamplerShard gives to this process."""
     whole: Shard = {
         "rank": int(sampler.process_index),
         "world_size": int(sampler.num_processes),
         "even": bool(sampler.even_batches),
         "drop_last": bool(sampler.drop_last),
     }
-    if sampler.split_batches:  # each is a part of every batch
+    if sampler.split_batches:  # each process gets a part of every batch
         whole["batch"] = sampler.batch_sampler.batch_size // sampler.num_processes
     return whole
 
@@ -99,13 +99,13 @@ def _distributed(sampler: Any) -> SamplerTold:
         "pads": not sampler.drop_last,
         "rank": int(sampler.rank),
         "world_size": int(sampler.num_replicas),
-        "is_last": bool(getattr(sampler, "is_last_epoch", False)),  # fanstore.torch.Job's says so
+        "is_last": bool(getattr(sampler, "is_last_epoch", False)),  # set by fanstore.torch.Job
     }
 
 
 def _generator(torch: Any, own: Any) -> SamplerTold | None:
-    """Returns the state of a sampler's own generator, or of torch's where it has none; None of one
-    that is not on the CPU."""
+    """Returns the state of a sampler's own generator, or of torch's if it has none; None if the
+    generator is not on the CPU."""
     generator = torch.default_generator if own is None else own
     if generator.device.type != "cpu":
         return None

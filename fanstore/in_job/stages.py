@@ -1,14 +1,14 @@
-"""Measuring one stage of a job, for `fanstore analyze`. See start.py, and docs/analyze.md.
+"""Measures one stage of a job, for `fanstore analyze`. See start.py and docs/analyze.md.
 
-FANSTORE_ANALYZE says what is measured, as JSON: `phase`, `steps`, `directory`, where records go,
-and `loader`, the number of the loader that training reads from (None: not known yet).
+FANSTORE_ANALYZE is JSON with the fields `phase`, `steps`, `directory` (for the records) and
+`loader`, the number of the loader that training reads from (None: not known yet).
 
     job       batches go to the job as they come
     ingest    the job gets the first batch again and again: the loader does nothing
     prepare   the loader's batches are dropped as they come: the job does nothing
 
-A process that has begun leaves NAME.begun, then NAME.json once its steps are done, and ends when
-the file `stop` is there. It ends at once, without the program's own end: no checkpoint is written.
+A process writes NAME.begun at its first batch and NAME.json when its steps are done, and ends when
+the file `stop` appears. It ends at once and runs no exit handlers: no checkpoint is written.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from fanstore.in_job.told import Asked, LoaderMeasured
 
 _LOOK_EVERY_S = 0.05
-_PATIENCE_S = 60.0  # for `stop`, once the analyzer may be dead
+_PATIENCE_S = 60.0  # the wait for `stop`: the analyzer may be dead
 _SYNCHRONISED = 20  # times in a phase
 
 
@@ -51,7 +51,7 @@ class Stages:
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._name = os.path.join(self._directory, f"{socket.gethostname()}-{self._pid}")
-        self._loaders: Any = weakref.WeakKeyDictionary()  # by loader, what is known of it
+        self._loaders: Any = weakref.WeakKeyDictionary()  # _Seen by loader
         self._of: Any = weakref.WeakKeyDictionary()  # the same by iterator
         self._all: list[Any] = []
         self._iterators: Any = weakref.WeakSet()
@@ -69,7 +69,7 @@ class Stages:
         self._iterators.add(iterator)
 
     def next(self, iterator: Any, real: Callable[[], Any]) -> Any:
-        """Returns the batch that the job gets. real: draws the iterator's own."""
+        """Returns the batch that the job gets. real: draws the iterator's own batch."""
         seen = self._of.get(iterator)
         if seen is None or os.getpid() != self._pid:  # made before, or in a worker
             return real()
@@ -86,7 +86,7 @@ class Stages:
         return self._passed(iterator, seen, real)
 
     def _passed(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> Any:
-        """Hands a batch on, and notes when it was asked for and when it came."""
+        """Returns the next batch, and notes when it was asked for and when it came."""
         asked_s = time.monotonic()
         try:
             batch = real()
@@ -99,7 +99,7 @@ class Stages:
         return batch
 
     def _same(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> Any:
-        """Hands the first batch out again and again; the loader's workers stand still."""
+        """Returns the first batch each time, while the loader's workers are stopped."""
         if seen.batch is None:
             seen.batch = real()
         elif len(seen.steps) % max(1, self._steps // _SYNCHRONISED) == 0:
@@ -113,7 +113,8 @@ class Stages:
         return copy.copy(batch) if isinstance(batch, (dict, list)) else batch
 
     def _drop(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> None:
-        """Draws batches until there are enough, in as many epochs as that takes."""
+        """Draws batches until there are enough, over as many epochs as needed, then waits for
+        `stop`."""
         while not self._done:
             try:
                 self._passed(iterator, seen, real)
@@ -128,7 +129,7 @@ class Stages:
             self._end_if_told()
 
     def _processor_s(self) -> float:
-        """Returns how long processors worked for this process and its loaders' workers."""
+        """Returns the processor seconds of this process and its loaders' workers."""
         own = os.times()
         workers = [worker for each in self._iterators for worker in getattr(each, "_workers", ())]
         took_s = own.user + own.system + own.children_user + own.children_system
@@ -142,12 +143,12 @@ class Stages:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            atexit.register(self._write)  # of a job that ends before it has done enough
+            atexit.register(self._write)  # if the job ends before it has done enough steps
             with open(self._name + ".begun", "wb"):
                 pass
 
     def _write(self) -> None:
-        """Leaves the record: once, whole."""
+        """Writes the record, once and atomically."""
         if self._done or os.getpid() != self._pid or not os.path.isdir(self._directory):
             return
         self._done, self._done_s = True, time.monotonic()
@@ -180,12 +181,13 @@ class Stages:
 
 
 class _Seen:
-    """What is known of one loader. number: which it was to be read from first in its process."""
+    """The state of one loader. number: its place among the loaders of its process, in the order of
+    their first reads."""
 
     def __init__(self, loader: Any, processor_s: Callable[[], float]) -> None:
         self.loader = loader
         self._processor_s = processor_s
-        self._since: Any = None  # processors' seconds and samples when the warm-up was over
+        self._since: Any = None  # processor seconds and samples at the end of the warm-up
         self._given = 0
         self.number: Any = None
         self.epoch = self._counted = self._in_epoch = 0
@@ -202,8 +204,8 @@ class _Seen:
             self._samples = 0
 
     def note(self, asked_s: float, came_s: float, iterator: Any) -> None:
-        """Adds a batch. The last one of an epoch may be short. iterator: None, where it is the
-        first one again."""
+        """Adds a batch. The last one of an epoch may be short. iterator: None if the job got the
+        first batch again."""
         before = (int(getattr(iterator, "_num_yielded", 1)) - 1) * self._size
         left = self._samples - before
         size = min(self._size, left) if left > 0 else self._size
@@ -216,13 +218,14 @@ class _Seen:
             self._since = self._processor_s(), self._given
 
     def has(self, steps: int) -> bool:
-        """Returns whether there are so many steps beside those at the beginning of each epoch that
-        the loader prepares ahead; of short epochs, four times as many in all."""
+        """Returns whether `steps` steps were made, not counting the steps at the start of each
+        epoch whose batches the loader prepares ahead; or, if epochs are short, four times as many
+        in all."""
         return self._counted >= steps or len(self.steps) >= 4 * steps + self._ahead
 
     def told(self) -> LoaderMeasured:
-        """Returns the loader's part of a record. processor: seconds of processors, and the samples
-        that they were for."""
+        """Returns the loader's part of a record. processor: processor seconds, and the samples
+        prepared in that time."""
         began_s, before = self._since or (0.0, 0)
         took_s = self._processor_s() - began_s if self._since else 0.0
         return {
@@ -237,7 +240,7 @@ class _Seen:
 
 
 def _processor_s_of(pid: int) -> float:
-    """Returns how long processors worked for another process; 0 where it is gone (proc(5))."""
+    """Returns the processor seconds of another process; 0 if it is gone (proc(5))."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             user, system = stream.read().rpartition(b")")[2].split()[11:13]
@@ -247,7 +250,7 @@ def _processor_s_of(pid: int) -> float:
 
 
 def _signal_workers(iterators: list[Any], number: int) -> None:
-    """Signals the worker processes of some iterators."""
+    """Sends a signal to the worker processes of some iterators."""
     for iterator in iterators:
         for worker in getattr(iterator, "_workers", ()):
             with contextlib.suppress(OSError, TypeError):

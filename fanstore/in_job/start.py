@@ -1,8 +1,8 @@
-"""Begins to watch torch's DataLoader. Run by csrc/preload/loading/python_hook.c in a job's Python,
-as soon as torch.utils.data.dataloader is there, in a namespace that no module has.
+"""Starts watching torch's DataLoader. csrc/preload/loading/python_hook.c runs this file in a job's
+Python as soon as torch.utils.data.dataloader is loaded, in a namespace of no module.
 
-The job must notice nothing: no generator is advanced, nothing is kept alive or left open, and what
-fails here is said to the daemon, once, and not to the job.
+The job must notice nothing: this code advances no generator, keeps nothing alive or open, and
+reports a failure to the daemon, once, and not to the job.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ def _part(name: str) -> Any:
 
 
 def _watch(loader_module: Any, epochs: Any) -> None:
-    """Has `epochs` see each iterator of a DataLoader when it is made, and before and after it draws
-    indices."""
+    """Wraps DataLoader iterators: each calls `epochs` when it is made, and before and after it
+    draws indices."""
     iterator = loader_module._BaseDataLoaderIter
     made, drawing = iterator.__init__, iterator._next_index
 
@@ -53,7 +53,8 @@ def _watch(loader_module: Any, epochs: Any) -> None:
 
 
 def _watch_samples(fetcher: Any, tags: Any) -> None:
-    """Has `tags` see what a fetcher reads, in the process that does."""
+    """Wraps the fetcher of torch: it calls `tags` before and after each read, in the process that
+    reads."""
     fetching = fetcher.fetch
 
     @functools.wraps(fetching)
@@ -67,7 +68,7 @@ def _watch_samples(fetcher: Any, tags: Any) -> None:
 
 
 def _measure(loader_module: Any, stages: Any) -> None:
-    """Has `stages` see each batch that an iterator of a DataLoader hands out."""
+    """Wraps DataLoader iterators: `stages` decides and notes each batch that one returns."""
     iterator = loader_module._BaseDataLoaderIter
     made, following = iterator.__init__, iterator.__next__
 
@@ -94,7 +95,7 @@ def _start() -> None:
         sampler_of = functools.partial(_part("samplers").described, torch)
         draws_of = functools.partial(_part("draws").Draws, _part("rows"))
         files_of = functools.partial(_part("files").paths_of, data)
-        note_sample = globals()["note_sample"]  # of python_hook.c
+        note_sample = globals()["note_sample"]  # python_hook.c sets it
         tags = _part("tags").Tags(note_sample, files_of, of_a_handler)
         _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
@@ -105,5 +106,5 @@ def _start() -> None:
 
 part = _part("teller")
 teller, of_a_handler = part.Teller(os.path.dirname(_HERE)), part.of_a_handler
-begun = True  # for python_hook.c: what is raised from here on is the job's own
+begun = True  # for python_hook.c: exceptions from here on belong to the job
 _start()

@@ -1,5 +1,6 @@
-"""Telling which files the samples of a dataset are that has no list of them: each sample is noted
-in the access trace before it is read, and what is opened then is of that sample. See start.py."""
+"""Finds the files of samples for a dataset that has no list of them: notes each sample in the
+access trace before it is read; the files opened after the note are those of the sample. See
+start.py."""
 
 from __future__ import annotations
 
@@ -20,9 +21,9 @@ _TEXT_MAX = 4096
 
 
 class Tags:
-    """Notes samples. note_sample: does so, given the number of one and that of its dataset.
-    files_of: the files of a dataset, None where it has no list of them. of_a_handler: tells whether
-    a signal handler of the job raised an exception, which is passed on."""
+    """Notes samples. note_sample: writes a note, given the numbers of a sample and of its dataset.
+    files_of: returns the files of a dataset, or None if it has no list of them. of_a_handler:
+    returns whether a signal handler of the job raised an exception, which is then raised again."""
 
     def __init__(
         self,
@@ -33,13 +34,12 @@ class Tags:
         self._note_sample = note_sample
         self._files_of = files_of
         self._of_a_handler = of_a_handler
-        # Of datasets: weak references, and what `name_of` returns.
+        # For each dataset: a weak reference, and the result of `name_of`.
         self._names: list[tuple[Any, list[Any] | None]] = []
 
     def name_of(self, dataset: Any) -> list[Any] | None:
-        """Returns what a dataset is called, a text and the number that it has in notes, the same in
-        each process and in the next job, and its length. None where its files are known, or it
-        cannot be told from others."""
+        """Returns a dataset's name: a text, its number in notes (the same in each process and in
+        the next job), and its length. None if its files are known, or if it cannot be named."""
         for reference, name in self._names:
             if reference() is dataset:
                 return name
@@ -50,7 +50,7 @@ class Tags:
                 text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
                 number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
                 name = [text, number, len(dataset)]
-        except Exception as error:  # of the dataset's own code; or it is a plain list
+        except Exception as error:  # from the dataset's own code, or because it is a plain list
             if self._of_a_handler(error):
                 raise
             return None
@@ -58,7 +58,7 @@ class Tags:
         return name
 
     def told(self, fetcher: Any, indices: Any) -> Any:
-        """Returns the indices that a fetcher of torch is about to read, so that each is noted."""
+        """Returns the indices for a fetcher of torch to read, such that each is noted."""
         name = self.name_of(fetcher.dataset)
         if name is None:
             return indices
@@ -69,7 +69,7 @@ class Tags:
         return indices
 
     def read(self, fetcher: Any) -> None:
-        """A fetcher has read the indices it was told of."""
+        """Notes that a fetcher has read the indices that `told` returned."""
         name = self.name_of(fetcher.dataset)
         if name is not None:
             self._note_sample(_NONE, name[1])
@@ -83,7 +83,7 @@ class Tags:
 
 
 class _Noted(list):  # type: ignore[type-arg]
-    """The indices of a batch: each is noted when it is the next to be read."""
+    """The indices of a batch; iterating notes each one just before it is read."""
 
     def __init__(self, indices: list[Any], note: Callable[[Any, int], None], dataset: int) -> None:
         super().__init__(indices)
@@ -97,7 +97,7 @@ class _Noted(list):  # type: ignore[type-arg]
 
 
 def _reads_one_by_one(dataset: Any) -> bool:
-    """Whether a batch of a dataset is read by its indices, one after the other."""
+    """Returns whether a dataset reads a batch index by index."""
     for _ in range(_NESTED_MAX):
         if not callable(getattr(dataset, "__getitems__", None)):
             return True
@@ -108,7 +108,7 @@ def _reads_one_by_one(dataset: Any) -> bool:
 
 
 def _about(dataset: Any, depth: int) -> Iterator[str]:
-    """Yields lines by which a dataset is known again: its class, length and plain attributes."""
+    """Yields lines that identify a dataset: its class, length and plain attributes."""
     kind = type(dataset)
     module = kind.__module__.replace("__mp_main__", "__main__")  # in a worker that was spawned
     yield f"{module}.{kind.__qualname__} of {len(dataset)}"

@@ -1,4 +1,4 @@
-"""Telling the node daemon, without waiting for it. See start.py."""
+"""Sends messages to the node daemon without waiting for it. See start.py."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _SOCKET = "order"
 _TAIL_MAX = 1 << 16  # bytes
-# The module fcntl names them since 3.9: nobody can shrink, enlarge or write the file any more.
+# fcntl(2): F_ADD_SEALS, and F_SEAL_SHRINK, _GROW and _WRITE. The module names them since 3.9.
 _ADD_SEALS, _SEALS = 1033, 2 | 4 | 8
 
 
@@ -31,12 +31,12 @@ class Teller:
         self._failed = False
 
     def began(self) -> None:
-        """Says that loaders may come, for the daemon to be ready then. Raises OSError."""
+        """Sends an empty message, so that the daemon gets ready for loaders. Raises OSError."""
         self._send(b"{}", [])
 
     def tell(self, message: EpochTold, parts: dict[str, Iterable[bytes]]) -> None:
-        """Sends a message, with each of `parts` as a memory file of that name; short indices go
-        with the message, behind a NUL. Raises OSError."""
+        """Sends a message, with each of `parts` as a memory file; short "indices" go into the
+        message itself, behind a NUL. Raises OSError."""
         fds: list[int] = []
         tail = b"".join(parts.get("indices", ()))
         if 0 < len(tail) <= _TAIL_MAX:
@@ -54,8 +54,8 @@ class Teller:
                 os.close(fd)
 
     def failed(self, error: Exception) -> None:
-        """Says why this process looks at no loader any more: once. Raises what a signal handler of
-        the job raised."""
+        """Sends the reason why this process stops watching, once. Raises `error` again if a signal
+        handler of the job raised it."""
         if of_a_handler(error):
             raise error
         if not self._failed:
@@ -84,8 +84,8 @@ class Teller:
 
 
 def of_a_handler(error: BaseException) -> bool:
-    """Tells whether a signal handler of the job raised an exception, which then belongs to the job:
-    a handler runs between two lines of whatever its process is doing, and so within this code."""
+    """Returns whether a signal handler of the job raised an exception, which then belongs to the
+    job: a handler may run between any two lines of its process, so also within this code."""
     codes = [_code_of(signal.getsignal(number)) for number in signal.valid_signals()]
     step = error.__traceback__
     while step is not None and step.tb_frame.f_code not in codes:
@@ -94,10 +94,10 @@ def of_a_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: Any) -> Any:
-    """Returns the code that a handler begins with, or None."""
+    """Returns the code object of a signal handler's function, or None."""
     while isinstance(handler, functools.partial):
         handler = handler.func
-    call = type(handler).__call__ if callable(handler) else None  # of an object that is called
+    call = type(handler).__call__ if callable(handler) else None  # for a callable object
     return getattr(handler, "__code__", None) or getattr(call, "__code__", None)
 
 

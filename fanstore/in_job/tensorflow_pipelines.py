@@ -1,8 +1,7 @@
-"""What a pipeline of tf.data is going to read: which files, in which order. See
-tensorflow_start.py.
+"""Predicts the files that a tf.data pipeline will read, and their order. See tensorflow_start.py.
 
-A pipeline is looked at from its end to the list of paths that it begins with. What is done to
-paths decides in which order files are read; what is done once they are read, does not.
+The code follows a pipeline from its end back to the list of paths at its start. Steps on paths
+decide the order in which files are read; steps after the reads do not.
 """
 
 from __future__ import annotations
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 
     from fanstore.in_job.told import EpochTold
 
-    # A dataset whose elements are paths: the list of them, which component they are, what is done
-    # to them.
+    # The source of a pipeline: the dataset with the list of paths, its component that holds them,
+    # and the steps done to them.
     _Source = tuple[Any, Any, list[list[Any]]]
 
-_OWN = 1 << 18  # numbers from here on are none of epochs.py
+_OWN = 1 << 18  # epochs.py does not use numbers from here on
 _DEPTH_MAX = 64
 _AHEAD_MIN, _AHEAD_MAX = 64, 1024  # elements that may be under way: TensorFlow chooses how many
 _SAME_ORDER = (
@@ -32,10 +31,10 @@ _STEPS = ("shuffle", "take", "skip", "shard", "repeat")
 
 
 class Pipelines:
-    """Sees each iterator of a dataset, and tells the daemon what it will read.
+    """Watches the iterators of datasets, and announces the reads of each one to the daemon.
 
-    iterators: TensorFlow's module of them; is_ours: whether a path is a file of FanStore; teller:
-    sends messages. An error of any of them ends the watching of this process.
+    iterators: TensorFlow's iterator module; is_ours: returns whether a path is a file of FanStore;
+    teller: sends messages. An error in any of them ends the watching of this process.
     """
 
     def __init__(self, iterators: Any, is_ours: Callable[[str], bool], teller: Any) -> None:
@@ -44,7 +43,7 @@ class Pipelines:
         self._teller = teller
         self._off = False
         self._pid = os.getpid()
-        # By dataset: how many iterators were made of a shuffle, -1 where nobody can know.
+        # By shuffle dataset: how many iterators were made of it; -1: unknown.
         self._rounds: Any = weakref.WeakKeyDictionary()
         self._sources: list[Any] = []
 
@@ -53,7 +52,7 @@ class Pipelines:
         if self._off:
             return
         try:
-            if os.getpid() != self._pid:  # a process that was forked has told nothing yet
+            if os.getpid() != self._pid:  # a forked process has sent nothing yet
                 self._pid, self._sources = os.getpid(), []
             if self._eager():
                 self._tell(dataset)
@@ -81,7 +80,8 @@ class Pipelines:
         self._teller.tell(message, {} if known else {"paths": [_joined(column)]})
 
     def _number(self, source: Any) -> tuple[int, bool]:
-        """Returns the number of a list of paths, and whether it was told."""
+        """Returns the number of a path list, and whether this number was given out before (the
+        paths then need not be sent again)."""
         for number, reference in enumerate(self._sources):
             if reference() is source:
                 return _OWN + number, True
@@ -89,8 +89,8 @@ class Pipelines:
         return _OWN + len(self._sources) - 1, False
 
     def _found(self, dataset: Any, depth: int) -> _Source | None:
-        """Returns where the paths of a pipeline come from and what is done to them, or None where
-        it reads no list of paths, or in an order that cannot be known."""
+        """Returns the source of a pipeline's paths and the steps done to them, or None if it reads
+        no list of paths, or in an order that cannot be predicted."""
         kind = type(dataset).__name__
         if kind == "_TensorSliceDataset":
             return self._listed(dataset)
@@ -98,7 +98,7 @@ class Pipelines:
             return None
         inputs = dataset._inputs()
         found = [self._found(each, depth + 1) for each in inputs]
-        # Each iterator counts of a shuffle, whatever it reads.
+        # Counts the iterator of a shuffle even if the pipeline reads no list of paths.
         step = self._shuffled(dataset) if kind == "_ShuffleDataset" else _step(dataset, kind)
         there = [each for each in found if each is not None]
         if len(there) != 1 or step is None:
@@ -106,13 +106,14 @@ class Pipelines:
         source, column, steps = there[0]
         of_paths = any(map(_has_text, inputs))
         if not step or not (of_paths or step[0] == "repeat"):
-            return there[0]  # the samples were read before
+            return there[0]  # this step comes after the reads
         if step[0] not in _STEPS:
             return None
         return source, column, [*steps, step]
 
     def _listed(self, dataset: Any) -> _Source | None:
-        """Returns a list of paths of ours."""
+        """Returns the source that a slice dataset is, if one of its components is a list of paths
+        of FanStore's files; otherwise None."""
         for column in dataset._tensors:
             if column.dtype.name == "string" and len(column.shape) == 1 and column.shape[0]:
                 ends = (os.fsdecode(column[at].numpy()) for at in (0, -1))
@@ -121,7 +122,7 @@ class Pipelines:
         return None
 
     def _shuffled(self, dataset: Any) -> list[Any]:
-        """Returns what a shuffle does in the iterator that was just made."""
+        """Returns the step of a shuffle for the iterator that was just made, and counts it."""
         before = self._rounds.get(dataset, 0)
         seeds = [int(each.numpy()) for each in (dataset._seed, dataset._seed2)]
         if before < 0 or not any(seeds):
@@ -131,7 +132,8 @@ class Pipelines:
         return ["shuffle", int(dataset._buffer_size.numpy()), *seeds, again, before]
 
     def _lose_count(self, dataset: Any, depth: int) -> None:
-        """A graph makes iterators of its own, who knows how many."""
+        """Marks the counts of a pipeline's shuffles as unknown: a graph makes any number of
+        iterators by itself."""
         if type(dataset).__name__ == "_ShuffleDataset":
             self._rounds[dataset] = -1
         for each in dataset._inputs() if depth < _DEPTH_MAX else ():
@@ -139,7 +141,8 @@ class Pipelines:
 
 
 def _step(dataset: Any, kind: str) -> list[Any] | None:
-    """Returns what is done to the order of elements, [] for nothing; None: that is not known."""
+    """Returns the step that a dataset does to the order of elements: [] if none, None if it is not
+    known."""
     if kind in _SAME_ORDER:
         return []
     if kind in _BATCHES:
@@ -152,7 +155,7 @@ def _step(dataset: Any, kind: str) -> list[Any] | None:
 
 
 def _has_text(dataset: Any) -> bool:
-    """Whether elements of a dataset have texts among them, as paths are."""
+    """Returns whether elements of a dataset contain strings, which may be paths."""
     specs = [dataset.element_spec]
     while specs:
         spec = specs.pop()
@@ -166,7 +169,7 @@ def _has_text(dataset: Any) -> bool:
 
 
 def _joined(column: Any) -> bytes:
-    """Returns the paths of a list in full, each with a NUL behind it."""
+    """Returns the full paths of a list, a NUL after each."""
     paths = column.numpy().tolist()
     if any(not path.startswith(b"/") for path in paths):
         here = os.getcwdb()

@@ -1,5 +1,5 @@
-"""Begins to watch the iterators of tf.data. Run by csrc/preload/loading/python_hook.c in a job's
-Python, as soon as TensorFlow's module of iterators is there, under the rules of start.py."""
+"""Starts watching the iterators of tf.data. csrc/preload/loading/python_hook.c runs this file in a
+job's Python as soon as TensorFlow's iterator module is loaded. The rules of start.py hold."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _part(name: str) -> Any:
 
 
 def _watch(iterators: Any, pipelines: Any) -> None:
-    """Has `pipelines` see the dataset of each iterator when that has been made; it reads nothing
-    before it is asked for an element."""
+    """Wraps the iterators of tf.data: each passes its dataset to `pipelines` once it is made. An
+    iterator reads nothing before it is asked for an element."""
     made = iterators.OwnedIterator.__init__
 
     @functools.wraps(made)
@@ -47,5 +47,5 @@ def _start() -> None:
 
 
 teller = _part("teller").Teller(os.path.dirname(_HERE))
-begun = True  # for python_hook.c: what is raised from here on is the job's own
+begun = True  # for python_hook.c: exceptions from here on belong to the job
 _start()

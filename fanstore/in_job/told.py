@@ -1,5 +1,5 @@
-"""What programs of a job tell the node daemon, for type checkers: no program loads this at run
-time. fanstore.foresight.announcement reads it."""
+"""Types of the messages from programs of a job to the node daemon, for type checkers: no program
+loads this file. fanstore.foresight.announcement reads the messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 
 class Shard(TypedDict, total=False):
-    """Which of all batches are those of this process."""
+    """Which of all batches this process gets."""
 
     rank: int
     world_size: int
@@ -17,7 +17,7 @@ class Shard(TypedDict, total=False):
 
 
 class SamplerTold(TypedDict, total=False):
-    """What a sampler will draw. kind: says which of the others there are."""
+    """The indices that a sampler will draw. kind: decides which other fields are present."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class SamplerTold(TypedDict, total=False):
 
 
 class EpochTold(TypedDict, total=False):
-    """What a loader reads in one epoch. dataset: its number, -1 where it has none; name: text,
+    """The reads of a loader in one epoch. dataset: its number, -1 if it has none; name: text,
     number and length of a dataset without a list of files."""
 
     loader: int
@@ -56,7 +56,7 @@ class EpochTold(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """What `fanstore analyze` asks for. loader: the number of the one that training reads from."""
+    """The request of `fanstore analyze`. loader: the number of the loader that training reads."""
 
     phase: str
     steps: int
@@ -65,8 +65,9 @@ class Asked(TypedDict):
 
 
 class LoaderMeasured(TypedDict):
-    """What was measured of a loader. processor: seconds of processors, and samples they were for;
-    steps: of each batch when it was asked for, when it came, how many samples, in which epoch."""
+    """The measurements of a loader. processor: processor seconds, and the samples prepared in that
+    time; steps: for each batch, when it was asked for and when it came (seconds of
+    time.monotonic), its samples and its epoch."""
 
     processor: list[float]
     number: int | None

@@ -1,2 +1,2 @@
-"""Reading a packed dataset from any Python: by name, by number, through fsspec. No daemon, no
-mount."""
+"""Reads a packed dataset in any Python program, by path, by number or through fsspec, without a
+daemon or a mount."""

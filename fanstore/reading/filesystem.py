@@ -1,5 +1,5 @@
-"""A dataset as a file system of fsspec, by which pandas, pyarrow, dask, zarr and others open URLs
-like fanstore:///data/imagenet.fan!/train/labels.parquet."""
+"""A dataset as an fsspec file system. With it pandas, pyarrow, dask, zarr and others open URLs like
+fanstore:///data/imagenet.fan!/train/labels.parquet."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _FORM = "fanstore:///DIRECTORY/OF/DATASET!/PATH/IN/IT"
 class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """The files of one dataset, read-only. Paths begin with "/", its root.
 
-    dataset: its directory; a URL names it before the "!". What changes something raises OSError
-    (EROFS), and what is not there FileNotFoundError. Raises FanstoreError where there is no
-    dataset, DatasetDamaged where it or a file is not sound, ValueError for a URL without a dataset.
+    dataset: its directory; a URL names it before the "!". Methods that change files raise OSError
+    (EROFS); a missing path raises FileNotFoundError. Raises FanstoreError if there is no dataset,
+    DatasetDamaged if the dataset or a file is damaged, ValueError for a URL without a dataset.
     """
 
     protocol = "fanstore"
@@ -40,7 +40,7 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """Returns the path in the dataset, of a URL or of such a path."""
+        """Returns the path in the dataset, given a URL or a path."""
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         text = os.fspath(path)
@@ -62,7 +62,7 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @property
     def fsid(self) -> str:
-        """What tells this dataset from others."""
+        """A text that identifies this dataset."""
         return f"fanstore-{self.dataset.path}"
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
@@ -72,8 +72,8 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return _described(path, self.dataset.stat(path[1:]))
 
     def ls(self, path: str, detail: bool = True, **_: Any) -> list[Any]:
-        """Returns what is in a directory, or the file that a path is. Links that lead nowhere are
-        of type "link". Raises FileNotFoundError."""
+        """Returns the entries of a directory, or the file at `path` alone. Links without a target
+        have the type "link". Raises FileNotFoundError."""
         about = self.info(path)
         if about["type"] == "directory":
             prefix = about["name"].rstrip("/") + "/"
@@ -92,8 +92,8 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
     def cat_file(
         self, path: str, start: int | None = None, end: int | None = None, **_: Any
     ) -> bytes:
-        """Returns the bytes of a file from `start` to before `end`, from its end where they are
-        negative. Raises FileNotFoundError."""
+        """Returns the bytes of a file from `start` up to but not including `end`; negative values
+        count from the file's end. Raises FileNotFoundError."""
         path = self._strip_protocol(path)
         size = self._size(path)
         first, last, _step = slice(start, end).indices(size)
@@ -113,12 +113,12 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return self.dataset.open(path[1:])
 
     def modified(self, path: str) -> datetime.datetime:
-        """Returns when a file was last changed before it was packed, in UTC."""
+        """Returns the time, in UTC, of a file's last change before it was packed."""
         time_s = self.info(path)["mtime"]
         return datetime.datetime.fromtimestamp(time_s, tz=datetime.timezone.utc)
 
     def created(self, path: str) -> datetime.datetime:
-        """Returns the same: a dataset does not say when a file was made."""
+        """Returns the same as `modified`: a dataset does not store when a file was created."""
         return self.modified(path)
 
     def _refuse(self, path: Any, *_: Any, **__: Any) -> None:
@@ -130,7 +130,7 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def _missing(path: str) -> Iterator[None]:
-    """What lies below a file is missing, as fsspec has it."""
+    """Turns NotADirectoryError (a path below a file) into FileNotFoundError, as fsspec expects."""
     try:
         yield
     except NotADirectoryError:

@@ -28,20 +28,21 @@ class Dataset(Paths, Mapping[str, bytes]):
     """A dataset that `fanstore prepare` made, read-only: a mapping of the paths of its files,
     relative to its root, to their content.
 
-    path: the directory of the dataset. verify: whether the checksum over its whole index is
-    compared, too (that of its header always is): 0.1 s for a million files.
+    path: the directory of the dataset. verify: also check the checksum of the whole index (that of
+    its header is always checked); takes 0.1 s for a million files.
 
     A key is a path (str, bytes or PathLike; symbolic links in the dataset are followed), or the
-    number of a file from 0 on, from the end where it is negative. Names that are no UTF-8 are str
-    as os.fsdecode makes them. Iterating yields paths of regular files in the order of their
-    numbers, which is the same in each process; links and directories are none of them.
+    number of a file, from 0 on; negative numbers count from the end. Names that are not UTF-8
+    become str as with os.fsdecode. Iterating yields the paths of regular files in the order of
+    their numbers, which is the same in each process; it skips links and directories.
 
-    All methods may be called in several threads, and after a fork. Pickled, it is its path, and is
-    opened anew. In a job with the same dataset (`fanstore run`), content comes through it.
+    All methods may be called in several threads, and after a fork. A pickle holds only the path,
+    and unpickling opens the dataset again. In a job that mounts the same dataset (`fanstore run`),
+    content is read through the mount.
 
-    Raises FanstoreError where there is no dataset, DatasetDamaged where it is not sound. What is
-    read is compared with its checksum; DatasetDamaged is raised for what differs. Each method
-    raises ValueError once it is closed.
+    Raises FanstoreError if there is no dataset, DatasetDamaged if it is damaged. Content is
+    compared with its checksum, and DatasetDamaged raised if they differ. After `close`, each
+    method raises ValueError.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = False) -> None:
@@ -58,20 +59,20 @@ class Dataset(Paths, Mapping[str, bytes]):
     # The files by name and by number.
 
     def __getitem__(self, key: Key) -> bytes:
-        """Returns the content of a file. Raises KeyError for a path that is no file, IndexError for
-        a number that is none, TypeError for other keys."""
+        """Returns the content of a file. Raises KeyError for a path that is not a file, IndexError
+        for a number out of range, TypeError for other keys."""
         return self._content.content(self._record(key))
 
     def view(self, key: Key) -> memoryview:
-        """Returns the content of a file as a memoryview of bytes, read-only. That of a stored file
-        is the pack itself, mapped, and stays good when the dataset is closed. Raises as ds[key]
-        does."""
+        """Returns the content of a file as a read-only memoryview of bytes. For a file that is
+        stored uncompressed, this is the mapped pack itself, and stays valid when the dataset is
+        closed. Raises as ds[key] does."""
         return self._content.view(self._record(key))
 
     def read(self, key: Key, offset: int = 0, size: int = -1) -> bytes:
-        """Returns `size` bytes of a file from byte `offset` on, fewer at its end; -1: all that
-        follow. The checksum is compared where this is the whole file. Raises as ds[key] does, and
-        ValueError where offset is negative."""
+        """Returns `size` bytes of a file from byte `offset` on, fewer at its end; -1: up to its
+        end. The checksum is checked only if this is the whole file. Raises as ds[key] does, and
+        ValueError if offset is negative."""
         record = self._record(key)
         length = self._index.record(record).logical_size
         if offset < 0:
@@ -82,9 +83,9 @@ class Dataset(Paths, Mapping[str, bytes]):
         return self._content.part(record, offset, size)
 
     def read_into(self, numbers: Sequence[int], rows: NDArray[np.uint8]) -> None:
-        """Reads whole files into `rows`, which is uint8 (files, bytes): the files `numbers`, which
-        all have that many bytes. Raises IndexError for a number that is none, ValueError where a
-        file has another size, and as ds[key] does."""
+        """Reads the whole files `numbers` into `rows`, uint8 of shape (files, bytes): each file has
+        that many bytes. Raises IndexError for a number out of range, ValueError if a file has
+        another size, and as ds[key] does."""
         from fanstore.arrays import np
 
         self._check_open()
@@ -103,7 +104,7 @@ class Dataset(Paths, Mapping[str, bytes]):
         return int(self._index.records["logical_size"][self._numbered(number)])
 
     def __len__(self) -> int:
-        """Returns how many regular files there are."""
+        """Returns the number of regular files."""
         self._check_open()
         return len(self._files)
 
@@ -112,7 +113,7 @@ class Dataset(Paths, Mapping[str, bytes]):
         return (self._name(int(record)) for record in self._files)
 
     def __contains__(self, key: object) -> bool:
-        """Whether ds[key] has content; False for what is no path."""
+        """Returns whether ds[key] is a regular file; False if `key` is not a path."""
         if not isinstance(key, (str, bytes, os.PathLike)):
             return False
         try:
@@ -153,9 +154,9 @@ class Dataset(Paths, Mapping[str, bytes]):
         return os.fsdecode(self._index.relpath(record))
 
     def open(self, key: Key, mode: str = "rb", **options: Any) -> Any:
-        """Returns a file object, which reads parts as they are asked for: binary with "rb", or text
-        with "r", with the options of io.TextIOWrapper. Raises as ds[key] does but FileNotFoundError
-        for a missing path, IsADirectoryError for a directory, ValueError for another mode."""
+        """Returns a file object that reads content on demand: binary with "rb", or text with "r"
+        and the options of io.TextIOWrapper. Raises as ds[key] does, except FileNotFoundError for a
+        missing path, IsADirectoryError for a directory, ValueError for another mode."""
         if mode not in ("r", "rb", "rt"):
             raise ValueError(f"mode is {mode!r}; a dataset is read-only: allowed are r, rt and rb")
         record = self._opened(key)
@@ -188,11 +189,11 @@ class Dataset(Paths, Mapping[str, bytes]):
 
     @property
     def is_mounted(self) -> bool:
-        """Whether content comes through a job of FanStore."""
+        """Whether content is read through the mount of a FanStore job."""
         return isinstance(self._content, ServedContent)
 
     def close(self) -> None:
-        """Lets the dataset go; twice is allowed. Views stay good."""
+        """Closes the dataset; may be called twice. Views stay valid."""
         if not self._closed:
             self._closed = True
             self.__dict__.pop("_files", None)
@@ -217,7 +218,7 @@ class Dataset(Paths, Mapping[str, bytes]):
         state = "closed" if self._closed else f"{len(self):,} files"
         return f"<fanstore.Dataset {self._path}: {state}>"
 
-    # Two are equal when they are one: comparing all content is nobody's wish.
+    # Equality is identity: Mapping would compare the content of all files.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

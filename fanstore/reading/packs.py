@@ -1,5 +1,5 @@
-"""Reads the content of a dataset's files: from packs that are mapped where they lie, through a
-mount in this process, or as a stream."""
+"""Reads the content of a dataset's files: from mapped packs, through a mount in this process, or as
+a stream."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ _PREFIX = "FANSTORE_MOUNT_PREFIX"
 
 
 def mount_of(index: Dataset) -> str | None:
-    """Returns the prefix below which a dataset is mounted in this process, None where it is not, or
-    in a program that FanStore could not get into."""
+    """Returns the prefix below which a dataset is mounted in this process; None if it is not, or if
+    FanStore could not be loaded into the program."""
     prefixes = [
         value
         for name, value in os.environ.items()
@@ -44,7 +44,7 @@ def _device_of(path: str) -> int:
 
 
 class MappedPacks:
-    """Maps each pack when it is first read. By any thread."""
+    """Maps each pack when it is first read. Any thread may call its methods."""
 
     def __init__(self, index: Dataset) -> None:
         self._index = index
@@ -52,7 +52,7 @@ class MappedPacks:
         self._read = {pack: partial(self._bytes, pack) for pack in range(index.pack_count)}
 
     def content(self, record: int) -> bytes:
-        """Returns the content of a regular file, whose checksum is right. Raises DatasetDamaged."""
+        """Returns the content of a regular file. Raises DatasetDamaged if its checksum is wrong."""
         row = self._index.record(record)
         if row.codec == lib.FAN_CODEC_STORE:
             size = row.logical_size
@@ -64,8 +64,8 @@ class MappedPacks:
         return content
 
     def view(self, record: int) -> memoryview:
-        """Returns the same, read-only: of a stored file it is the mapped pack itself. Raises
-        DatasetDamaged."""
+        """Returns the same as `content`, read-only; for a file that is stored uncompressed, this is
+        the mapped pack itself. Raises DatasetDamaged."""
         row = self._index.record(record)
         if row.codec != lib.FAN_CODEC_STORE or row.logical_size == 0:
             return memoryview(self.content(record))
@@ -75,7 +75,7 @@ class MappedPacks:
         return view
 
     def read_into(self, records: NDArray[np.int64], rows: NDArray[np.uint8]) -> None:
-        """Copies files, each as long as a row, into rows. Raises DatasetDamaged."""
+        """Copies files into `rows`, one each; all are as long as a row. Raises DatasetDamaged."""
         found = self._index.records[records]
         columns = [found[name].tolist() for name in ("pack", "offset", "codec", "checksum")]
         size = rows.shape[1]
@@ -93,8 +93,8 @@ class MappedPacks:
                 raise self._damaged(record)
 
     def part(self, record: int, offset: int, size: int) -> bytes:
-        """Returns `size` bytes from `offset` on, fewer at the end. Nothing compares a checksum, but
-        of those that are decoded it is sure that they were encoded. Raises DatasetDamaged."""
+        """Returns `size` bytes from `offset` on, fewer at the end. Does not check the checksum, but
+        damage to encoded content makes its decoding fail. Raises DatasetDamaged."""
         row = self._index.record(record)
         end = min(offset + size, row.logical_size)
         if offset >= end:
@@ -121,7 +121,7 @@ class MappedPacks:
     def _map(self, pack: int) -> mmap.mmap:
         mapped = self._mapped.get(pack)
         if mapped is None:
-            # Two threads may come here at once: the mapping of one is dropped.
+            # If two threads come here at once, the mapping of one is dropped.
             mapped = self._mapped.setdefault(pack, self._open(pack))
         return mapped
 
@@ -141,7 +141,7 @@ class MappedPacks:
         return DatasetDamaged(path, f"content of {name}", row.offset, "damaged")
 
     def close(self) -> None:
-        """Lets the packs go; views of them keep theirs."""
+        """Unmaps the packs, except those that views still use."""
         for mapped in self._mapped.values():
             try:
                 mapped.close()
@@ -151,15 +151,15 @@ class MappedPacks:
 
 
 class ServedContent:
-    """Reads files below a mount prefix. By any thread."""
+    """Reads files below a mount prefix. Any thread may call its methods."""
 
     def __init__(self, index: Dataset, prefix: str) -> None:
         self._index = index
         self._prefix = os.fsencode(prefix)
 
     def content(self, record: int) -> bytes:
-        """Returns the content of a regular file, whose checksum is right. Raises DatasetDamaged, or
-        OSError where the job cannot have it."""
+        """Returns the content of a regular file. Raises DatasetDamaged if its checksum is wrong, or
+        OSError if the job cannot read it."""
         row = self._index.record(record)
         content = self.part(record, 0, row.logical_size)
         if xxhash.xxh3_64_intdigest(content) != row.checksum:
@@ -167,7 +167,7 @@ class ServedContent:
         return content
 
     def view(self, record: int) -> memoryview:
-        """Returns the same, read-only."""
+        """Returns the same as `content`, as a read-only view."""
         return memoryview(self.content(record))
 
     def read_into(self, records: NDArray[np.int64], rows: NDArray[np.uint8]) -> None:
@@ -185,12 +185,12 @@ class ServedContent:
         return self._prefix + b"/" + self._index.relpath(record)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no file stays open."""
 
 
 class ContentStream(io.RawIOBase):
-    """Reads parts as they are asked for. read: returns so many bytes from an offset on; size: of
-    the file, in bytes; name: its path."""
+    """A file object that reads content on demand. read(offset, size): returns bytes of the file;
+    size: of the file, in bytes; name: its path."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, name: str) -> None:
         self._read = read
@@ -208,7 +208,7 @@ class ContentStream(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves as io.IOBase.seek says. Raises ValueError for a place before the start."""
+        """Moves like io.IOBase.seek. Raises ValueError for a position before the start."""
         bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}
         if whence not in bases:
             raise ValueError(f"whence is {whence}; allowed are 0, 1 and 2")

@@ -1,5 +1,4 @@
-"""The files, directories and links of a dataset's index, and the paths by which programs name
-them."""
+"""Finds, lists and describes the files, directories and links of a dataset's index by path."""
 
 from __future__ import annotations
 
@@ -18,7 +17,8 @@ _LINKS_MAX = 40  # as path_resolution(7)
 
 
 def normal(path: bytes) -> bytes:
-    """A relpath in normal form: no empty and no "." component, ".." by the letter."""
+    """Returns the path in normal form: empty and "." components are dropped, and ".." removes the
+    component before it without following links."""
     parts: list[bytes] = []
     for part in path.split(b"/"):
         if part == b".." and parts:
@@ -34,16 +34,16 @@ def error(number: int, path: bytes) -> OSError:
 
 
 class IndexTree:
-    """The files, directories and links of an index. Paths are relative to its root, with ".." by
-    the letter; absolute ones, and links that lead out of it, are not there."""
+    """The files, directories and links of an index. Paths are relative to its root; ".." removes
+    the component before it. Absolute paths, and links that lead out of the root, do not exist."""
 
     def __init__(self, index: Dataset) -> None:
         self._index = index
         self._has_links = index.header.symlink_count > 0
 
     def find(self, path: bytes, follow: bool = True) -> int:
-        """Returns the record id of a path. follow: a link at its end, too; those before it always
-        are. Raises FileNotFoundError, NotADirectoryError, or OSError (ELOOP)."""
+        """Returns the record id of a path. follow: also follow a link at its end; links before the
+        end are always followed. Raises FileNotFoundError, NotADirectoryError, OSError (ELOOP)."""
         if path.startswith(b"/"):
             raise error(errno.ENOENT, path)
         at = normal(path)
@@ -59,8 +59,8 @@ class IndexTree:
         raise error(errno.ELOOP, path)
 
     def _reach(self, at: bytes, path: bytes) -> tuple[int, bytes]:
-        """Returns the record of a path, and b""; or that of the first link on the way, and what
-        comes behind it."""
+        """Returns the record of a path and b""; or, if a link is on the way, the record of the
+        first link and the rest of the path behind it."""
         try:
             return self._index.lookup(at), b""
         except FileNotFoundError:
@@ -78,7 +78,8 @@ class IndexTree:
         raise error(errno.ENOENT, path)
 
     def _inside(self, at: bytes, path: bytes) -> bytes:
-        """Returns the normal form of a path that does not leave the root."""
+        """Returns the normal form of path `at`. Raises FileNotFoundError, which names `path`, if it
+        leaves the root."""
         depth = 0
         for part in at.split(b"/"):
             depth += -1 if part == b".." else part not in (b"", b".")
@@ -91,11 +92,11 @@ class IndexTree:
         return int(self._index.record(record).mode)
 
     def is_link(self, record: int) -> bool:
-        """Whether a record is a symbolic link."""
+        """Returns whether a record is a symbolic link."""
         return self._has_links and stat.S_ISLNK(self.mode(record))
 
     def is_directory(self, record: int) -> bool:
-        """Whether a record is a directory."""
+        """Returns whether a record is a directory."""
         return stat.S_ISDIR(self.mode(record))
 
     def target(self, record: int) -> bytes:
@@ -115,8 +116,8 @@ class IndexTree:
             yield self._index.basename(child), child
 
     def stat(self, record: int) -> os.stat_result:
-        """Returns what stat(2) says: the record id as inode number, the time of the last change as
-        all times, 4,096 bytes for a directory."""
+        """Returns the result of stat(2): the inode number is the record id, all times are that of
+        the last change, and a directory has 4,096 bytes."""
         row = self._index.record(record)
         uid, gid = self._index.owner(record)
         size = 4096 if stat.S_ISDIR(row.mode) else row.logical_size
@@ -133,13 +134,13 @@ AnyPath = Union[str, bytes, "os.PathLike[str]", "os.PathLike[bytes]"]
 
 class Paths:
     """Methods of a dataset that need no content. A path is relative to the root, which is "" or
-    "."; symbolic links are followed where nothing else is said, and those that lead out of the
-    dataset lead nowhere."""
+    "."; symbolic links are followed unless a method says otherwise, and the targets of links that
+    lead out of the dataset do not exist."""
 
     _tree: IndexTree
 
     def _check_open(self) -> None:
-        """Raises ValueError once it is closed."""
+        """Raises ValueError if the dataset is closed."""
         raise NotImplementedError
 
     def _found(self, path: AnyPath, follow: bool = True) -> int:
@@ -147,12 +148,12 @@ class Paths:
         return self._tree.find(os.fsencode(path), follow)
 
     def stat(self, path: AnyPath = "", follow: bool = True) -> os.stat_result:
-        """Returns what os.stat says of `path`, or os.lstat without `follow`. Raises
+        """Returns the result of os.stat of `path`, or of os.lstat without `follow`. Raises
         FileNotFoundError, NotADirectoryError, or OSError (ELOOP)."""
         return self._tree.stat(self._found(path, follow))
 
     def exists(self, path: AnyPath) -> bool:
-        """Whether `path` is that of a file or directory."""
+        """Returns whether there is a file or directory at `path`."""
         try:
             self._found(path)
         except OSError:
@@ -160,7 +161,7 @@ class Paths:
         return True
 
     def isdir(self, path: AnyPath) -> bool:
-        """Whether `path` is that of a directory."""
+        """Returns whether there is a directory at `path`."""
         try:
             return self._tree.is_directory(self._found(path))
         except OSError:
@@ -168,7 +169,7 @@ class Paths:
 
     def readlink(self, path: AnyPath) -> str:
         """Returns the target of the symbolic link at `path`. Raises as `stat` does, and OSError
-        (EINVAL) for what is none."""
+        (EINVAL) if it is not a symbolic link."""
         record = self._found(path, follow=False)
         if not self._tree.is_link(record):
             raise error(errno.EINVAL, os.fsencode(path))
@@ -182,9 +183,8 @@ class Paths:
         return [os.fsdecode(name) for name, _ in self._tree.entries(directory)]
 
     def walk(self, top: AnyPath = "") -> Iterator[tuple[str, list[str], list[str]]]:
-        """Yields, as os.walk does from `top` down, a directory's path, the names of directories
-        in it, which the caller may change, and the other names. Links are not followed. Raises as
-        `listdir` does."""
+        """Walks from `top` down like os.walk: yields a directory's path, the names of directories
+        in it, and the other names. Links are not followed. Raises as `listdir` does."""
         self._check_open()
         begin = self._tree.directory(os.fsencode(top))
         waiting = [(os.fsdecode(top).strip("/"), begin)]
@@ -203,14 +203,14 @@ class Paths:
 
     def glob(self, pattern: str) -> list[str]:
         """Returns the paths that match `pattern`, sorted: "*", "?" and "[...]" within a name, "**"
-        for any directories. As with glob.glob, names that begin with "." match only where the
-        pattern says so. Links are not followed."""
+        for any number of directories. As with glob.glob, a name that begins with "." matches only a
+        part that begins with "." too. Links are not followed."""
         self._check_open()
         return sorted(set(self._matching(pattern.strip("/").split("/"))))
 
     def _matching(self, pattern: list[str]) -> Iterator[str]:
         """Yields the paths that match the parts of a pattern, some of them more than once."""
-        waiting = [(ROOT, "", pattern)]  # directories, and what is to match below them
+        waiting = [(ROOT, "", pattern)]  # directories, and the pattern for the names below them
         while waiting:
             directory, prefix, parts = waiting.pop()
             part, rest = parts[0], parts[1:]
