@@ -71,12 +71,12 @@ SUBCOMMANDS = {
     "doctor": ("doctor", "Say what FanStore found here, and what a program needs."),
 }
 
-# These pass on the exit code of the command they run; a mistake in their own use is theirs.
+# These exit with the code of the command that they run; wrong usage of their own exits with FAILED.
 WRAPPERS = ("run", "exec")
 
 
 class LazyGroup(click.Group):
-    """A group whose subcommands are imported when called, listed from the table above."""
+    """A group that imports a subcommand when it is called, and lists them from the table above."""
 
     def make_context(self, *arguments: Any, **keywords: Any) -> click.Context:
         with past_click():
@@ -102,8 +102,8 @@ class LazyGroup(click.Group):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The subcommands, from the table, and this command's own options; nothing is imported."""
-        from click.shell_completion import CompletionItem  # 3 ms, for a shell that asks alone
+        """Proposes the subcommands in the table and this command's options; imports none."""
+        from click.shell_completion import CompletionItem  # 3 ms, so only if a shell asks
 
         items = [(name, text) for name, (_, text) in SUBCOMMANDS.items()]
         found = [CompletionItem(n, help=text) for n, text in items if n.startswith(incomplete)]
@@ -112,9 +112,9 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """A misspelt name is answered with the one that may be meant."""
+        """Looks the subcommand up; for an unknown name, fails with a guess of the right one."""
         if args[0] not in SUBCOMMANDS:
-            from difflib import get_close_matches  # 4 ms, for a misspelt name alone
+            from difflib import get_close_matches  # 4 ms, so only for an unknown name
 
             close = get_close_matches(args[0], SUBCOMMANDS, 1, 0.6)
             if close:
@@ -133,21 +133,21 @@ def cli() -> None:
 
 
 def fail(message: object, exit_code: int) -> NoReturn:
-    """Says why on stderr and exits."""
-    # In one piece: several ranks may say something at once.
+    """Prints an error on stderr and exits."""
+    # In one write: several ranks may print at once.
     sys.stderr.write(f"fanstore: error: {message}\n")
     sys.exit(exit_code)
 
 
 def describe(error: OSError) -> str:
-    """An OSError in the form `name: reason`."""
+    """Returns an OSError in the form `name: reason`."""
     reason = error.strerror or str(error)
     return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
 
 
 def at_home(ctx: click.Context, option: click.Parameter, value: Any) -> Any:
-    """Returns the value of an option with the home directory for "~": shells leave the tilde of
-    `--option=~/path` as it is."""
+    """Returns the value of an option with "~" replaced by the home directory: shells do not expand
+    the tilde of `--option=~/path`."""
     if isinstance(value, tuple):
         return tuple(at_home(ctx, option, each) for each in value)
     if isinstance(value, str | Path) and (str(value) == "~" or str(value).startswith("~/")):
@@ -156,8 +156,8 @@ def at_home(ctx: click.Context, option: click.Parameter, value: Any) -> Any:
 
 
 def is_wrong_path(error: OSError, words: Sequence[str]) -> bool:
-    """Tells whether the user named a wrong path: the path of `error` is one of the words, or of the
-    values in --option=value, and it is not there or of the wrong kind."""
+    """Returns whether the user named a wrong path: the path of `error` is one of the words, or the
+    value of an --option=value, and is missing or of the wrong kind."""
     if not isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
         return False
     named = (os.path.normpath(word.partition("=")[2] or word) for word in words)
@@ -165,7 +165,8 @@ def is_wrong_path(error: OSError, words: Sequence[str]) -> bool:
 
 
 def call(arguments: Sequence[str], usage: int) -> Any:
-    """Runs a subcommand; click's ways to end become exit codes. usage: that of a wrong usage."""
+    """Runs a subcommand, and turns click's exceptions into exit codes. usage: the exit code for
+    wrong usage."""
     try:
         return cli.main(args=arguments, prog_name="fanstore", standalone_mode=False)
     except click.Abort:
@@ -177,7 +178,7 @@ def call(arguments: Sequence[str], usage: int) -> Any:
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
-    """The console script: errors as one line on stderr, with their exit codes."""
+    """The console script. Prints errors on stderr, and exits with their exit codes."""
     from fanstore.errors import FanstoreError, UsageError
 
     complete_streams()
@@ -203,8 +204,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 
 def end(message: object, code: int) -> NoReturn:
-    """Exits, with a message unless that is None; or as becomes one whose output cannot be
-    written."""
+    """Exits with `code`, and prints `message` unless it is None. If standard output cannot be
+    written, ends by SIGPIPE or with FAILED instead."""
     error = output_error()
     of_output = isinstance(message, PipeBroken) and message.of_output
     if of_output or isinstance(error, BrokenPipeError):

@@ -1,4 +1,4 @@
-"""What a shell proposes for an option or an argument, told from the word that stands for it in
+"""The words that a shell proposes for an option or an argument, derived from its metavar in
 `--help`."""
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _FILES = {"FILE", "FILE.html", "LIST", "SCENARIO", "PROGRAM", "CMD"}
 
 
 class Proposed(click.ParamType):  # type: ignore[type-arg]
-    """Any text; `words` are proposed for it, and where `paths` is "file" or "dir" the shell's own
-    names of those."""
+    """A parameter of any text. The shell proposes `words`, and also files or directories if `paths`
+    is "file" or "dir"."""
 
     name = "text"
 
@@ -41,7 +41,7 @@ class Proposed(click.ParamType):  # type: ignore[type-arg]
 
 
 def proposed(metavar: str) -> Proposed:
-    """Returns what to propose where the help says `metavar`, such as on|off|FILE."""
+    """Returns the proposals for a parameter with this metavar, such as on|off|FILE."""
     stands_for = re.split(r"[|\s]+", metavar.strip("[]- ").replace("...", ""))
     words = tuple(word for word in stands_for if re.fullmatch(r"[a-z]+", word))
     if not _FILES.isdisjoint(stands_for):
@@ -50,7 +50,7 @@ def proposed(metavar: str) -> Proposed:
 
 
 def with_proposals(command: click.Command) -> click.Command:
-    """Returns the command, whose plain texts now have proposals; no more than that is changed."""
+    """Adds proposals to the text parameters of a command, and returns it."""
     for parameter in command.params:
         if type(parameter.type) in (type(click.STRING), type(click.UNPROCESSED)):
             parameter.type = proposed(parameter.metavar or (parameter.name or "").upper())
@@ -58,7 +58,7 @@ def with_proposals(command: click.Command) -> click.Command:
 
 
 def script(shell: str, cli: click.Command) -> str:
-    """Returns what a shell (bash, zsh or fish) reads to propose words after `fanstore`."""
+    """Returns the completion script of `fanstore` for a shell (bash, zsh or fish)."""
     from click.shell_completion import get_completion_class
 
     completion = get_completion_class(shell)

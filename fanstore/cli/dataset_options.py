@@ -1,4 +1,4 @@
-"""The options by which `run` and `start` name what to serve and how."""
+"""The options of `run` and `start` that name the datasets and the way to serve them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MADE = "fanstore.made"  # directories for the report
 
 
 class ServingCommand(click.Command):
-    """A command that remembers in which order --dataset and --mount came."""
+    """A command that remembers the order of --dataset and --mount."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         _, _, order = self.parsed(ctx, args)
@@ -35,10 +35,10 @@ class ServingCommand(click.Command):
     def parsed(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[Mapping[str, object], list[str], list[click.Parameter]]:
-        """The values as written, what is left, and the options in their order."""
+        """Returns the values as written, the remaining arguments, and the options in order."""
         try:
             return self.make_parser(ctx).parse_args(args=list(args))
-        except click.UsageError as error:  # without the context click would not name the command
+        except click.UsageError as error:  # click names the command only with the context
             error.ctx = error.ctx or ctx
             raise
 
@@ -55,7 +55,8 @@ class WrittenOptionsCommand(ServingCommand):
 def _as_written(
     raw: Mapping[str, Any], order: Sequence[click.Parameter]
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """(parameter, words) of each option in the order given; of a repeated value the last."""
+    """Yields (parameter, words) of each option in the order given; for an option that takes one
+    value, only the last one given."""
     several = {p.name: iter(raw[p.name]) for p in order if p.name and p.multiple}
     done = set()
     for parameter in order:
@@ -75,8 +76,8 @@ def _as_written(
 def written_options(
     ctx: click.Context, serving: Mapping[str, Any]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Returns the name and the words of each option in `serving`, those of `fanstore run`, in the
-    order in which they were given. Raises UsageError for values that make no sense."""
+    """Returns the name and the words of each given option of `fanstore run` (in `serving`), in the
+    order given. Raises UsageError for values that are not valid."""
     given = tuple((name, words) for name, words in ctx.meta[_WRITTEN] if name in serving)
     order = [name for name, _ in given if name in ("dataset", "mount")]
     pair_mounts(order, serving["dataset"], serving["mount"])
@@ -85,7 +86,7 @@ def written_options(
 
 
 def _setting_option(setting: config.Setting) -> Callable[..., Any]:
-    """Returns the option of a setting. One that is not given is None."""
+    """Returns the option of a setting. Its value is None if it is not given."""
     flag, _, metavar = setting.option.partition(" ")
     is_flag = setting.kind is bool
     return click.option(
@@ -108,7 +109,7 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--mount",
             multiple=True,
             metavar="PREFIX",
-            help="Where the dataset named before it appears "
+            help="Path at which the dataset named before it appears "
             "[default: /tmp/fanstore-$USER/<dataset name>].",
         ),
     ]
@@ -120,7 +121,7 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def usage_as_failure() -> Iterator[None]:
-    """Gives a wrong use the exit code of a failure: 2 may be the command's own."""
+    """Turns usage errors into failures (exit code 125): the command itself may exit with 2."""
     try:
         yield
     except FanstoreError as error:
@@ -132,7 +133,8 @@ def usage_as_failure() -> Iterator[None]:
 def pair_mounts(
     order: list[str], datasets: tuple[str, ...], mounts: tuple[str, ...]
 ) -> tuple[tuple[str, str | None], ...]:
-    """Each dataset with the --mount that follows it before the next --dataset, or None."""
+    """Returns each dataset with the --mount between it and the next --dataset, or None. Raises
+    UsageError. order: "dataset" or "mount" for each option."""
     if "" in (*datasets, *mounts):
         raise UsageError("--dataset and --mount want a path; one of them is empty")
     names, prefixes = iter(datasets), iter(mounts)
@@ -148,7 +150,7 @@ def pair_mounts(
 
 
 def refuse_idle_options(settings: config.Settings) -> None:
-    """Raises UsageError for options that mean nothing beside one another."""
+    """Raises UsageError for options that have no effect together."""
     given = [
         name for name in ("stage", "replicas", "local_bytes") if settings.sources[name] == "flag"
     ]
@@ -168,8 +170,8 @@ def current_umask() -> int:
 
 
 def check_output_dir(path: str, settings: config.Settings) -> None:
-    """Raises UsageError where nothing can be written there, but only for a directory that somebody
-    named. (A job with the default learns of it when there are outputs: most have none.)"""
+    """Raises UsageError if the user named an output directory that cannot be written. (A job with
+    the default directory fails only when it has outputs: most have none.)"""
     problem = problem_of(path)
     source = settings.sources["output_dir"]
     if problem and source != "default":
@@ -178,8 +180,8 @@ def check_output_dir(path: str, settings: config.Settings) -> None:
 
 
 def report_page(ctx: click.Context, settings: config.Settings) -> str:
-    """Returns the absolute path of the report's page, whose directory it makes, or "". Raises
-    UsageError where there can be none."""
+    """Makes the directory of the report's page and returns the page's absolute path, or "" if there
+    is none. Raises UsageError if the page cannot be made."""
     if not settings.report:
         return ""
     where = config.spoken(settings.sources["report"], "report")
@@ -194,7 +196,7 @@ def report_page(ctx: click.Context, settings: config.Settings) -> str:
 
 
 def remove_empty_report(ctx: click.Context) -> None:
-    """Removes the directory that was made for a report, where nothing came into it."""
+    """Removes the directories that were made for a report, if they are empty."""
     remove_empty(ctx.meta.get(_MADE, ()))
 
 
@@ -203,9 +205,9 @@ def _trace_source(settings: config.Settings) -> str:
 
 
 def trace_file(settings: config.Settings, page: str) -> str:
-    """Returns the absolute path of the file in which the trace is kept, or "". page: that of the
-    report, beside which it is kept if nothing else is said, or "". Raises UsageError where there
-    can be no such file."""
+    """Returns the absolute path of the file in which the trace is kept, or "". page: the path of
+    the report's page, or ""; if --trace names no file, the trace is kept beside the page. Raises
+    UsageError if there can be no such file."""
     if settings.trace in ("on", "off"):
         path = page and page.removesuffix(".html") + ".trace"
         where = config.spoken(settings.sources["report"], "report")
@@ -221,8 +223,8 @@ def trace_file(settings: config.Settings, page: str) -> str:
 
 
 def order_file(settings: config.Settings, launcher: Launcher) -> str:
-    """Returns the absolute path of the file with the order of reads, or "". Raises UsageError where
-    there is none, nothing could be told of how far the command is, or nothing would be brought."""
+    """Returns the absolute path of the file with the order of reads, or "". Raises UsageError if
+    there is no such file, or if it would have no effect: without a trace, or read in place."""
     if settings.order in ("auto", "off", "torch"):
         return ""
     where = config.spoken(settings.sources["order"], "order")
@@ -238,8 +240,8 @@ def order_file(settings: config.Settings, launcher: Launcher) -> str:
 
 
 def plan_file(settings: config.Settings) -> str:
-    """Returns the absolute path of the plan file, or "". Raises UsageError where there is none, or
-    something else is said of what nodes keep."""
+    """Returns the absolute path of the plan file, or "". Raises UsageError if it does not exist, or
+    if another option contradicts the plan."""
     if not settings.plan:
         return ""
     where = config.spoken(settings.sources["plan"], "plan")
@@ -258,7 +260,7 @@ def plan_file(settings: config.Settings) -> str:
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
-    """The plan that the options, the environment and the settings file amount to."""
+    """Returns the job's plan, made from the options, the environment and the settings file."""
     launcher = detect(os.environ)
     with failure_told_to_others(launcher):
         settings = config.resolve(flags)

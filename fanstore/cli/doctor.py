@@ -1,4 +1,4 @@
-"""fanstore doctor: what FanStore found here, and what a program needs."""
+"""fanstore doctor: describes this machine for FanStore, and the mode that a program needs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Candidate(NamedTuple):
-    """A directory that a job may take as its local one, and whether it would."""
+    """A directory that a job may choose as its local one, and whether it would."""
 
     directory: LocalDirectory
     chosen: bool
@@ -34,7 +34,7 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True)
 class SettingFound:
-    """A setting: its value here, and where that comes from."""
+    """A setting, its value here, and the source of that value."""
 
     name: str
     value: object
@@ -45,7 +45,7 @@ class SettingFound:
 
 @dataclass(frozen=True)
 class DoctorFindings:
-    """Everything that doctor says, in order."""
+    """Everything that doctor prints, in order."""
 
     platform: str
     problems: Sequence[str]
@@ -62,7 +62,7 @@ class DoctorFindings:
 
 
 def _libraries() -> dict[str, str]:
-    """Each of FanStore's own libraries: its path, or what is wrong with it."""
+    """Returns the path of each of FanStore's own libraries, or the problem with it."""
     try:
         from fanstore._native import preload_path
         from fanstore.programs.check import problem
@@ -79,7 +79,7 @@ def _libraries() -> dict[str, str]:
 
 
 def _codecs() -> dict[str, str]:
-    """Returns for each compressor whether its library can be loaded."""
+    """Returns the library of each codec, and the problem if it cannot be loaded."""
     try:
         from fanstore.staging.codecs import codec_libraries
     except ImportError:
@@ -91,13 +91,13 @@ def _codecs() -> dict[str, str]:
 
 
 def _beside_python() -> str:
-    """Returns where the `mpich` wheel puts its programs."""
+    """Returns the directory in which the `mpich` wheel puts its programs."""
     return os.path.dirname(sys.executable)
 
 
 def _mpi() -> dict[str, str | None]:
-    """Returns where MPI is, and whether several ranks could talk over it: the transport is
-    tried."""
+    """Returns the paths of MPI's programs, and whether several ranks could communicate: tries the
+    transport."""
     from fanstore.transport.trial import attempt
 
     tried = attempt()
@@ -113,11 +113,11 @@ def _mpi() -> dict[str, str | None]:
 
 
 def _containers(directories: Sequence[Candidate]) -> dict[str, str | None]:
-    """What `--container` knows here, and what it asks of an image; `directories`: as
-    `_local_directories` returns them."""
+    """Returns the container programs found here, and the requirements on an image. directories: the
+    result of `_local_directories`."""
     try:
         from fanstore._native import preload_path
-    except ImportError:  # said of the libraries
+    except ImportError:  # _libraries reports it
         return {}
     from fanstore.launch.containers import KNOWN, library_folders
     from fanstore.programs.check import glibc_needed
@@ -136,7 +136,7 @@ def _containers(directories: Sequence[Candidate]) -> dict[str, str | None]:
 
 
 def _launcher(problems: list[str]) -> Launcher:
-    """This process among its ranks; adds what makes no sense there to `problems`."""
+    """Returns this process's place among the ranks; adds a problem with it to `problems`."""
     try:
         return detect(os.environ)
     except UsageError as error:
@@ -145,7 +145,8 @@ def _launcher(problems: list[str]) -> Launcher:
 
 
 def _local_directories(settings: config.Settings, launcher: Launcher) -> list[Candidate]:
-    """The named directory, or every candidate in the order they are tried; the chosen one."""
+    """Returns the named directory, or every candidate in the order of trial; marks the chosen
+    one."""
     from fanstore.staging.local_dir import candidates, examine_named
 
     named = for_rank(settings.local_dir, launcher)
@@ -158,7 +159,7 @@ def _local_directories(settings: config.Settings, launcher: Launcher) -> list[Ca
 
 
 def _limits() -> dict[str, int | None]:
-    """Returns limits of this process that matter; None: unlimited."""
+    """Returns the limits of this process that matter to FanStore; None: unlimited."""
     from fanstore.staging.memory import available_bytes
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -173,8 +174,8 @@ def _limits() -> dict[str, int | None]:
 def _worked_out(
     settings: config.Settings, local: LocalDirectory, problems: list[str]
 ) -> dict[str, int]:
-    """The settings whose default is computed, with what comes of that here; adds to `problems`
-    where they contradict each other. local: the local directory that a job would take."""
+    """Returns the settings whose default is computed, with the values on this machine; adds to
+    `problems` if they contradict each other. local: the local directory that a job would choose."""
     from fanstore.staging.budget import budget_of
 
     try:
@@ -188,7 +189,7 @@ def _worked_out(
 def _settings(
     settings: config.Settings, directories: Sequence[Candidate], problems: list[str]
 ) -> list[SettingFound]:
-    """Every setting with its source; `directories`: as `_local_directories` returns them."""
+    """Returns every setting with its source. directories: the result of `_local_directories`."""
     chosen = [each for each in directories if each.chosen] or directories[-1:]
     worked_out = _worked_out(settings, chosen[0].directory, problems)
     return [
@@ -204,7 +205,7 @@ def _settings(
 
 
 def _prepare_defaults() -> dict[str, str]:
-    """What `fanstore prepare` does where an option is not given."""
+    """Returns the defaults of the options of `fanstore prepare`."""
     from fanstore.cli.datasets.prepare import command as prepare
 
     defaults = {}
@@ -219,7 +220,7 @@ def _prepare_defaults() -> dict[str, str]:
 
 
 def examine_all() -> DoctorFindings:
-    """Returns everything that doctor says."""
+    """Collects everything that doctor prints."""
     from fanstore.node.prefix import default_prefix
 
     settings, problems = config.resolve_all()
@@ -284,7 +285,7 @@ def _show(found: DoctorFindings) -> None:
 
 
 def check_programs(programs: Sequence[str]) -> list[Verdict]:
-    """Returns which mode each program needs, and why."""
+    """Returns the mode that each program needs, and the reasons."""
     from fanstore._native import preload_path
     from fanstore.programs.check import check, glibc_needed
 

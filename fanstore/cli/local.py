@@ -1,4 +1,4 @@
-"""The local directory that options, environment and settings file amount to."""
+"""Chooses the local directory according to options, environment and settings file."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from fanstore.staging.local_dir import MEMORY_DIR, LocalDirectory, choose
 
 
 def local_of(settings: config.Settings, make: bool = False) -> LocalDirectory:
-    """Returns the local directory; `--stage memory` takes one in memory. make: a named one that is
-    missing is made. Raises as `choose` does, and UsageError where it is to be in memory and is
-    not."""
+    """Returns the local directory; with `--stage memory`, one in memory. make: make a named
+    directory that is missing. Raises as `choose` does, and UsageError if `--stage memory` was given
+    and the directory is not in memory."""
     named, source = for_rank(settings.local_dir, detect(os.environ)), settings.sources["local_dir"]
     if settings.stage != "memory":
         return choose(named, source, make=make)

@@ -1,4 +1,4 @@
-"""Man pages in the language of man(7), from the definitions of the commands."""
+"""Makes man pages, in the language of man(7), from the definitions of the commands."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SECTION = 1
 
 
 def page(parent: click.Context, name: str, command: click.Command, summary: str) -> str:
-    """Returns the page of a subcommand. parent: of `fanstore` itself. summary: one line for
-    whatis(1)."""
+    """Returns the page of a subcommand. parent: the context of `fanstore` itself. summary: one line
+    for whatis(1)."""
     context = click.Context(command, parent, name)
     lines = [*_head(f"fanstore-{name}", summary), ".SH SYNOPSIS"]
     usage = _text(" ".join(command.collect_usage_pieces(context)))
@@ -28,7 +28,7 @@ def page(parent: click.Context, name: str, command: click.Command, summary: str)
 
 
 def main_page(context: click.Context, commands: dict[str, str]) -> str:
-    """Returns the page of `fanstore` itself. commands: each with its one line."""
+    """Returns the page of `fanstore` itself. commands: the one-line summary of each, by name."""
     group = context.command
     lines = [*_head("fanstore", "serves datasets of many small files as ordinary files")]
     lines += [".SH SYNOPSIS", "\\fBfanstore\\fR COMMAND [ARGS]..."]
@@ -56,7 +56,7 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Paragraphs of a help text; one that begins with a line of \\b keeps its lines as they are."""
+    """Yields the paragraphs of a help text; one that begins with a line of \\b keeps its lines."""
     for number, paragraph in enumerate(inspect.cleandoc(text).split("\n\n")):
         if number > 0:
             yield ".PP"
@@ -66,6 +66,6 @@ def _paragraphs(text: str) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Text as it is: no character of it is a command of man's."""
+    """Returns the text escaped, so that no character of it is a command of man."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return re.sub(r"(?m)^(?=[.'])", r"\\&", escaped)

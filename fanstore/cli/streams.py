@@ -1,4 +1,4 @@
-"""Standard streams that are closed, full or cut off: told as other commands tell it."""
+"""Handles standard streams that are closed, full or cut off, as other commands do."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUTPUT_NAME = "standard output"
 
 
 class PipeBroken(Exception):
-    """A BrokenPipeError that click does not see: it would end the process with 1, silently."""
+    """Stands for a BrokenPipeError, at which click would end the process silently with 1."""
 
     def __init__(self, error: BrokenPipeError) -> None:
         super().__init__(str(error))
@@ -24,8 +24,7 @@ class PipeBroken(Exception):
 
 @contextmanager
 def past_click() -> Iterator[None]:
-    """Turns BrokenPipeError into PipeBroken, as click would end the program on the former without a
-    word."""
+    """Turns BrokenPipeError into PipeBroken, because click would end the program silently."""
     try:
         yield
     except BrokenPipeError as error:
@@ -33,7 +32,7 @@ def past_click() -> Iterator[None]:
 
 
 class _Output(io.FileIO):
-    """Standard output that names itself in its errors."""
+    """Standard output; its errors have the file name OUTPUT_NAME."""
 
     def write(self, data: Any) -> int:
         try:
@@ -44,18 +43,18 @@ class _Output(io.FileIO):
 
 
 def complete_streams() -> None:
-    """Takes the numbers of closed streams, so that no file of ours gets them. Writing to a closed
-    standard output is an error; what goes to a closed standard error is dropped. The commands that
-    we start find closed what was closed."""
+    """Occupies the descriptors of closed standard streams, so that no file of ours gets them.
+    Writing to a closed standard output is an error; text for a closed standard error is dropped.
+    Commands that we start find closed streams closed."""
     for fd, flags in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_WRONLY)):
         try:
             os.fstat(fd)
         except OSError as error:
             if error.errno == errno.EBADF:
-                os.open(os.devnull, flags)  # the lowest number that is free
+                os.open(os.devnull, flags)  # gets the lowest free descriptor
     if sys.stderr is None:
         sys.stderr = open(2, "w", closefd=False)  # noqa: SIM115
-    if sys.stdout is sys.__stdout__:  # which is None where it is closed
+    if sys.stdout is sys.__stdout__:  # both are None if it is closed
         sys.stdout = io.TextIOWrapper(
             io.BufferedWriter(_Output(1, "w", closefd=False)),
             encoding=getattr(sys.stdout, "encoding", None),
@@ -65,8 +64,8 @@ def complete_streams() -> None:
 
 
 def output_error() -> OSError | None:
-    """Returns what keeps standard output from being written, if anything does. What was not written
-    is dropped then: the interpreter would try again at its end, and complain."""
+    """Flushes standard output and returns the error, or None. After an error the unwritten text is
+    dropped: the interpreter would try again at its end, and print a warning."""
     try:
         sys.stdout.flush()
     except OSError as error:
@@ -76,7 +75,7 @@ def output_error() -> OSError | None:
 
 
 def end_by_sigpipe() -> NoReturn:
-    """Ends this process by SIGPIPE, as programs do whose reader has gone."""
+    """Ends this process by SIGPIPE, as usual if the reader of a pipe has gone."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     signal.raise_signal(signal.SIGPIPE)
     os._exit(128 + signal.SIGPIPE)

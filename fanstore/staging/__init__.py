@@ -1,1 +1,1 @@
-"""From the shared file system to the node: where packs go, and how they get there."""
+"""Copies packs from the shared file system to the nodes, and decides which node gets which."""

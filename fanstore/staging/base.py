@@ -1,16 +1,16 @@
-"""The directory of one user on one node's local disk, under which every job keeps its things.
+"""The directory of one user on one node's local disk, in which every job keeps its files.
 
-    <local_dir>/.fanstore-<user>/lock             held for moments, while names come and go
+    <local_dir>/.fanstore-<user>/lock             held briefly while names are added or removed
                                  jobs/<job id>/   see fanstore.node.job_directory
                                  datasets/<id>/   see fanstore.staging.staged
                                  prefixes/<hash>  see fanstore.node.prefix
                                  trash-*          being removed
 
-No mount prefix lies in it (`is_within_any`), so that whatever a dataset is called, a sweep takes it
-for nothing of FanStore's own.
+No mount prefix may lie in it (`is_within_any`), so that a sweep never mistakes a mount for a file
+of FanStore, whatever the dataset's name.
 
-Each job, dataset and prefix has a lock file that its users hold shared. What nobody holds is a
-leftover, and `sweep` removes it; a job's own end and the clean-up of a killed one are the same.
+Each job, dataset and prefix has a lock file that its users hold shared. If nobody holds it, it is a
+leftover and a sweep removes it: a job that ends and a killed job are cleaned up in the same way.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fanstore.trees import remove_tree
 FOLDERS = ("jobs", "datasets", "prefixes")
 _NAME = ".fanstore-"
 _LOCK_WAIT_S = 60.0
-_REMOVERS = 8  # a file system waits for its disk at each file that lies there already
+_REMOVERS = 8  # threads: a file system may wait for its disk at each removal
 
 
 def user_name() -> str:
-    """Returns the user's login name; the one of the uid where the environment does not say it."""
+    """Returns the user's login name: $USER, or if that is unset, the name of the uid."""
     name = os.environ.get("USER", "")
     if name and "/" not in name:
         return name
@@ -44,12 +44,13 @@ def user_name() -> str:
 
 
 def make_private(path: str) -> None:
-    """Makes directory `path` (0700), or checks that it is ours and no symbolic link."""
+    """Makes directory `path` (0700), or checks that it is ours and not a symbolic link. Raises
+    FanstoreError."""
     try:
         os.mkdir(path, 0o700)
     except FileExistsError:
         pass
-    except OSError as error:  # ENOENT, too: where there is a directory that takes none (/proc)
+    except OSError as error:  # also ENOENT, from a directory that allows no new ones (/proc)
         raise FanstoreError(f"{path}: cannot be made: {error.strerror}") from error
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
@@ -63,14 +64,14 @@ def make_private(path: str) -> None:
 
 
 def is_within_any(path: str) -> bool:
-    """Tells whether a path is, or lies in, the FanStore directory of any user, below any local
+    """Returns whether a path is, or lies in, the FanStore directory of any user, below any local
     directory."""
     return any(part.startswith(_NAME) for part in path.split("/"))
 
 
 def _remove_tree(top: str) -> None:
-    """Removes a directory, the folders two levels below it at once; what cannot be removed stays
-    there."""
+    """Removes a directory, with one thread for each folder two levels below it; entries that cannot
+    be removed stay."""
     from concurrent.futures import ThreadPoolExecutor
 
     folders = [below for folder in _folders_in(top) for below in _folders_in(folder)]
@@ -92,7 +93,7 @@ class StagingFolder:
         self.path = os.path.join(os.path.realpath(local_dir), _NAME + user_name())
 
     def folder(self, name: str) -> str:
-        """The path of one of FOLDERS."""
+        """Returns the path of one of FOLDERS."""
         return os.path.join(self.path, name)
 
     def _take(self) -> int | None:
@@ -104,7 +105,8 @@ class StagingFolder:
 
     @contextlib.contextmanager
     def locked(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Makes the directory and holds its lock; `check` may raise to give up waiting."""
+        """Makes the directory and holds its lock within the block; `check` may raise to give up
+        waiting. Raises FanstoreError after a minute."""
         deadline = time.monotonic() + _LOCK_WAIT_S
         while (fd := self._take()) is None:
             check()
@@ -122,7 +124,7 @@ class StagingFolder:
             os.close(fd)
 
     def entries(self, folder: str) -> list[str]:
-        """The paths in one of FOLDERS."""
+        """Returns the paths in one of FOLDERS, sorted."""
         try:
             names = os.listdir(self.folder(folder))
         except FileNotFoundError:
@@ -134,8 +136,8 @@ class StagingFolder:
         os.rename(path, os.path.join(self.path, f"trash-{os.urandom(8).hex()}"))
 
     def empty_trash(self) -> None:
-        """Removes what was discarded. Needs no lock; what cannot be removed is left for the next
-        time."""
+        """Removes discarded directories. Needs no lock; entries that cannot be removed are left for
+        the next call."""
         names: list[str] = []
         with contextlib.suppress(FileNotFoundError):
             names = os.listdir(self.path)
@@ -144,7 +146,7 @@ class StagingFolder:
                 _remove_tree(os.path.join(self.path, name))
 
     def remove_if_empty(self) -> None:
-        """Removes the directory once nothing but empty folders is in it. Under the lock."""
+        """Removes the directory if it has only empty folders in it. Hold the lock."""
         for name in FOLDERS:
             with contextlib.suppress(OSError):
                 os.rmdir(self.folder(name))

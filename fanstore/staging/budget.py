@@ -1,5 +1,5 @@
-"""The memory that FanStore takes of a node, and for what: the block cache, and all that lies in a
-local directory in memory (indexes, packs). --memory-bytes bounds them together."""
+"""The memory that FanStore may use on a node: for the block cache, and for the files in a local
+directory in memory (indexes, packs). --memory-bytes limits their sum."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from fanstore.staging.base import StagingFolder
 from fanstore.staging.local_dir import LocalDirectory
 from fanstore.wording import show_bytes
 
-# What FanStore takes of the memory that is left where nobody says how much: programs need the rest.
+# The share of the available memory that FanStore uses by default: programs need the rest.
 _SHARE = 0.5
 _CACHE_SHARE = 0.2
 _CACHE_MAX_BYTES = 1 << 30
 _PASSING_BYTES = 64 << 20
-# What a block cache keeps for blocks in passing (csrc/node/cache/blockcache.c), and how much of the
-# rest is for what a rank keeps for all of them: between blocks of different lengths there are gaps.
+# A block cache reserves 1/16 for blocks in passing (csrc/node/cache/blockcache.c). Of the rest, 90%
+# are for blocks that the rank keeps for all ranks: blocks of different lengths leave gaps.
 _CACHE_PASSING_SHARE = 16
 _CACHE_PASSING_LEAST_BYTES = 4 << 20
 _CACHE_KEPT_SHARE = 0.9
@@ -29,12 +29,12 @@ _CACHE_KEPT_SHARE = 0.9
 
 @dataclass(frozen=True)
 class Budget:
-    """What one rank may take of its node's memory.
+    """The memory that one rank may use on its node.
 
-    available_bytes: what is left before anything is taken; allowed_bytes: --memory-bytes, None
-    where it was not given; cache_bytes: what the block cache takes; staged_bytes: what lies in a
-    local directory in memory already; tables_bytes: what the job's segment takes but for what grows
-    with its datasets. kept_in_cache_bytes: what the block cache can keep for all ranks.
+    available_bytes: the memory left at the start; allowed_bytes: --memory-bytes, None if not given;
+    cache_bytes: size of the block cache; staged_bytes: size of the files that are already in a
+    local directory in memory; tables_bytes: size of the job's segment without the parts that grow
+    with its datasets; kept_in_cache_bytes: what the block cache can keep for all ranks.
     """
 
     available_bytes: int
@@ -46,20 +46,20 @@ class Budget:
 
     @property
     def limit_bytes(self) -> int:
-        """The most that all takes together."""
+        """The limit on the sum of all memory that the rank uses."""
         if self.allowed_bytes is not None:
             return self.allowed_bytes
         return int((self.available_bytes + self.staged_bytes) * _SHARE)
 
     @property
     def rest_bytes(self) -> int:
-        """What block cache and tables leave for a local directory in memory, with what is there."""
+        """The limit for the files in a local directory in memory, with those already there."""
         return max(0, self.limit_bytes - self.cache_bytes - self.tables_bytes)
 
 
 def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
-    """Returns the budget of this rank, to be asked for before anything is staged in `local`. Raises
-    UsageError where the block cache alone is more than all that is allowed."""
+    """Returns the budget of this rank. Call it before anything is staged in `local`. Raises
+    UsageError if the block cache alone is larger than --memory-bytes."""
     allowed = settings.memory_bytes
     budget = Budget(memory.left_bytes(), allowed, 0, _staged_bytes(local))
     cache_bytes = settings.cache_bytes or _default_cache_bytes(budget.limit_bytes)
@@ -80,7 +80,8 @@ def _kept_in_cache_bytes(cache_bytes: int) -> int:
 
 
 def _staged_bytes(local: LocalDirectory) -> int:
-    """Returns what earlier jobs left, and others use, in a local directory in memory."""
+    """Returns the bytes of datasets in a local directory in memory, left by earlier jobs or used by
+    others; 0 if it is on a disk."""
     if not local.in_memory:
         return 0
     pattern = os.path.join(glob.escape(StagingFolder(local.path).folder("datasets")), "*", "*")
@@ -92,6 +93,6 @@ def _staged_bytes(local: LocalDirectory) -> int:
 
 
 def _default_cache_bytes(limit_bytes: int) -> int:
-    """Returns the smaller of 1 GiB and a fifth of the memory that may be taken, but enough to
-    work."""
+    """Returns the smaller of 1 GiB and a fifth of the allowed memory, but at least the size that
+    the cache needs to work."""
     return max(CACHE_LEAST_BYTES, min(_CACHE_MAX_BYTES, int(limit_bytes * _CACHE_SHARE)))

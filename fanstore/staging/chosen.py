@@ -1,4 +1,5 @@
-"""Shares that were chosen record by record, as a plan does: several ranks may keep the same one."""
+"""Shares that are chosen record by record, for example by a plan: several ranks may keep the same
+record."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _INSTEAD = "another --local-dir, or a plan with smaller storage classes (`fansto
 
 @dataclass(frozen=True)
 class Chosen:
-    """What this rank is to keep of a dataset, as ids of records in the order in which they are to
-    come. disk: must have room on its disk; memory: comes there, too, as far as there is room."""
+    """The records of a dataset that this rank is to keep, as ids in the order in which to fetch
+    them. disk: these must fit on its disk; memory: these go to the disk too, as far as they fit."""
 
     disk: NDArray[Any]
     memory: NDArray[Any]
@@ -37,12 +38,12 @@ def share_chosen(
     chosen: Chosen,
     most_bytes: int | None,
 ) -> Shares:
-    """Returns what all ranks keep of a dataset. pack_bytes, most_bytes: as `divide` has them;
-    rooms: of every rank; share_bytes of them may be filled, and what is on no disk is divided
-    among the memories as `divide` does it.
+    """Returns the shares of all ranks in a dataset. pack_bytes, most_bytes: as in `divide`; rooms:
+    of every rank: share_bytes of each may be filled. Records on no disk are divided among the
+    ranks' memories, as in `divide`.
 
-    All ranks call it, each with its own choice. FanstoreError, with figures, where one has no room
-    for what it is to keep on its disk.
+    All ranks call it, each with its own choice. Raises FanstoreError, with figures, if the records
+    that a rank is to keep on its disk do not fit there.
     """
     from fanstore.arrays import np
 
@@ -85,7 +86,8 @@ def share_chosen(
 
 
 def _picker(ids: NDArray[Any], count: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Returns a function that picks those of some records that are among `ids`."""
+    """Returns a function that takes record ids and returns those that are among `ids`. count: the
+    number of all records."""
     from fanstore.arrays import np
 
     among = np.zeros(count, dtype=bool)
@@ -94,15 +96,16 @@ def _picker(ids: NDArray[Any], count: int) -> Callable[[NDArray[Any]], NDArray[A
 
 
 def _check_rooms(world: World, rooms: Sequence[DiskRoom], name: str, needed_bytes: int) -> None:
-    """Raises FanstoreError where a rank's disk has not the room that a plan takes of it."""
+    """Raises FanstoreError if the records that a plan puts on a rank's disk do not fit there."""
     needed = world.gather_all(needed_bytes)
-    # Outputs need room, too: only so much of what is free may be filled.
+    # Outputs need room too: only share_bytes of the free space may be filled.
     fillable = [replace(room, free_bytes=min(room.free_bytes, room.share_bytes)) for room in rooms]
     check_rooms(world, fillable, [[(name, amount)] for amount in needed], _INSTEAD)
 
 
 def _rows(bits_of_ranks: Sequence[NDArray[Any]], count: int, np: Any) -> NDArray[Any]:
-    """Returns a row of bits for each record, one for each rank in whole bytes, the lowest first."""
+    """Returns a row of bits for each record, one bit for each rank, the lowest first, as uint8
+    (count, bytes)."""
     rows = np.zeros((count, -(-len(bits_of_ranks) // 8)), dtype=np.uint8)
     for rank, bits in enumerate(bits_of_ranks):
         kept = np.unpackbits(bits, count=count, bitorder="little")

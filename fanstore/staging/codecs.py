@@ -1,4 +1,4 @@
-"""Checks, before a job starts, that the libraries which decode a dataset's files are here."""
+"""Checks, before a job starts, that the libraries to decode a dataset's files are installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LIBRARIES = {
 
 
 def codec_libraries() -> dict[str, tuple[str, str | None]]:
-    """Returns for each codec its library and, where that cannot be loaded, why."""
+    """Returns for each codec its library, and the reason if it cannot be loaded, else None."""
     found: dict[str, tuple[str, str | None]] = {}
     for codec, (library, _) in _LIBRARIES.items():
         try:
@@ -33,7 +33,7 @@ def codecs_of(codec_mask: int) -> list[str]:
 
 
 def check_codecs(dataset_name: str, codec_mask: int) -> None:
-    """Raises FanstoreError, naming what to install, when a codec of the dataset cannot be
+    """Raises FanstoreError, with the package to install, if a codec of the dataset cannot be
     decoded."""
     needed = codecs_of(codec_mask)
     found = codec_libraries() if needed else {}

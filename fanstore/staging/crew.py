@@ -1,5 +1,5 @@
-"""Threads that copy and check while the main thread tells the other ranks that this one lives;
-and the wish to stop, which a signal handler has and long work looks for between its steps."""
+"""Threads that copy and check while the main thread reports to the other ranks that this one is
+alive; and a flag with which a signal handler asks long work to stop."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from fanstore.startup import World
 
 
 class Stopped(FanstoreError):
-    """The job was told to end before it had begun."""
+    """The job was asked to end before it had begun."""
 
     exit_code = INTERRUPTED
 
 
 class Stop:
-    """A flag set by a signal handler and looked at between two steps of long work."""
+    """A flag that a signal handler sets, and that long work checks between two steps."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
 
     def set(self) -> None:
-        """Asks whoever works to stop. Safe in a Python signal handler."""
+        """Asks all work to stop. Safe in a Python signal handler."""
         self._event.set()
 
     def clear(self) -> None:
-        """Forgets that somebody asked to stop."""
+        """Withdraws the request to stop."""
         self._event.clear()
 
     def is_set(self) -> bool:
-        """Tells whether somebody asked to stop."""
+        """Returns whether the work was asked to stop."""
         return self._event.is_set()
 
     def check(self) -> None:
-        """Raises Stopped if somebody asked to stop."""
+        """Raises Stopped if the work was asked to stop."""
         if self._event.is_set():
             raise Stopped("stopped")
 
@@ -48,11 +48,11 @@ _REPORT_EVERY_S = 0.1
 
 
 class Crew:
-    """Threads of work for one rank; a context manager that only the main thread makes, gives work
-    and settles.
+    """Worker threads of one rank; a context manager. Only the main thread makes it, submits work
+    and calls `settle`.
 
-    It ends when its work has ended: after a failure what waits is dropped, and what runs gives up
-    at its next `check`.
+    The block ends when all work has ended: after a failure, waiting work is dropped and running
+    work gives up at its next `check`.
     """
 
     def __init__(self, world: World, stop: Stop, threads: int) -> None:
@@ -66,28 +66,28 @@ class Crew:
         self._has_errors = False
 
     def expect(self, amount_bytes: int) -> None:
-        """Adds bytes to what is to be done, for reports."""
+        """Adds to the total of bytes to do, for reports."""
         with self._mutex:
             self._total_bytes += amount_bytes
 
     def advance(self, amount_bytes: int) -> None:
-        """Adds bytes to what is done, for reports. May be called from any thread."""
+        """Adds to the bytes that are done, for reports. May be called from any thread."""
         with self._mutex:
             self._done_bytes += amount_bytes
 
     def check(self) -> None:
-        """Raises Stopped when the job is to end, or when other work failed. May be called from any
+        """Raises Stopped if the job is to end or other work failed. May be called from any
         thread."""
         self._stop.check()
         if self._failed:
             raise Stopped("other work failed")
 
     def report(self) -> None:
-        """Tells the other ranks how far this one is. Raises RankLost when one of them failed."""
+        """Sends this rank's progress to the others. Raises RankLost if one of them failed."""
         self.world.report(self._done_bytes, self._total_bytes)
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Has a thread call `work`; what that raises comes out of `settle`."""
+        """Lets a thread call `work`; its exceptions are raised by `settle` or `poll`."""
         future = self._pool.submit(work, *arguments)
         future.add_done_callback(self._look_at)
         self._futures.append(future)
@@ -97,12 +97,12 @@ class Crew:
             self._has_errors = True
 
     def poll(self) -> None:
-        """Raises what work has raised so far; for the main thread while it does other things."""
+        """Raises the exception of failed work, if any; for the main thread during other work."""
         if self._has_errors:
             self.settle()
 
     def settle(self) -> list[Any]:
-        """Waits for all that was submitted since the last time; returns the results, in order."""
+        """Waits for all work submitted since the last call; returns the results, in order."""
         futures, self._futures = self._futures, []
         pending: set[Future[Any]] = set(futures)
         try:

@@ -1,9 +1,9 @@
-"""Files that travel between ranks over MPI, in chunks, two of them in flight.
+"""Sends files between ranks over MPI, in chunks, two of them in flight.
 
-All ranks walk the same list of transfers and take part in their own, so two ranks never wait for
-each other. While a file travels no lock of the local directory is held: another job of the
-same user may stage the same packs, in another order. What was received lies in a file of this
-rank's own until it is whole, and only then takes the pack's name.
+All ranks go through the same list of transfers and take part in their own, so two ranks never wait
+for each other. During a transfer no lock of the local directory is held: another job of the same
+user may stage the same packs in another order. A rank receives into a file of its own, which gets
+the pack's name only when it is complete.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from fanstore.startup import MpiWorld
 CHUNK_BYTES = 4 << 20
 _TAG = 2
 
-# Buffers of transfers that were given up: MPI may write into them until the process ends.
+# Buffers of aborted transfers: MPI may write into them until the process ends.
 _abandoned: list[Any] = []
 
 
 class Travel:
-    """The way of one file from rank `source` to others, who all make one with equal arguments."""
+    """The transfer of one file from rank `source` to others; all of them make a Travel with equal
+    arguments."""
 
     def __init__(
         self, crew: Crew, source: int, destinations: Sequence[int], file_bytes: int
@@ -50,7 +51,7 @@ class Travel:
         self._requests: tuple[list[Any], list[Any]] = ([], [])
 
     def send(self, path: str) -> None:
-        """Sends the file at `path`. Raises FanstoreError when it is shorter than it should be."""
+        """Sends the file at `path`. Raises FanstoreError if it is shorter than file_bytes."""
         with self._kept_while_in_use(), open(path, "rb", buffering=0) as reader:
             for number in range(self._chunks()):
                 self._wait(number)
@@ -62,7 +63,7 @@ class Travel:
             self._wait(1)
 
     def receive(self, take: Callable[[memoryview], None]) -> None:
-        """Receives the file and hands each chunk to `take`, in order."""
+        """Receives the file and passes each chunk to `take`, in order."""
         with self._kept_while_in_use():
             self._post(0)
             for number in range(self._chunks()):
@@ -81,13 +82,13 @@ class Travel:
         return buffer[: min(len(buffer), self._file_bytes - number * len(buffer))]
 
     def _begin(self, view: memoryview) -> list[Any]:
-        """Starts to pass a chunk on: the source's side, or for a broadcast every side."""
+        """Starts to send a chunk; for a broadcast, all ranks call it, also to receive."""
         if self._is_broadcast:
             return [self._world.ibcast(view, self._source)]
         return [self._world.isend(view, rank, _TAG) for rank in self._destinations]
 
     def _post(self, number: int) -> None:
-        """Starts to receive a chunk, if there is one of that number."""
+        """Starts to receive chunk `number`, if there is one."""
         if number >= self._chunks():
             return
         view, requests = self._view(number), self._requests[number % 2]
@@ -97,7 +98,7 @@ class Travel:
             requests.append(self._world.irecv(view, self._source, _TAG))
 
     def _wait(self, number: int) -> None:
-        """Waits until MPI has done with the buffer of a chunk."""
+        """Waits until MPI no longer uses the buffer of a chunk."""
         requests = self._requests[number % 2]
         self._world.wait_all(requests)
         requests.clear()
@@ -120,15 +121,15 @@ def _read_all(reader: FileIO, view: memoryview) -> None:
 
 
 class ReceivedFile:
-    """A file of this rank's own, written as chunks come in; a context manager removes it."""
+    """A temporary file of this rank, written as chunks arrive; the caller removes it."""
 
     def __init__(self, target: str) -> None:
         self.path = f"{target}.{os.getpid()}.part"
         self._digest = xxhash.xxh3_64()
 
     def fill(self, travel: Travel) -> int:
-        """Receives the whole file and returns its XXH3-64. Raises OSError naming the file when the
-        disk is full."""
+        """Receives the whole file and returns its XXH3-64. Raises OSError with the file's name if
+        the disk is full."""
         try:
             with open(self.path, "wb", buffering=0) as writer:
                 travel.receive(lambda view: self._take(writer, view))
@@ -147,7 +148,7 @@ class ReceivedFile:
             sync(writer)
 
     def become(self, part: str) -> None:
-        """Renames the file to `part`; it is not removed at the end any more."""
+        """Renames the file to `part`; `remove` then leaves it alone."""
         os.rename(self.path, part)
 
     def remove(self) -> None:
@@ -159,7 +160,7 @@ class ReceivedFile:
 class Exchange:
     """This rank's part in the transfers of one dataset's packs.
 
-    fresh: the packs that were read from the shared file system just now, by whichever rank.
+    fresh: the packs that some rank has just read from the shared file system.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class Exchange:
         self._fresh = frozenset(fresh)
 
     def run(self, transfers: Sequence[Transfer]) -> None:
-        """Sends and receives the packs of all transfers; what is received is checked and staged."""
+        """Sends and receives the packs of all transfers; checks and stages received packs."""
         rank = self._crew.world.rank
         for transfer in transfers:
             if rank in transfer.members:
@@ -191,8 +192,7 @@ class Exchange:
         self._crew.submit(self._finish, transfer.pack, received, checksum)
 
     def _finish(self, pack: int, received: ReceivedFile, checksum: int) -> None:
-        """Checks and stages what has come by what the index says, whatever its source thinks of
-        it."""
+        """Checks a received pack against the index, whatever its source reported, and stages it."""
         expected = self._stager.expected(pack)
 
         def adopt(part: str) -> list[int]:
@@ -202,7 +202,7 @@ class Exchange:
 
         try:
             if checksum != expected.checksum and pack not in self._fresh:
-                # A copy that was kept has decayed; the shared file system may have a sound one.
+                # The source's kept copy is damaged; the shared file system may have a good one.
                 self._stager.stage_pack(self._staged, pack)
                 return
             received.sync()

@@ -1,4 +1,4 @@
-"""Says beforehand what becomes of a dataset on nodes like this one."""
+"""Predicts how much of a dataset would be staged on nodes like this one."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from fanstore.wording import counted, show_bytes
 
 @dataclass(frozen=True)
 class Forecast:
-    """What a dataset needs, and what of it a node has room for.
+    """The space that a dataset needs, and the part of it that fits on a node.
 
-    index_fits: there is room for the index, without which no job begins; fits: for all packs, too.
-    kept_bytes: what has room here; there_bytes: what earlier jobs left of it on the disk; nodes:
-    how many like this one hold the packs together, None where its largest file has no room on any.
-    memory_bytes: the most that is taken of the memory; cache_bytes: of that, by the block cache;
-    staged_bytes: by what is staged. others_bytes: what other datasets take there that earlier jobs
-    kept.
+    index_fits: the index fits, without which no job begins; fits: all packs fit too. kept_bytes:
+    bytes of packs that fit here; there_bytes: bytes that earlier jobs left of it on the disk;
+    nodes: how many nodes like this one hold all packs together, None if its largest file fits on
+    none. memory_bytes: the limit on memory; cache_bytes: the block cache's part of it;
+    staged_bytes: the part of staged files. others_bytes: bytes of other datasets that earlier jobs
+    kept there.
     """
 
     name: str
@@ -50,8 +50,8 @@ class Forecast:
 def forecast(
     path: str, directory: LocalDirectory, local_bytes: int | None, budget: Budget
 ) -> Forecast:
-    """Looks at the dataset at `path`, at the room that there is now, and at what earlier jobs kept
-    of the dataset. Raises FanstoreError where there is no dataset."""
+    """Makes a forecast for the dataset at `path` from the room that there is now and the packs that
+    earlier jobs kept. Raises FanstoreError if there is no dataset."""
     with open_dataset(path) as dataset:
         header = dataset.header
         packs = [dataset.pack_info(pack).file_bytes for pack in range(dataset.pack_count)]
@@ -63,7 +63,7 @@ def forecast(
         index_bytes = 0 if os.path.exists(staged.file(INDEX_NAME)) else int(header.file_bytes)
         free = less(room_of(World(), directory, local_bytes, budget), 0, whole_bytes)
         room = less(free, index_bytes)
-        # What partial packs hold takes room that was allowed, and is room of this dataset's.
+        # Partial packs count against the allowed bytes, and their room belongs to this dataset.
         share_bytes = less(room, -partial_bytes, partial_bytes).share_bytes
         records = dataset.records
         regular = (records["mode"] & 0o170000) == stat.S_IFREG
@@ -92,14 +92,14 @@ def forecast(
 
 
 def _is_whole(dataset: Dataset, staged: StagedDirectory, pack: int) -> bool:
-    """Tells whether an earlier job left a copy of a pack."""
+    """Returns whether an earlier job left a whole copy of a pack."""
     info = dataset.pack_info(pack)
     expected = ExpectedFile(dataset.dataset_id, info.file_bytes, info.checksum)
     return staged.damaged_in(pack_name(pack), expected) is not None
 
 
 def forecast_lines(found: Forecast) -> list[str]:
-    """Returns what a forecast says, as lines for people."""
+    """Returns a forecast as lines of text."""
     lines = [
         f"{found.name}: {counted(found.files, 'file')} in {counted(found.packs, 'pack')}, "
         f"{show_bytes(found.pack_bytes)}, with an index of {show_bytes(found.index_bytes)}"

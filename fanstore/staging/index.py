@@ -20,9 +20,9 @@ from fanstore.startup import World
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """What every rank knows of a dataset before it has the index.
+    """The facts about a dataset that every rank has before it has the index.
 
-    directory: on the shared file system, absolute; index: what a copy of the index must be.
+    directory: on the shared file system, absolute; index: size and checksum of a right copy.
     """
 
     name: str
@@ -33,8 +33,8 @@ class DatasetInfo:
 
 
 def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
-    """Opens the datasets on rank 0, which tells the others. Raises what open_dataset does, on rank
-    0."""
+    """Opens the datasets on rank 0, which broadcasts the facts about them. On rank 0, raises as
+    open_dataset does."""
     infos = [_info_of(path) for path in paths] if world.rank == 0 else []
     told: list[DatasetInfo] = world.broadcast(infos)
     return told
@@ -53,12 +53,12 @@ def _info_of(path: str) -> DatasetInfo:
 def stage_index(
     crew: Crew, info: DatasetInfo, staged: StagedDirectory, room: DiskRoom
 ) -> tuple[Dataset, int]:
-    """Stages the index on every rank; returns the dataset, opened by the copy, and the bytes
+    """Stages the index on every rank; returns the dataset, opened from the copy, and the bytes
     written.
 
-    All ranks call it, for their datasets in the same order. Nothing is read from the shared file
-    system where a rank has kept a copy, else rank 0 reads it. Raises DatasetDamaged on rank 0 where
-    its checksum does not fit, FanstoreError where a rank has no room for it.
+    All ranks call it, for their datasets in the same order. If a rank has kept a copy, nothing is
+    read from the shared file system; otherwise rank 0 reads it. Raises DatasetDamaged on rank 0 if
+    its checksum is wrong, FanstoreError if it does not fit on a rank.
     """
     world = crew.world
     is_kept = _is_kept(crew, info, staged)
@@ -79,7 +79,7 @@ def stage_index(
 
 
 def _is_kept(crew: Crew, info: DatasetInfo, staged: StagedDirectory) -> bool:
-    """Tells whether this rank has kept a copy that has its checksum."""
+    """Returns whether this rank has kept a copy with the right checksum."""
     if staged.damaged_in(INDEX_NAME, info.index) is None:
         return False
     crew.submit(_is_sound, staged.file(INDEX_NAME), info)
@@ -98,7 +98,7 @@ def _is_sound(path: str, info: DatasetInfo) -> bool:
 
 
 def _broadcast(crew: Crew, info: DatasetInfo, staged: StagedDirectory, source: int) -> None:
-    """Passes the index from `source` to all; ranks that have a copy drop what comes."""
+    """Broadcasts the index from `source`; ranks that have a copy drop what they receive."""
     others = [rank for rank in range(crew.world.world_size) if rank != source]
     travel = Travel(crew, source, others, info.index.file_bytes)
     target = staged.file(INDEX_NAME)

@@ -1,4 +1,4 @@
-"""The node-local directory: which one is used, what it is, and how much it can take."""
+"""Chooses the node-local directory, and finds out its file system and free space."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ NETWORK_TYPES = {
 
 @dataclass(frozen=True)
 class LocalDirectory:
-    """A directory that may be used, where its name came from, its file system, and why it is
-    refused (or None). is_missing: a job makes it."""
+    """A candidate for the local directory. source: the origin of its name; fs_type: its file
+    system; refusal: the reason why it is not used, or None; is_missing: a job makes it."""
 
     path: str
     source: str
@@ -56,7 +56,7 @@ class LocalDirectory:
 
     @property
     def in_memory(self) -> bool:
-        """Whether what is stored there counts as memory, as in a tmpfs."""
+        """Whether its files use memory, as in a tmpfs."""
         return self.fs_type in TMPFS_TYPES.values()
 
 
@@ -80,7 +80,7 @@ def _refusal(path: str, kind: str) -> str | None:
 
 
 def examine(path: str, source: str) -> LocalDirectory:
-    """Tells whether `path` will do as a local directory, and why not. Creates nothing."""
+    """Examines whether `path` can be a local directory. Creates nothing."""
     if not os.path.isdir(path):
         return LocalDirectory(path, source, "-", 0, "not a directory")
     kind = fs_type(path)
@@ -89,8 +89,8 @@ def examine(path: str, source: str) -> LocalDirectory:
 
 
 def examine_named(path: str, source: str) -> LocalDirectory:
-    """Does what `examine` does for a directory that somebody named; one that is missing is judged
-    by where it would be made."""
+    """Examines a directory that the user named; if it is missing, examines the directory in which
+    it would be made."""
     missing = missing_directories(path)
     if not missing:
         return examine(path, source)
@@ -112,7 +112,7 @@ def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirecto
 
 
 def missing_directories(path: str) -> list[str]:
-    """Returns the directories that mkdir -p would make, topmost first."""
+    """Returns the directories that `mkdir -p path` would make, topmost first."""
     missing: list[str] = []
     while not os.path.lexists(path):
         missing.insert(0, path)
@@ -151,9 +151,9 @@ def choose(
     environ: Mapping[str, str] = os.environ,
     make: bool = False,
 ) -> LocalDirectory:
-    """Returns the named directory, else the first candidate that will do. make: a named one that is
-    missing is made, and stays. Raises UsageError when the named one is refused, FanstoreError when
-    no candidate is left."""
+    """Returns the named directory, or if none is named, the first usable candidate. make: make a
+    named directory that is missing; it stays. Raises UsageError if the named one is refused,
+    FanstoreError if no candidate is usable."""
     if named is not None:
         made = _make(os.path.abspath(named), source) if make else []
         directory = (examine if make else examine_named)(os.path.abspath(named), source)

@@ -1,7 +1,7 @@
-"""Advisory locks on files that may be removed while somebody waits for them.
+"""Advisory locks on files that may be removed while a process waits for them.
 
-A lock is a flock on a file of its own. It dies with its holder, so a killed job never blocks the
-next one; whoever can take it exclusively knows that nobody uses what it stands for.
+A lock is a flock on a file of its own. It ends with its holder, so a killed job never blocks the
+next one. A process that gets it exclusively is sure that nobody else uses the locked thing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _POLL_S = 0.01
 
 
 def try_lock(fd: int, *, exclusive: bool) -> bool:
-    """Takes or converts the lock on an open file; tells whether that went without waiting."""
+    """Takes or converts the lock on an open file without waiting; returns whether it succeeded."""
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -34,8 +34,8 @@ def _still_there(fd: int, path: str) -> bool:
 
 
 def take(path: str, *, exclusive: bool, create: bool = True) -> int | None:
-    """Returns a descriptor that holds the lock on `path`, or None where another holds it. The file
-    is made (0600) unless `create` is false. Raises OSError where it cannot be opened."""
+    """Returns a descriptor that holds the lock on `path`, or None if another process holds it. If
+    `create`, makes a missing file (0600). Raises OSError if it cannot be opened."""
     flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
     while True:
         fd = os.open(path, flags, 0o600)
@@ -48,8 +48,8 @@ def take(path: str, *, exclusive: bool, create: bool = True) -> int | None:
 
 
 def wait(path: str, *, exclusive: bool, check: Callable[[], None]) -> int:
-    """Returns what `take` does, but waits for it; `check` is called all the while and may raise to
-    give up."""
+    """Waits for the lock on `path` and returns a descriptor that holds it; calls `check` meanwhile,
+    which may raise to give up."""
     while (fd := take(path, exclusive=exclusive)) is None:
         check()
         time.sleep(_POLL_S)
@@ -58,7 +58,8 @@ def wait(path: str, *, exclusive: bool, check: Callable[[], None]) -> int:
 
 @contextlib.contextmanager
 def free(path: str) -> Iterator[bool]:
-    """Tells whether nobody holds the lock on an existing `path`; if so it is held in the block."""
+    """Yields whether nobody holds the lock on `path`; if so, holds it within the block. A missing
+    file counts as free."""
     try:
         fd = take(path, exclusive=True, create=False)
     except FileNotFoundError:

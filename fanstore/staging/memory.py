@@ -1,5 +1,5 @@
 """Reads how much memory is left on this machine and in this process's control group, and whether
-the kernel killed a process for want of it."""
+the kernel killed a process because memory ran out."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _read_table(path: str) -> dict[str, int]:
 
 
 def _group_directories(root: str, membership: str) -> Iterator[tuple[str, str, str]]:
-    """Yields (directory, limit file, usage file) of every group from ours up to the root."""
+    """Yields (directory, limit file, usage file) of every control group from ours to the root."""
     try:
         with open(membership, encoding="utf-8") as stream:
             lines = stream.read().splitlines()
@@ -51,8 +51,8 @@ def _group_directories(root: str, membership: str) -> Iterator[tuple[str, str, s
 def available_bytes(
     root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup"
 ) -> int | None:
-    """Returns how much more memory the control group allows, or None without a limit. File pages
-    count as available: the kernel drops them before it refuses anything."""
+    """Returns how many more bytes of memory the control group allows, or None without a limit. File
+    pages count as available: the kernel drops them before it refuses memory."""
     rooms = []
     for directory, limit_file, usage_file in _group_directories(root, membership):
         limit = _read_number(os.path.join(directory, limit_file))
@@ -66,8 +66,8 @@ def available_bytes(
 
 
 def left_bytes() -> int:
-    """Returns how much memory this process and its children may still take: what the machine has
-    available, or less where the control group allows less."""
+    """Returns how many bytes of memory this process and its children may still use: the available
+    memory of the machine, or less if the control group allows less."""
     table = Path("/proc/meminfo").read_text("ascii")
     kib = re.search(r"^MemAvailable:\s*(\d+) kB$", table, re.MULTILINE)
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -77,8 +77,8 @@ def left_bytes() -> int:
 
 
 def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> int | None:
-    """Returns how many processes of our own group were killed for want of memory; None where that
-    cannot be read."""
+    """Returns how many processes of our control group were killed because memory ran out; None if
+    that cannot be read."""
     for directory, limit_file, _ in _group_directories(root, membership):
         name = "memory.events" if limit_file == "memory.max" else "memory.oom_control"
         count = _read_table(os.path.join(directory, name)).get("oom_kill")
@@ -88,14 +88,14 @@ def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgrou
 
 
 class KillWatch:
-    """Tells whether a child was killed for want of memory; to be made before the child is
-    started."""
+    """Finds out whether a child was killed because memory ran out. Make it before you start the
+    child."""
 
     def __init__(self) -> None:
         self._before = kill_count()
 
     def reason(self) -> str:
-        """Returns why the kernel killed it, as the end of a sentence; "" where memory was not the
+        """Returns the reason of the kill as the end of a sentence; "" if memory was not the
         cause."""
         now = kill_count()
         if now is None or self._before is None or now <= self._before:
@@ -104,8 +104,8 @@ class KillWatch:
 
 
 def hint_for(in_memory: bool) -> str:
-    """Returns what to do where staging took too much memory. in_memory: the local directory is a
-    tmpfs."""
+    """Returns advice for a job whose staging used too much memory. in_memory: the local directory
+    is a tmpfs."""
     if in_memory:
         return "what is staged in memory counts: use a --local-dir on a disk, or --in-place"
     return "give the job more memory, or use --in-place"

@@ -1,7 +1,7 @@
-"""Which ranks keep which packs, and how the packs get there. Pure: no clock, no MPI, no files.
+"""Decides which ranks keep which packs, and how the packs get there. Pure: no clock, MPI or files.
 
-Pack p belongs to rank p mod N, its owner. The further replicas of one rank's packs go round all
-other ranks in turn, so that what a lost rank served does not fall on one neighbour.
+Pack p belongs to rank p mod N, its owner. The further replicas of one rank's packs go to all other
+ranks in turn, so that the load of a lost rank does not fall on one neighbour.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-# The share of a rank's room that is left free, for outputs and for other users, where FanStore
-# chooses how much it takes.
+# If FanStore chooses how much of a rank's room to fill, it leaves this share free for outputs and
+# other users.
 MARGIN = 0.1
 
 
@@ -39,9 +39,9 @@ class Transfer:
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """reads: for each rank the packs that it alone reads from the shared file system.
+    """reads: for each rank, the packs that it alone reads from the shared file system.
 
-    transfers: what travels then, in an order that is the same for all ranks.
+    transfers: the transfers after those reads, in the same order on all ranks.
     """
 
     reads: tuple[tuple[int, ...], ...]
@@ -76,7 +76,7 @@ def packs_by_rank(ranks_by_pack: Sequence[tuple[int, ...]], world_size: int) -> 
 def ranks_by_pack(
     packs_by_rank: Sequence[AbstractSet[int]], pack_count: int
 ) -> list[tuple[int, ...]]:
-    """Returns the ranks of each pack, rising, from the packs of each rank."""
+    """Returns the ranks of each pack in ascending order, from the packs of each rank."""
     ranks: list[list[int]] = [[] for _ in range(pack_count)]
     for rank, packs in enumerate(packs_by_rank):
         for pack in packs:
@@ -85,7 +85,7 @@ def ranks_by_pack(
 
 
 def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
-    """Returns how many bytes each rank keeps."""
+    """Returns the number of bytes that each rank keeps."""
     loads = [0] * world_size
     for amount, ranks in zip(packs.file_bytes, place(packs, world_size, replicas), strict=True):
         for rank in ranks:
@@ -99,7 +99,7 @@ def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
     alone_bytes = sum(sum(load_bytes(packs, 1, 1)) for packs in datasets)
     for replicas in range(world_size, 1, -1):
         if alone_bytes * replicas > sum(room_bytes):
-            continue  # soon seen, for worlds of thousands of ranks
+            continue  # a cheap check first, for worlds of thousands of ranks
         loads = [load_bytes(packs, world_size, replicas) for packs in datasets]
         needs = [sum(load[rank] for load in loads) for rank in range(world_size)]
         if all(n <= room * (1 - MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
@@ -112,8 +112,8 @@ def exchange_plan(
     want: Sequence[AbstractSet[int]],
     owners: Sequence[tuple[int, ...]],
 ) -> ExchangePlan:
-    """Plans how each rank r gets want[r], when have[r] is there already. What nobody has is read
-    once, by the first of its ranks that wants it; all else travels."""
+    """Plans how each rank r gets the packs want[r], if it already has have[r]. A pack that nobody
+    has is read once, by the first of its owners that wants it; all other packs are sent."""
     reads: list[list[int]] = [[] for _ in have]
     sent = [0 for _ in have]
     holding, asking = ranks_by_pack(have, len(owners)), ranks_by_pack(want, len(owners))
@@ -135,12 +135,12 @@ def exchange_plan(
 
 
 def _in_rounds(transfers: Iterable[Transfer]) -> tuple[Transfer, ...]:
-    """Orders transfers so that those between different ranks come side by side.
+    """Orders transfers so that those between different ranks can run at the same time.
 
-    Each rank walks the list and takes part in its own: in pack order a ring of transfers would go
-    one by one, since each source waits for what it receives first.
+    Each rank goes through the list and takes part in its own transfers: in pack order, a ring of
+    transfers would run one by one, since each source first waits for what it receives.
     """
-    busy: dict[int, int] = {}  # by rank, the rounds it takes part in as bits
+    busy: dict[int, int] = {}  # by rank, a bit for each round that it takes part in
     rounds: list[tuple[int, Transfer]] = []
     for transfer in transfers:
         taken = 0

@@ -1,9 +1,10 @@
-"""Which records of a dataset's partial packs are on the local disk (csrc/format/resident_format.h).
+"""The file `resident`, which notes the records of a dataset's partial packs that are on the local
+disk (csrc/format/resident_format.h).
 
-The file lies beside the packs, and every job of the user that serves the dataset on this node maps
-it. The first job that takes it over trusts no bit: what the packs hold may have rotted, or not have
-reached the disk before the machine went down. Its bits become claims, which are checked before they
-are bits again.
+It lies beside the packs, and every job of the user that serves the dataset on this node maps it.
+The first job that takes it over trusts no bit: the content of the packs may be damaged, or may not
+have reached the disk before the machine went down. Its bits become claims, and a claim becomes a
+bit again once it is checked.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NAME = "resident"
-SPARSE = ".sparse"  # what the name of a partial pack ends with
+SPARSE = ".sparse"  # the suffix of partial packs
 _MAGIC = b"FANRESI\n"
-_BLOCK_BYTES = 512  # of st_blocks, stat(2)
+_BLOCK_BYTES = 512  # the unit of st_blocks, stat(2)
 
 
 def _header(record_count: int, pack_count: int) -> bytes:
@@ -37,7 +38,7 @@ def _header(record_count: int, pack_count: int) -> bytes:
 
 
 def _words(record_count: int) -> int:
-    """How many words of 64 bits have one for each record."""
+    """Returns the number of 64-bit words that hold a bit for each record."""
     return record_count // 64 + 1
 
 
@@ -49,9 +50,9 @@ def _size_bytes(record_count: int, pack_count: int) -> int:
 def make_resident(
     directory: str, record_count: int, pack_count: int, check: Callable[[], None]
 ) -> None:
-    """Makes sure that there is a file for a dataset of so many records and packs in its staged
-    directory, which the caller holds; at first nothing is resident. Raises OSError, FanstoreError
-    where a file of something else is in use."""
+    """Makes the file for a dataset in its staged directory, which the caller holds, or checks the
+    one that is there. In a new file no record is resident. Raises OSError, or FanstoreError if the
+    file is damaged or of another dataset."""
     path = os.path.join(directory, NAME)
     header = _header(record_count, pack_count)
     fd = locks.wait(path + ".lock", exclusive=True, check=check)
@@ -77,7 +78,7 @@ def _check(path: str, header: bytes, size_bytes: int) -> None:
 def _write(path: str, header: bytes, size_bytes: int) -> None:
     temporary = path + ".part"
     with open(temporary, "wb") as stream:
-        try:  # a full disk must not be SIGBUS later
+        try:  # otherwise a full disk would cause SIGBUS later
             os.posix_fallocate(stream.fileno(), 0, size_bytes)
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from error
@@ -86,8 +87,8 @@ def _write(path: str, header: bytes, size_bytes: int) -> None:
 
 
 def take_over(directory: str) -> None:
-    """Has all that is resident in a staged directory that nobody uses be checked before it is
-    read."""
+    """Turns all bits into claims, in a staged directory that nobody uses, so that records are
+    checked before they are read."""
     path = Path(directory, NAME)
     try:
         content = bytearray(path.read_bytes())
@@ -105,15 +106,15 @@ def take_over(directory: str) -> None:
         return
     for at, word in enumerate(bits):
         claims[at] |= word
-    # In place, for the disk may be full; claims first, so that a kill between the two loses none.
+    # In place, as the disk may be full; claims first, so that a kill between the writes loses none.
     with path.open("r+b", buffering=0) as stream:
         os.pwrite(stream.fileno(), claims, len(content) - claims.nbytes)
         os.pwrite(stream.fileno(), bytes(bits.nbytes), len(content) - 2 * claims.nbytes)
 
 
 def _parts(content: bytearray) -> tuple[memoryview, memoryview, memoryview] | None:
-    """Returns the inodes, bits and claims in the content of a `resident`, as words; None where it
-    makes no sense."""
+    """Returns the inodes, bits and claims in the content of a file `resident`, as 64-bit words, or
+    None if the content is not valid."""
     header = ffi.new("struct fan_resident_header *")
     fixed = int(ffi.sizeof(header[0]))
     ffi.memmove(header, content[:fixed].ljust(fixed, b"\0"), fixed)
@@ -136,16 +137,16 @@ def _remove(path: str) -> None:
 
 
 def forget_resident(directory: str) -> None:
-    """Removes the partial packs from a staged directory that nobody uses; first what speaks of
-    them."""
+    """Removes the file `resident`, then the partial packs, from a staged directory that nobody
+    uses."""
     _remove(os.path.join(directory, NAME))
     for pack in _sparse_packs(directory):
         os.unlink(pack.path)
 
 
 def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
-    """Returns for records, an array of ids, whether each is resident in a staged directory, or is
-    said to be."""
+    """Returns for each record id whether it is resident in a staged directory, or claimed to be:
+    bool, shape (records,)."""
     from fanstore.arrays import np
 
     try:
@@ -161,7 +162,7 @@ def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
 
 
 def resident_bytes(directory: str) -> int:
-    """Returns how much of the disk the partial packs in a staged directory take."""
+    """Returns the bytes on disk of the partial packs in a staged directory."""
     total = 0
     for entry in _sparse_packs(directory):
         with contextlib.suppress(FileNotFoundError):

@@ -1,5 +1,5 @@
-"""Checks that what is to be staged fits: the local directory's free space, and memory for a
-tmpfs."""
+"""Checks that the files to stage fit into the local directory's free space, and into memory if it
+is a tmpfs."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fanstore.startup import World
 
 @dataclass(frozen=True)
 class DiskRoom:
-    """What one rank's local directory can take.
+    """The room in one rank's local directory.
 
-    memory_bytes: what may be taken of the memory, None where the directory is on a disk.
-    allowed_bytes: what the option `allowed_by` leaves, None where none was given. device: of the
-    file system (st_dev), to tell which ranks share one. others_bytes: what datasets take there that
-    earlier jobs kept and this one does not want. cache_bytes: what the rank's block cache can keep
-    for all ranks.
+    memory_bytes: the memory that may be used, None if the directory is on a disk. allowed_bytes:
+    the rest of the limit by option `allowed_by`, None if it was not given. device: st_dev of the
+    file system; ranks with an equal one share it. others_bytes: size of datasets that earlier jobs
+    kept there and this job does not use. cache_bytes: what the rank's block cache can keep for all
+    ranks.
     """
 
     rank: int
@@ -40,24 +40,24 @@ class DiskRoom:
 
     @property
     def bytes(self) -> int:
-        """How many bytes can be staged here."""
+        """The number of bytes that can be staged here."""
         limits = (self.free_bytes, self.memory_bytes, self.allowed_bytes)
         return max(0, min(limit for limit in limits if limit is not None))
 
     @property
     def share_bytes(self) -> int:
-        """How many bytes may be filled while the job runs: outputs need room, too."""
+        """The number of bytes that may be filled while the job runs: outputs need room too."""
         return max(0, min(self.bytes, int(self.free_bytes * (1 - MARGIN))))
 
     def shared_among(self, ranks: int) -> DiskRoom:
-        """Returns the part of one of so many ranks on one file system of one node."""
+        """Returns the room of one rank, if `ranks` ranks share this file system on one node."""
         return replace(self, free_bytes=self.free_bytes // ranks)
 
 
 def room_of(
     world: World, directory: LocalDirectory, local_bytes: int | None, budget: Budget
 ) -> DiskRoom:
-    """Returns what this rank's local directory can take, as long as nothing was kept there."""
+    """Returns the room in this rank's local directory, not counting files kept there before."""
     path, node = directory.path, os.uname().nodename
     device = os.stat(path).st_dev if os.path.isdir(path) else 0
     room = DiskRoom(
@@ -86,8 +86,8 @@ def of_shared_memory(rooms: Sequence[DiskRoom]) -> list[DiskRoom]:
 
 
 def less(room: DiskRoom, written_bytes: int, kept_bytes: int = 0) -> DiskRoom:
-    """Returns the room after so much was written. kept_bytes: what was there before, and counts
-    against --local-bytes alone."""
+    """Returns the room after `written_bytes` were written. kept_bytes: size of files that were
+    there before: they count only against `allowed_bytes`."""
     memory, allowed = room.memory_bytes, room.allowed_bytes
     return replace(
         room,
@@ -98,7 +98,7 @@ def less(room: DiskRoom, written_bytes: int, kept_bytes: int = 0) -> DiskRoom:
 
 
 def spoken(rank: int, node: str, world_size: int) -> str:
-    """Returns how a message about one of several ranks begins."""
+    """Returns the start of a message about a rank; "" if it is the only one."""
     return f"rank {rank} on {node}: " if world_size > 1 else ""
 
 
@@ -111,23 +111,23 @@ INSTEAD = "another --local-dir, --stage plan or --in-place"
 def check_rooms(
     world: World, rooms: Sequence[DiskRoom], needs: Sequence[Needs], instead: str = INSTEAD
 ) -> None:
-    """Refuses what cannot fit: needs[r] are rank r's (dataset, bytes) pairs to copy. instead: what
-    to use then.
+    """Raises FanstoreError if the files to copy do not fit. needs[r]: (dataset, bytes) pairs of
+    rank r; instead: the advice in the message.
 
-    All ranks call it with the same arguments. Where something does not fit, rank 0 raises
-    FanstoreError with the figures of every rank; the others hear of it.
+    All ranks call it with the same arguments. If something does not fit, rank 0 raises
+    FanstoreError with the figures of every rank; the others end because rank 0 failed.
     """
     problems = room_problems(rooms, needs, instead)
     if problems:
         if world.rank != 0:
-            world.gather_all(None)  # rank 0 does not come, and says why: once for all
+            world.gather_all(None)  # raises: rank 0 does not come, and reports the problem once
         raise FanstoreError("\n".join(problems))
 
 
 def room_problems(
     rooms: Sequence[DiskRoom], needs: Sequence[Needs], instead: str = INSTEAD
 ) -> list[str]:
-    """Returns what does not fit, and where, a line for each such rank."""
+    """Returns a line for each rank on which the files do not fit."""
     pairs = zip(rooms, needs, strict=True)
     found = [(room, _problem(room, needed, instead)) for room, needed in pairs]
     return [spoken(room.rank, room.node, len(rooms)) + words for room, words in found if words]
@@ -153,7 +153,7 @@ def _problem(room: DiskRoom, needed: Needs, instead: str) -> str | None:
 
 
 def _named(needed: Needs) -> str:
-    """The datasets; with the bytes of each where there are several."""
+    """Returns the names of the datasets; if there are several, with the bytes of each."""
     some = [(name, amount) for name, amount in needed if amount]
     if len(some) == 1:
         return some[0][0]
@@ -161,5 +161,5 @@ def _named(needed: Needs) -> str:
 
 
 def size(amount_bytes: int) -> str:
-    """Returns a number of bytes as people read it."""
+    """Returns a number of bytes as text, in MiB and in bytes."""
     return f"{amount_bytes / (1 << 20):,.1f} MiB ({amount_bytes:,} bytes)"

@@ -1,10 +1,10 @@
-"""Staging the datasets of a job on all its ranks, and what lies where afterwards.
+"""Stages the datasets of a job on all its ranks, and describes the result.
 
-The ranks tell each other what they have and how much fits; each then knows the whole plan. First
-every rank reads its own share from the shared file system, then the replicas travel (`exchange`).
-With --stage plan or lazy only what was kept is there at first: the packs that no rank has are
-divided among them record by record (`shares`), and the node daemons fill them while the job runs.
-No replicas of those are made.
+The ranks exchange lists of the packs that they have and the room that they have; each then works
+out the same plan. First every rank reads its own share from the shared file system, then the ranks
+send each other the replicas (`exchange`). With --stage plan or lazy, a job starts with the packs
+that were kept: all others are divided among the ranks record by record (`shares`), and the node
+daemons fill them while the job runs. No replicas are made of those.
 """
 
 from __future__ import annotations
@@ -53,14 +53,16 @@ from fanstore.staging.staged import StagedDirectory, kept_of_others
 from fanstore.startup import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_SEGMENT_BITS = 3  # of the job's segment for each record
-# Of what an earlier job left in partial packs, the part that must be of this job's share.
+_SEGMENT_BITS = 3  # bits for each record in the job's segment
+# Partial packs of an earlier job are kept if at least this part of them belongs to this rank's
+# share.
 _WORTH_KEEPING = 0.5
 
 
 @dataclass(frozen=True)
 class PackPlace:
-    """Where this rank finds a pack: a fan_place_state, and the other ranks that have it whole."""
+    """The place of a pack for this rank. state: a fan_place_state; replicas: the other ranks that
+    have the whole pack."""
 
     state: int
     replicas: tuple[int, ...] = ()
@@ -70,9 +72,8 @@ class PackPlace:
 class StagedDataset:
     """One dataset after staging, as this rank sees it.
 
-    replicas: how many each pack has, R of --replicas; places, staged_ranks: by pack; shares: of the
-    packs that the ranks keep in part, None where there are none. note: what users should know of
-    it, or "".
+    replicas: the copies of each pack, R of --replicas; places, staged_ranks: by pack; shares: of
+    the packs that ranks keep in part, None if there are none. note: a message for users, or "".
     """
 
     dataset: Dataset
@@ -86,8 +87,8 @@ class StagedDataset:
 
 @dataclass
 class _Part:
-    """A dataset on its way to the ranks. held[r]: what rank r has; want[r]: what it is to get;
-    resident_bytes[r]: what its partial packs hold already."""
+    """A dataset while it is staged. held[r]: the packs that rank r has; want[r]: the packs it is to
+    get; owners: by pack, the ranks to keep it; resident_bytes[r]: size of its partial packs."""
 
     name: str
     staged: StagedDirectory
@@ -110,12 +111,12 @@ def stage_datasets(
     budget: Budget,
     choose: Choose | None = None,
 ) -> list[StagedDataset]:
-    """Stages datasets, by what `announce` said of them; their directories are held. choose: says
-    what this rank is to keep of a dataset, where something else than its size decides that.
+    """Stages datasets; `datasets` has the result of `announce` and the held directory for each.
+    choose: returns the records that this rank is to keep of a dataset, for example by a plan.
 
-    All ranks call it with the same datasets in the same order; one that comes twice is staged
-    once. FanstoreError where they do not fit (with --stage full) or the disk is full,
-    DatasetDamaged for an index or a pack whose frame does not fit, OSError.
+    All ranks call it with the same datasets in the same order; a dataset that comes twice is staged
+    once. Raises FanstoreError if they do not fit (with --stage full) or the disk is full,
+    DatasetDamaged for a damaged index, or a pack with a wrong header or trailer; OSError.
     """
     try:
         room = room_of(crew.world, directory, settings.local_bytes, budget)
@@ -160,8 +161,8 @@ def _stage_datasets(
 
 
 def _is_full(settings: Settings, rooms: Sequence[DiskRoom], needs: Sequence[Needs]) -> bool:
-    """Tells whether all is staged before the command starts. Replicas that were asked for are not
-    left out silently: what has no room for them is refused."""
+    """Returns whether everything is staged before the command starts. True also if the user asked
+    for replicas: if they do not fit, the job is refused rather than run without them."""
     if settings.stage in ("auto", "memory"):
         return settings.replicas not in ("1", "auto") or not room_problems(rooms, needs)
     return settings.stage == "full"
@@ -176,7 +177,7 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> list[DiskRoom]:
-    """Tells every rank what every other has and how much it can take; returns the latter."""
+    """Exchanges between all ranks the packs that they have and their room; returns the rooms."""
     own = [_held(crew, part, verify) for part in parts]
     resident = [resident_bytes(part.staged.path) for part in parts]
     kept = sum(part.bytes_of(held) for part, held in zip(parts, own, strict=True))
@@ -190,7 +191,7 @@ def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> 
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
-    """Returns the packs that this rank has kept; with `verify` their content is checked, else that
+    """Returns the packs that this rank has kept. Checks their content if `verify`; otherwise that
     is done while the job runs."""
     found = {}
     for pack in range(len(part.packs.file_bytes)):
@@ -210,7 +211,7 @@ def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
 
 
 def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
-    """Tells whether a kept copy has its checksum; if not, it counts for nothing from now on."""
+    """Returns whether a kept copy has the right checksum; if not, forgets the copy."""
     name = pack_name(pack)
     if part.stager.is_sound(pack, part.staged.file(name)):
         return True
@@ -219,7 +220,8 @@ def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
 
 
 def _replicas(parts: list[_Part], rooms: list[DiskRoom], settings: Settings) -> int:
-    """How many ranks keep each pack; what is there already counts as room."""
+    """Returns how many ranks keep each pack. With "auto", packs that are already there count as
+    room."""
     asked = settings.replicas
     if asked == "all":
         return len(rooms)
@@ -233,7 +235,8 @@ def _replicas(parts: list[_Part], rooms: list[DiskRoom], settings: Settings) -> 
 
 
 def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
-    """Settles what each rank is to get where everything is staged; returns how much that is."""
+    """Sets the packs that each rank is to get if everything is staged; returns (dataset, bytes)
+    pairs for each rank."""
     for part in parts:
         keep = packs_by_rank(part.owners, len(rooms))
         part.want = [packs - held for packs, held in zip(keep, part.held, strict=True)]
@@ -250,13 +253,13 @@ def _stage_full(
     for part, plan in zip(parts, plans, strict=True):
         fresh = [pack for packs in plan.reads for pack in packs]
         Exchange(crew, part.stager, part.staged, fresh).run(plan.transfers)
-    _tell_damage(crew.world, parts)  # by then all have what they were to get
+    _tell_damage(crew.world, parts)  # after all ranks have received their packs
     return [_full_outcome(crew.world.rank, part, replicas) for part in parts]
 
 
 def _tell_damage(world: World, parts: list[_Part]) -> None:
-    """Every rank hears of the damage in packs that it does not have: such a file is asked of the
-    ranks that do, and not read from the shared file system, where it came from."""
+    """Adds to every rank's report the damage in packs that it does not have: it asks other ranks
+    for such files and does not read them from the shared file system, where the damage is from."""
     answers = world.gather_all([part.stager.report.damaged for part in parts])
     for number, part in enumerate(parts):
         own = part.held[world.rank] | part.want[world.rank]
@@ -296,12 +299,12 @@ def _stage_partial(
     settings: Settings,
     choose: Choose | None,
 ) -> list[StagedDataset]:
-    """Nothing is copied yet: what no rank has whole is divided among them. Datasets of which it is
-    chosen what is kept come first: the others take what room is left."""
+    """Copies nothing yet: divides the packs that no rank has whole among the ranks. Datasets for
+    which `choose` returns records come first; the others share the room that is left."""
     chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
     sharers = Counter((room.node, room.device) for room in rooms)
     rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
-    for part in parts:  # what is resident takes room that was allowed
+    for part in parts:  # resident records count against the allowed bytes
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
     made: dict[int, StagedDataset] = {}
     for number in sorted(range(len(parts)), key=lambda number: chosen[number] is None):
@@ -320,8 +323,8 @@ def _stage_partial(
 def _share_of(
     crew: Crew, part: _Part, rooms: list[DiskRoom], settings: Settings, chosen: Chosen | None
 ) -> Shares | None:
-    """Divides what no rank has whole of a dataset, if there is any. What its partial packs hold
-    already counts as room."""
+    """Divides the packs of a dataset that no rank has whole; None if there are none. The size of
+    its partial packs counts as room."""
     holders = ranks_by_pack(part.held, len(part.owners))
     pairs = zip(part.packs.file_bytes, holders, strict=True)
     amounts = [0 if ranks else amount for amount, ranks in pairs]
@@ -331,7 +334,7 @@ def _share_of(
     rooms = [less(room, -resident[room.rank]) for room in rooms]
     most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
     if len(rooms) == 1:
-        rooms = [replace(rooms[0], cache_bytes=0)]  # there is nobody to lend to
+        rooms = [replace(rooms[0], cache_bytes=0)]  # there is no other rank to keep it for
     if chosen is not None:
         shares = share_chosen(crew.world, dataset, amounts, rooms, chosen, most_bytes)
     else:
@@ -345,8 +348,8 @@ def _share_of(
 
 
 def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares) -> None:
-    """Removes partial packs of an earlier job with another division, which would take the room of
-    this one's, unless a job that runs uses them."""
+    """Removes partial packs of an earlier job with other shares, which would use up the room of
+    this job's, unless a running job uses them."""
     kept_bytes = part.resident_bytes[crew.world.rank]
     if kept_bytes == 0:
         return
@@ -375,8 +378,8 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> StagedDat
 
 
 def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> StagedDataset:
-    """Checks a dataset that is read where it lies: headers, and with `verify` all content. The
-    ranks share the work. Raises what `Stager.check_pack` does."""
+    """Checks a dataset that is read in place: headers, and all content if `verify`. The ranks share
+    the work. Raises as `Stager.check_pack` does."""
     stager, world = Stager(dataset, crew), crew.world
     share = range(world.rank, dataset.pack_count, world.world_size)
     if verify:

@@ -1,9 +1,9 @@
-"""Who keeps what of a dataset that is on the local disks in part.
+"""Divides a dataset that does not fit on one local disk among the ranks.
 
 CoorDL's partitioned MinIO (Mohan et al., section 4.2): the records, in the order in which they lie
-in the packs, are divided among the ranks so that all disks fill evenly; each is read from the
-shared file system by the rank that keeps it, and stays. Every rank works the division out by
-itself. Or each rank is told what it keeps (`chosen`). Pure but for NumPy.
+in the packs, are divided among the ranks so that all disks fill evenly; the rank that keeps a
+record reads it once from the shared file system. Every rank computes the same division by itself.
+The alternative is a choice for each rank (`chosen`). Pure apart from NumPy.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Shares:
-    """What each rank keeps of one dataset. Positions count the bytes of the packs that are divided,
+    """The share of each rank in one dataset. A position is a byte offset in the divided packs, laid
     one after the other.
 
-    bounds: rank r keeps the records from position bounds[r] to bounds[r + 1] on its disk; what is
-    behind the last is on no disk, as are records of more than largest_bytes. keepers: where it is
-    not None that counts instead: (records, bytes), in each row a bit for each rank that keeps the
-    record. memory_bounds: as bounds, of what is on no disk, and of the ranks' memories. own: the
-    ids of the records of one rank, in the order in which they come to its disk; kept_bytes: what
-    each rank's take, and memory_kept_bytes in memory; covered_bytes: what is on any disk;
-    needed_bytes: what all would take.
+    bounds: rank r keeps the records from position bounds[r] to bounds[r + 1] on its disk; records
+    behind the last bound, and records of more than largest_bytes, are on no disk. keepers: if not
+    None, replaces bounds: uint8 (records, bytes), with a bit in each row for each rank that keeps
+    the record. memory_bounds: like bounds, for the records on no disk and the ranks' memories. own:
+    the ids of this rank's records, in the order in which they are fetched; kept_bytes: bytes that
+    each rank keeps on disk; memory_kept_bytes: in memory; covered_bytes: bytes on any disk;
+    needed_bytes: bytes of all records.
     """
 
     bounds: tuple[int, ...]
@@ -48,8 +48,8 @@ class Shares:
 def regular_records(
     records: NDArray[Any], pack_bytes: Sequence[int]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the ids of the records (struct fan_record) with content in packs that are divided,
-    those whose size in pack_bytes is not 0; and their positions, which rise."""
+    """Returns the ids of the records (struct fan_record) with content in the divided packs (those
+    whose size in pack_bytes is not 0), and their positions, in ascending order of position."""
     from fanstore.arrays import np
 
     divided = np.asarray(pack_bytes) > 0
@@ -64,7 +64,7 @@ def regular_records(
 
 
 def even_shares(total_bytes: int, room_bytes: Sequence[int]) -> list[int]:
-    """Divides bytes as evenly as the ranks' rooms allow; what fits nowhere is left out."""
+    """Divides bytes as evenly as the ranks' rooms allow; bytes that fit nowhere are left out."""
     shares = [0] * len(room_bytes)
     left = total_bytes
     by_room = sorted(range(len(room_bytes)), key=lambda rank: room_bytes[rank])
@@ -83,11 +83,11 @@ def divide(
     most_bytes: int | None = None,
     memory_bytes: Sequence[int] = (),
 ) -> Shares:
-    """Divides the records (struct fan_record) of packs among ranks with so much room each.
+    """Divides the records (struct fan_record) of packs among ranks with room_bytes of room each.
 
-    pack_bytes: the size of each pack, 0 of those that are not to be divided. most_bytes: what is
-    larger is kept on no disk. memory_bytes: what each rank's block cache can keep of what is on no
-    disk; where none is given none does.
+    pack_bytes: the size of each pack, 0 for packs that are not to be divided. rank: this rank, for
+    `Shares.own`. most_bytes: larger records are kept on no disk. memory_bytes: what each rank's
+    block cache can keep of the records on no disk; () for nothing.
     """
     from fanstore.arrays import np
 
@@ -122,7 +122,7 @@ def divide(
 
 @dataclass(frozen=True)
 class MemoryShares:
-    """What the ranks' memories keep: Shares.memory_bounds and memory_kept_bytes."""
+    """The shares in the ranks' memories: see Shares.memory_bounds and memory_kept_bytes."""
 
     bounds: tuple[int, ...]
     kept_bytes: tuple[int, ...]
@@ -135,8 +135,8 @@ def divide_memory(
     memory_bytes: Sequence[int],
     total_bytes: int,
 ) -> MemoryShares:
-    """Divides what is on no disk among the memories of all ranks, each with so much room.
-    positions, sizes, on_disk: of the records that are divided, by rising position."""
+    """Divides the records on no disk among the memories of all ranks, each with memory_bytes of
+    room. positions, sizes, on_disk: of the divided records, by ascending position."""
     from fanstore.arrays import np
 
     rest = np.where(on_disk, 0, -(-sizes // PAGE_BYTES) * PAGE_BYTES)
@@ -147,14 +147,14 @@ def divide_memory(
 
 
 def _between(sums: Any, cuts: Sequence[int]) -> tuple[int, ...]:
-    """Returns what lies between each cut and the next, by the sums up to each record."""
+    """Returns the bytes between each cut and the next. sums: running totals up to each record."""
     upto = [int(sums[cut - 1]) if cut else 0 for cut in cuts]
     return tuple(after - before for before, after in pairwise(upto))
 
 
 def _cuts(taken: Any, shares: Sequence[int], room_bytes: Sequence[int], np: Any) -> list[int]:
-    """Returns where the records of each rank begin, and the end of the last: each takes its share
-    and what the ranks before it left, as far as its room goes."""
+    """Returns the index of each rank's first record, and the end of the last rank's: each rank gets
+    its share and the rest that the ranks before it left, as far as its room allows."""
     cuts, due = [0], 0
     for share, room in zip(shares, room_bytes, strict=True):
         before = int(taken[cuts[-1] - 1]) if cuts[-1] else 0

@@ -1,8 +1,8 @@
-"""Copies packs from the shared file system: each in large sequential reads, checked as it streams
-by.
+"""Copies packs from the shared file system, each in large sequential reads, and computes the
+checksum meanwhile.
 
-Where a pack's checksum fails its files are checked one by one: the damaged ones are told to the
-caller, who marks them, and the others stay readable.
+If a pack's checksum is wrong, its files are checked one by one: the damaged ones are returned to
+the caller, who marks them, and the others stay readable.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ How = Literal["copied", "received", "reused"]
 
 @dataclass
 class StageReport:
-    """What staging one dataset did on this rank. damaged: record ids by pack.
+    """The result of staging one dataset on this rank. damaged: record ids by pack.
 
     copied: from the shared file system; received: from other ranks; reused: there already.
     unchecked: packs that an earlier job left, whose content is still to be checked.
-    shared_bytes: read of packs on the shared file system, to copy or to check them.
+    shared_bytes: bytes read from packs on the shared file system, to copy or check them.
     """
 
     copied_bytes: int = 0
@@ -53,8 +53,8 @@ def stream(
     advance: Callable[[int], None],
     check: Callable[[], None],
 ) -> int:
-    """Reads `source` once, writing it to `target` if given; returns its XXH3-64. `advance` is
-    called with the count of bytes as they pass; `check` may raise to give up."""
+    """Reads `source` once, and writes it to `target` if given; returns its XXH3-64. Calls `advance`
+    with the bytes of each chunk, and `check`, which may raise to give up."""
     digest = xxhash.xxh3_64()
     chunk = bytearray(CHUNK_BYTES)
     view = memoryview(chunk)
@@ -83,7 +83,7 @@ def write_all(stream: FileIO, data: memoryview) -> None:
 
 
 def sync(stream: FileIO) -> None:
-    """Waits until what was written is on the disk. An OSError names the file."""
+    """Waits until the written bytes are on the disk. An OSError names the file."""
     try:
         os.fsync(stream.fileno())
     except OSError as error:
@@ -91,7 +91,7 @@ def sync(stream: FileIO) -> None:
 
 
 class Watcher(Protocol):
-    """Is told how far the work is, and may raise to end it; called from several threads."""
+    """Receives the progress of work, and may raise to end it; called from several threads."""
 
     def advance(self, amount_bytes: int) -> None: ...
 
@@ -99,7 +99,7 @@ class Watcher(Protocol):
 
 
 class Stager:
-    """Brings one dataset to its staged directory, or checks it where it lies."""
+    """Copies one dataset to its staged directory, or checks it in place."""
 
     def __init__(self, dataset: Dataset, watcher: Watcher) -> None:
         self.dataset = dataset
@@ -108,18 +108,18 @@ class Stager:
         self._mutex = threading.Lock()
 
     def expected(self, pack: int) -> ExpectedFile:
-        """What the copy of `pack` must be, by the index."""
+        """Returns the size and checksum of a right copy of `pack`, by the index."""
         info = self.dataset.pack_info(pack)
         return ExpectedFile(self.dataset.dataset_id, info.file_bytes, info.checksum)
 
     def expected_index(self) -> ExpectedFile:
-        """What the copy of the index must be, by its header."""
+        """Returns the size and checksum of a right copy of the index, by its header."""
         header = self.dataset.header
         return ExpectedFile(self.dataset.dataset_id, header.file_bytes, header.body_checksum)
 
     def stage_index(self, staged: StagedDirectory) -> str:
-        """Copies the index if it is not there; returns the path of the copy. Raises DatasetDamaged
-        where its checksum does not fit."""
+        """Copies the index if there is no valid copy; returns the path of the copy. Raises
+        DatasetDamaged if its checksum is wrong."""
         name = os.path.basename(self.dataset.index_path)
 
         def copy(part: str) -> list[int]:
@@ -127,7 +127,7 @@ class Stager:
             try:
                 open_index(Path(part), self.dataset.directory, verify=True).close()
             except DatasetDamaged:
-                self.dataset.check_body()  # to name the file on the shared file system
+                self.dataset.check_body()  # raises with the name of the shared file, if damaged
                 raise
             return []
 
@@ -135,9 +135,9 @@ class Stager:
         return staged.file(name)
 
     def stage_pack(self, staged: StagedDirectory, pack: int) -> list[int]:
-        """Copies a pack from the shared file system if it is not there; returns its damaged
-        records. Raises DatasetDamaged where its header or trailer does not fit, OSError where it
-        cannot be read or written."""
+        """Copies a pack from the shared file system if there is no valid copy; returns its damaged
+        records. Raises DatasetDamaged if its header or trailer is wrong, OSError if it cannot be
+        read or written."""
         source = os.fspath(self.dataset.pack_path(pack))
 
         def copy(part: str) -> list[int]:
@@ -150,7 +150,7 @@ class Stager:
         return damaged
 
     def check_pack(self, pack: int, verify: bool) -> None:
-        """Checks a pack where it lies: its header and trailer, and with `verify` all content."""
+        """Checks a pack in place: its header and trailer, and all content if `verify`."""
         self._watcher.check()
         self.dataset.check_pack_header(pack)
         if verify:
@@ -158,21 +158,21 @@ class Stager:
             self._note_damage(pack, self.damaged(pack, source, self._read_shared(source, None)))
 
     def is_sound(self, pack: int, path: str) -> bool:
-        """Tells whether the copy of a pack at `path` has the checksum that the index says."""
+        """Returns whether the copy of a pack at `path` has the checksum in the index."""
         checksum = stream(path, None, self._watcher.advance, self._watcher.check)
         return checksum == self.expected(pack).checksum
 
     def damaged(self, pack: int, path: str, checksum: int) -> list[int]:
-        """Returns the damaged records of the copy at `path`, whose checksum was found to be
-        `checksum`. Raises DatasetDamaged where the copy's header or trailer does not fit."""
+        """Returns the damaged records of the copy at `path`, which has the checksum `checksum`.
+        Raises DatasetDamaged if the copy's header or trailer is wrong."""
         if checksum == self.expected(pack).checksum:
             return []
-        # The copy itself may be what broke; its frame is what clients rely on.
+        # The damage may be in the copy alone, and clients rely on its header and trailer.
         self.dataset.check_pack_header(pack, path)
         return damaged_records(self.dataset, pack, path, self._watcher.check)
 
     def note(self, pack: int, damaged: list[int], how: How) -> None:
-        """Enters a pack that is staged now into the report."""
+        """Adds a pack that is staged now to the report."""
         size = self.expected(pack).file_bytes
         with self._mutex:
             report = self.report
@@ -185,7 +185,7 @@ class Stager:
 
     def _note_damage(self, pack: int, damaged: list[int]) -> None:
         if damaged:
-            with self._mutex:  # a new table: others may be going through the old one
+            with self._mutex:  # a new table: other threads may be iterating over the old one
                 self.report.damaged = {**self.report.damaged, pack: damaged}
 
     def _read_shared(self, source: str, target: str | None) -> int:

@@ -1,12 +1,12 @@
 """A dataset's directory on the local disk, shared by every job of the user that serves it.
 
 datasets/<dataset id>/lock             held shared by its users
-                      index.fsi        and each pack, complete when its marker is there
-                      index.fsi.ok     the marker: what was staged, and what is damaged in it
+                      index.fsi        and each pack, complete if it has a marker
+                      index.fsi.ok     the marker: describes the copy and its damaged records
                       index.fsi.part   being copied
-                      index.fsi.lock   held by whoever copies it
-                      keep             stay when the last user goes
-                      resident         what the partial packs hold (see fanstore.staging.resident)
+                      index.fsi.lock   held by the process that copies it
+                      keep             if present, the files stay when the last user leaves
+                      resident         records in partial packs (see fanstore.staging.resident)
                       pack-*.sparse    a partial pack
 """
 
@@ -28,12 +28,12 @@ from fanstore.staging.resident import (
 )
 from fanstore.wording import show_bytes
 
-KEEP = "keep"  # the file that says so
+KEEP = "keep"  # the name of the file that makes the others stay
 
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """What a staged file must be: taken from the dataset's index, never from the copy."""
+    """Size and checksum that a staged file must have, by the dataset's index, not by the copy."""
 
     dataset_id: str
     file_bytes: int
@@ -50,9 +50,9 @@ class StagedDirectory:
         self._fd: int | None = None
 
     def hold(self, keep: bool = False) -> None:
-        """Makes the directory and takes its shared lock. To be called under the base's lock. A sole
-        user tidies it first, and has partial packs checked again. keep: the files stay should this
-        job be killed."""
+        """Makes the directory and takes its shared lock. Hold the base's lock. If nobody else uses
+        the directory, tidies it first, so that partial packs are checked again. keep: the files
+        stay if this job is killed."""
         make_private(self.path)
         fd = locks.take(self.lock_path, exclusive=True)
         if fd is not None:
@@ -67,22 +67,20 @@ class StagedDirectory:
             self._mark_kept()
 
     def forget_partial(self, check: Callable[[], None]) -> bool:
-        """Removes the partial packs, where no other job uses the directory; tells whether that was
-        so."""
+        """Removes the partial packs if no other job uses the directory; returns whether it did."""
         assert self._fd is not None
-        with self._base.locked(check):  # nobody begins to use it meanwhile
+        with self._base.locked(check):  # no other job can start to use it meanwhile
             alone = locks.try_lock(self._fd, exclusive=True)
             if alone:
                 forget_resident(self.path)
-            locks.try_lock(self._fd, exclusive=False)  # a try in vain gives up what was held
+            locks.try_lock(self._fd, exclusive=False)  # a failed conversion loses the shared lock
         return alone
 
     def release(self, keep: bool) -> None:
-        """Gives the lock back; where this was the last user, `keep` decides whether the files
-        stay."""
+        """Releases the lock; if this was the last user, the files stay only if `keep`."""
         if self._fd is None:
             return
-        with contextlib.suppress(OSError), self._base.locked():  # nobody begins to use it meanwhile
+        with contextlib.suppress(OSError), self._base.locked():  # no job starts to use it meanwhile
             if keep:
                 self._mark_kept()
             elif locks.try_lock(self._fd, exclusive=True):
@@ -95,12 +93,12 @@ class StagedDirectory:
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def file(self, name: str) -> str:
-        """The path of the index or a pack."""
+        """Returns the path of the index or of a pack."""
         return os.path.join(self.path, name)
 
     def damaged_in(self, name: str, expected: ExpectedFile) -> list[int] | None:
-        """Returns the record ids damaged in a complete, valid copy of `name`; None where there is
-        none."""
+        """Returns the ids of the damaged records in a complete, valid copy of `name`; None if there
+        is no such copy."""
         marker = _read_marker(self.file(name))
         try:
             found = os.stat(self.file(name))
@@ -117,9 +115,10 @@ class StagedDirectory:
         copy: Callable[[str], list[int]],
         check: Callable[[], None],
     ) -> tuple[list[int], bool]:
-        """Makes sure of a valid copy of `name`; returns (damaged record ids, whether it was there).
+        """Makes a copy of `name` unless there is a valid one; returns (damaged record ids, whether
+        it was there).
 
-        `copy(path)` writes it and says what is damaged; it runs for one job at a time.
+        `copy(path)` writes the copy and returns its damaged record ids; one job at a time runs it.
         """
         target = self.file(name)
         fd = locks.wait(target + ".lock", exclusive=True, check=check)
@@ -132,7 +131,7 @@ class StagedDirectory:
             os.close(fd)
 
     def forget(self, name: str, check: Callable[[], None]) -> None:
-        """Has a copy that is there count for nothing, so that the next `stage` makes it anew."""
+        """Invalidates the copy of `name`, so that the next `stage` makes a new one."""
         fd = locks.wait(self.file(name) + ".lock", exclusive=True, check=check)
         try:
             with contextlib.suppress(FileNotFoundError):
@@ -169,7 +168,7 @@ def _marker(expected: ExpectedFile, found: os.stat_result, damaged: object) -> d
 
 
 def _read_marker(target: str) -> dict[str, object] | None:
-    """Returns the marker of a complete copy, or None where there is none that makes sense."""
+    """Returns the marker of a complete copy, or None if there is no valid marker."""
     try:
         with open(target + ".ok", encoding="utf-8") as stream:
             marker = json.load(stream)
@@ -194,7 +193,8 @@ def _write_marker(target: str, marker: dict[str, object]) -> None:
 
 
 def whole_files(path: str) -> tuple[int, int]:
-    """Returns how many whole packs are in a staged dataset's directory, and the bytes of all."""
+    """Returns the number of whole packs in a staged dataset's directory, and the bytes of all files
+    in it."""
     packs, total_bytes = 0, 0
     with contextlib.suppress(FileNotFoundError):
         for entry in os.scandir(path):
@@ -207,7 +207,7 @@ def whole_files(path: str) -> tuple[int, int]:
 
 
 def kept_words(paths: Iterable[str]) -> str:
-    """Returns what is left of staged datasets whose job has let go of them, for people."""
+    """Returns a sentence about the staged datasets that remain after their job released them."""
     kept = [(path, *whole_files(path)) for path in paths if os.path.isdir(path)]
     if not kept:
         return "nothing was kept"
@@ -221,19 +221,19 @@ def kept_words(paths: Iterable[str]) -> str:
 
 
 def kept_of_others(base: StagingFolder, own: Iterable[str]) -> int:
-    """Returns the bytes on the disk of staged datasets that were kept for later jobs, but for those
-    of the ids `own`."""
+    """Returns the bytes on disk of staged datasets that were kept for later jobs, except those with
+    the ids `own`."""
     total = 0
     for path in base.entries("datasets"):
         if os.path.basename(path) in own or not os.path.exists(os.path.join(path, KEEP)):
             continue
-        with contextlib.suppress(FileNotFoundError):  # a job may sweep it
+        with contextlib.suppress(FileNotFoundError):  # another job may remove it meanwhile
             total += sum(entry.stat(follow_symlinks=False).st_blocks for entry in os.scandir(path))
     return total * 512  # stat(2)
 
 
 def others_words(kept_bytes: int) -> str:
-    """Returns what those bytes are, and how to be rid of them; "" for none."""
+    """Returns a clause about the bytes of kept datasets, and the way to remove them; "" for 0."""
     if not kept_bytes:
         return ""
     return (
@@ -243,7 +243,8 @@ def others_words(kept_bytes: int) -> str:
 
 
 def tidy(path: str) -> None:
-    """Removes what a killed copier left, and damaged copies, from a directory nobody uses."""
+    """Removes unfinished and damaged copies from a directory that nobody uses, and turns resident
+    records into claims."""
     for name in os.listdir(path):
         target = os.path.join(path, name)
         if name.endswith((".part", ".lock")):
@@ -256,7 +257,7 @@ def tidy(path: str) -> None:
 
 
 def sweep_datasets(base: StagingFolder) -> None:
-    """Discards staged datasets that nobody holds and that need not stay. Under the base's lock."""
+    """Discards staged datasets that nobody uses, except those to keep. Hold the base's lock."""
     for path in base.entries("datasets"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused and os.path.exists(os.path.join(path, KEEP)):

@@ -38,7 +38,7 @@ def command(dataset: str, as_json: bool) -> int:
 
 
 def describe(dataset: Dataset) -> dict[str, Any]:
-    """Counts, sizes in bytes, codecs in use, and the index's cost a record."""
+    """Returns counts, sizes in bytes, the codecs in use, and the bytes of the index per record."""
     from fanstore._native import lib
     from fanstore.arrays import np
 
@@ -48,7 +48,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
         int(getattr(lib, f"FAN_CODEC_{name}")): name.lower()
         for name in ("STORE", "LZ4", "LZ4HC", "ZSTD")
     }
-    used = np.zeros(256, np.int64)  # a damaged record may name any
+    used = np.zeros(256, np.int64)  # a damaged record may name any codec
     for _, rows in dataset.record_pieces():
         regular = (rows["mode"] & 0o170000) == stat.S_IFREG
         used += np.bincount(rows["codec"][regular], minlength=256)
@@ -76,7 +76,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 
 
 def show(info: dict[str, Any]) -> None:
-    """Prints a description for people."""
+    """Prints a description as text."""
     from fanstore.wording import counted
 
     used = info["files_by_codec"].items()

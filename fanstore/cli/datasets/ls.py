@@ -46,7 +46,7 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
 
 
 def entries(dataset: Dataset, start: int, recursive: bool) -> Iterator[tuple[int, bytes]]:
-    """Records to list and what to call them. A file is listed as itself."""
+    """Yields the records to list, and the names to print. A file is listed alone."""
     if not stat.S_ISDIR(int(dataset.records[start]["mode"])):
         yield start, dataset.relpath(start)
         return
@@ -63,7 +63,7 @@ def entries(dataset: Dataset, start: int, recursive: bool) -> Iterator[tuple[int
 
 
 def long_line(dataset: Dataset, record: int, name: bytes) -> bytes:
-    """A line like that of `ls -l --time-style=long-iso`, owners as numbers."""
+    """Returns a line as `ls -l --time-style=long-iso` prints it, owners as numbers."""
     row = dataset.records[record]
     mode = int(row["mode"])
     uid, gid = dataset.owner(record)

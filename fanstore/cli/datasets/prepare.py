@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ByteCount(click.ParamType):  # type: ignore[type-arg]
-    """A number of bytes: 65536, 64K, 1MiB."""
+    """A parameter that is a number of bytes: 65536, 64K, 1MiB."""
 
     name = "bytes"
 
@@ -102,7 +102,7 @@ def command(
 
 
 def _check_update(force: bool, block_size: int | None, partitions: int | None) -> None:
-    """Raises UsageError for options that say how a dataset is made as a whole."""
+    """Raises UsageError for options that do not go with --update."""
     from fanstore.errors import UsageError
 
     given = {"--force": force, "--block-size": block_size, "--partitions": partitions}
@@ -112,7 +112,8 @@ def _check_update(force: bool, block_size: int | None, partitions: int | None) -
 
 
 def _settings_of(dst: Path, codec: str | None) -> tuple[str, int]:
-    """The codec, unless it is given, and the block size of a dataset to update."""
+    """Returns the codec (`codec` if given, else that of the dataset at `dst`) and the block size of
+    a dataset to update."""
     from fanstore.dataset import MANIFEST_NAME, open_dataset
 
     with open_dataset(dst) as dataset:
@@ -125,7 +126,7 @@ def _settings_of(dst: Path, codec: str | None) -> tuple[str, int]:
 
 
 def report(summary: Summary, dst: Path, options: PrepareOptions, as_json: bool) -> None:
-    """Prints what was made, as text or as JSON."""
+    """Prints the summary of a new dataset, as text or as JSON."""
     if as_json:
         click.echo(json.dumps(as_dict(summary, options), indent=2))
     else:
@@ -143,7 +144,7 @@ def as_dict(summary: Summary, options: PrepareOptions) -> dict[str, object]:
 
 
 def show(summary: Summary, dst: Path, quiet: bool) -> None:
-    """Prints the summary for people; what was left out goes to stderr, always."""
+    """Prints the summary as text. Entries that were left out are always printed, on stderr."""
     from fanstore.errors import show_path
     from fanstore.wording import counted, show_bytes
 

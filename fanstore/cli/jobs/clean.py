@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command(short_help="Remove what jobs left on this node.")
-@click.option("--local-dir", metavar="DIR", help="Below which local directory.")
+@click.option("--local-dir", metavar="DIR", help="The local directory to clean.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--unstaged", is_flag=True, help="Also outputs that are kept here and nowhere else.")
 @click.option("--json", "as_json", is_flag=True, help="What was found, as JSON.")
@@ -52,7 +52,7 @@ def command(local_dir: str | None, dry_run: bool, unstaged: bool, as_json: bool)
 
 
 def show(found: Found, dry_run: bool) -> None:
-    """Prints for people what went and what stayed."""
+    """Prints the leftovers that were removed, and those that stay, as text."""
     for each in found.leftovers:
         text = f"{each.verb(dry_run)}: {each.what} {each.path} ({show_bytes(each.bytes)})"
         click.echo(readable(f"{text}: {each.reason}" if each.reason else text))
@@ -66,7 +66,7 @@ def readable(text: str) -> str:
 
 
 def elsewhere(looked_at: str) -> list[str]:
-    """FanStore's directories below the other local directories that jobs may have used."""
+    """Returns FanStore's directories below the other local directories that jobs may have used."""
     from fanstore.staging.base import StagingFolder
     from fanstore.staging.local_dir import MEMORY_DIR, candidates
 

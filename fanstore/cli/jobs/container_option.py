@@ -18,7 +18,7 @@ container_option = click.option(
 
 
 def chosen_container(words: str | None, trap: bool) -> Container | None:
-    """Returns the container that the option means. Raises UsageError."""
+    """Returns the container that the option names, or None. Raises UsageError."""
     from fanstore.errors import UsageError
     from fanstore.launch.containers import container_of
 

@@ -1,4 +1,4 @@
-"""fanstore exec: a command under a node daemon that is already there."""
+"""fanstore exec: runs a command under a node daemon that is already running."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _POLL_S = 0.2
     type=click.FloatRange(min=0),
     default=0.0,
     metavar="SECONDS",
-    help="Wait so long for the job to serve [default: 0].",
+    help="Time to wait for the job to serve [default: 0].",
 )
 @click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
 @container_option
@@ -51,7 +51,7 @@ def command(
 
 
 def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> Status:
-    """Returns what the job says of itself, once it serves; waits at most `wait_s` for it."""
+    """Waits at most `wait_s` until the job serves, and returns its status. Raises FanstoreError."""
     from fanstore.errors import FanstoreError
 
     deadline_s = time.monotonic() + wait_s
@@ -65,7 +65,7 @@ def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> Statu
 
 
 def serving_job(job: str | None, local_dir: str | None) -> Status:
-    """Returns what the job says of itself. Raises FanstoreError while it does not serve."""
+    """Returns the status of the job. Raises FanstoreError if it does not serve."""
     from fanstore.errors import FanstoreError
     from fanstore.job.jobs import describe_job
     from fanstore.messages.job import LeftJob

@@ -1,4 +1,4 @@
-"""The options by which a command names a job that is there."""
+"""The options by which a command names an existing job."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from fanstore.staging.local_dir import MEMORY_DIR
 
 def job_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options --job and --local-dir to a command."""
-    job = click.option("--job", metavar="ID", help="The job; not needed when there is one only.")
-    local = click.option("--local-dir", metavar="DIR", help="Where the job's local directory is.")
+    job = click.option("--job", metavar="ID", help="The job; not needed if there is only one.")
+    local = click.option("--local-dir", metavar="DIR", help="The job's local directory.")
     return job(local(function))
 
 
 def local_directory(local_dir: str | None) -> str:
-    """Returns the local directory that is meant."""
+    """Returns the path of the local directory that the option or the settings name."""
     return local_of(config.resolve({"local_dir": local_dir})).path
 
 
 def local_directories(local_dir: str | None) -> list[str]:
-    """Returns the local directories below which jobs are looked for: where none is named, also
-    that of --stage memory."""
+    """Returns the local directories in which to look for jobs: the one that the option or the
+    settings name, or the default one and that of --stage memory."""
     settings = config.resolve({"local_dir": local_dir})
     found = [local_of(settings).path]
     if settings.local_dir is None and found != [MEMORY_DIR]:
@@ -37,5 +37,5 @@ def local_directories(local_dir: str | None) -> list[str]:
 
 
 def chosen_job(job: str | None, local_dir: str | None, any_rank: bool = False) -> FoundJob:
-    """Returns the job that the options mean; any_rank: as pick_job has it."""
+    """Returns the job that the options name. any_rank: as in pick_job."""
     return pick_job(local_directories(local_dir), job, os.environ, any_rank)

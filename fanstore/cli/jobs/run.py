@@ -1,4 +1,4 @@
-"""fanstore run: a command that sees datasets as ordinary files."""
+"""fanstore run: runs a command that sees datasets as ordinary files."""
 
 from __future__ import annotations
 

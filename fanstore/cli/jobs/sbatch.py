@@ -10,7 +10,7 @@ import click
 from fanstore.cli.dataset_options import WrittenOptionsCommand
 from fanstore.cli.jobs.script import our_program, print_script, script_options
 
-# Options of sbatch itself that have a name of their own here.
+# Options of sbatch itself that this command has under the same name.
 _LIMITS = ("job_name", "partition", "account", "gpus_per_node", "mem", "output")
 
 

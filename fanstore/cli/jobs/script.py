@@ -20,7 +20,7 @@ from fanstore.launcher import NO_MPI4PY
 if TYPE_CHECKING:
     from fanstore.launch.sbatch import Site
 
-# What only a scheduler can be asked for: (parameter, option).
+# Options that need a scheduler: (parameter, option).
 _ASKED = (
     ("nodes", "--nodes"), ("time", "--time"), ("cpus", "--cpus-per-node"),
     ("gpus", "--gpus-per-node"), ("mem", "--mem"), ("job_name", "--job-name"),
@@ -32,7 +32,7 @@ Words = tuple[tuple[str, ...], ...]
 
 
 def script_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds what all commands that print a job script take, behind their own options."""
+    """Adds the options and arguments that all commands for job scripts share, after their own."""
     options: list[Callable[..., Any]] = [
         click.option(
             "--site",
@@ -42,7 +42,7 @@ def script_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--time", metavar="LIMIT", help="Time limit: minutes, H:M:S or days-hours."),
         click.option("--job-name", metavar="NAME", help="Name of the job."),
         click.option("--account", metavar="NAME", help="Account; LSF's project."),
-        click.option("--output", metavar="FILE", help="Where what the job prints goes."),
+        click.option("--output", metavar="FILE", help="The file for the job's output."),
         click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too."),
         serving_options,
         click.argument(
@@ -62,10 +62,10 @@ def print_script(
     serving: Mapping[str, Any],
     rendered: Callable[[Site, Words], str],
 ) -> None:
-    """Prints a job script for a site, and warns of problems that this machine can tell. serving:
-    the options of `fanstore run`; rendered: makes the text of the site and those options. They are
-    checked as far as this machine can; the local directory is not among them, for the script names
-    it on each node."""
+    """Prints a job script for a site, and warns of problems that show on this machine. serving: the
+    options of `fanstore run`, which are checked as far as possible here; rendered: makes the text
+    from the site and those options, without the local directory, which the script names itself on
+    each node."""
     from fanstore.launch import sbatch
 
     options = tuple(w for name, w in written_options(ctx, serving) if name != "local_dir")
@@ -75,7 +75,7 @@ def print_script(
 
 
 def _warn_of_problems(datasets: Sequence[str], nodes: int) -> None:
-    """Warns of problems that would end the job at its start, were its nodes as this machine."""
+    """Warns of problems that would end the job at its start if its nodes were like this machine."""
     from fanstore.dataset import open_dataset
     from fanstore.errors import FanstoreError
 
@@ -92,13 +92,13 @@ def _warn_of_problems(datasets: Sequence[str], nodes: int) -> None:
 
 
 def _installed(name: str) -> str | None:
-    """Returns the path of a program that lies beside this installation's Python, or None."""
+    """Returns the path of a program in this installation's scripts directory, or None."""
     path = os.path.join(sysconfig.get_path("scripts"), name)
     return path if os.access(path, os.X_OK) else None
 
 
 def our_program() -> str:
-    """Returns the console script of this installation, else the one on PATH."""
+    """Returns the path of this installation's console script, or of the one on PATH."""
     return _installed("fanstore") or shutil.which("fanstore") or "fanstore"
 
 
@@ -160,7 +160,7 @@ def command(
 def _refuse_idle(
     ctx: click.Context, scheduler: str, hosts: str | None, asked: Mapping[str, Any]
 ) -> None:
-    """Raises UsageError for options that this scheduler has no use for, and for a missing one."""
+    """Raises UsageError for options that this scheduler does not use, and for a missing one."""
     if scheduler != "ssh":
         if hosts is not None:
             raise click.UsageError(f"--hosts is for --scheduler ssh: {scheduler} names the nodes")
@@ -214,7 +214,7 @@ def _for_hosts(
         scheduler=scheduler,
         nodes=asked["nodes"] or len(named),
         hosts=named,
-        mpiexec=_installed("mpiexec") or "mpiexec",  # as the wheel of MPICH brings it
+        mpiexec=_installed("mpiexec") or "mpiexec",  # the wheel of MPICH installs one
         mem_bytes=asked["mem"],
         **others,
         **about,

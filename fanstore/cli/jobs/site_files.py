@@ -1,4 +1,4 @@
-"""fanstore site-files: writes what a site installs beside a program."""
+"""fanstore site-files: writes man pages, shell completion and a module file for a site."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def site_files(root: Path) -> dict[str, str]:
 
 
 def _link(link: Path, program: Path) -> None:
-    """Makes `link` lead to `program`. Raises FanstoreError where something else of that name is."""
+    """Makes `link` a symbolic link to `program`. Raises FanstoreError if another file is there."""
     link.parent.mkdir(parents=True, exist_ok=True)
     if link.exists() and link.samefile(program):
         return
@@ -92,7 +92,7 @@ def _link(link: Path, program: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file, whole or not at all."""
+    """Writes a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     try:

@@ -1,4 +1,4 @@
-"""fanstore start: a node daemon that serves until it is stopped."""
+"""fanstore start: starts a node daemon that serves until it is stopped."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
 
 
 def show(started: Started) -> None:
-    """Prints what can be done with a job that was started."""
+    """Prints the job that was started, and the commands to use and to end it."""
     job_id = started.job.job_id
     click.echo(f"job {job_id} serves (daemon {started.job.daemon_pid})")
     for dataset in started.job.datasets:

@@ -1,4 +1,4 @@
-"""fanstore status: what node daemons do."""
+"""fanstore status: shows the state of node daemons."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> 
 
     found = chosen_job(job, local_dir, any_rank=True)
     ranks: list[Status | AbsentRank | LeftJob] = [describe_job(found)]
-    if isinstance(ranks[0], Status):  # else nobody here knows of the others
+    if isinstance(ranks[0], Status):  # only a living daemon can list the others
         ranks = [*describe_ranks(found)]
     if as_json:
         rows = [_row(rank) for rank in ranks]
@@ -74,13 +74,13 @@ def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> 
 
 
 def _row(rank: Status | AbsentRank | LeftJob) -> dict[str, object]:
-    """Returns a rank as JSON has it; one that serves is named first, as others are."""
+    """Returns the JSON object of a rank; all of them begin with `rank` and `host`."""
     named = {"rank": rank.rank, "host": rank.host} if isinstance(rank, Status) else {}
     return {**named, **encode(rank)}
 
 
 def show_rank(rank: Status | AbsentRank | LeftJob, world_size: int) -> None:
-    """Prints one rank for people, also one of which nothing is known."""
+    """Prints one rank as text, also one that does not answer."""
     if not isinstance(rank, AbsentRank):
         show(rank)
         return
@@ -89,7 +89,8 @@ def show_rank(rank: Status | AbsentRank | LeftJob, world_size: int) -> None:
 
 
 def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJob]:
-    """The job that the options mean, or all that they may mean."""
+    """Returns the job that the options name, or all jobs that match. only_one: raises
+    FanstoreError if several match."""
     from fanstore.errors import FanstoreError
     from fanstore.job.jobs import SeveralJobs
 
@@ -102,7 +103,7 @@ def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJ
 
 
 def show(job: Status | LeftJob) -> None:
-    """Prints one job for people."""
+    """Prints one job as text."""
     click.echo(f"job {job.job_id}: {job.state}{_rank(job)}{_since(job)}")
     if job.metrics:
         click.echo(f"  metrics at {job.metrics}")
@@ -149,7 +150,8 @@ def _memory_line(memory: MemoryFigures) -> str:
 
 
 def outputs_lines(outputs: OutputFigures) -> list[str]:
-    """What was written, and what of it is on its way; nothing where nothing was."""
+    """Returns lines about the outputs, and about those not staged out yet; none if there are no
+    outputs."""
     if not outputs.published and not outputs.drafts and not outputs.waiting:
         return []
     lines = [

@@ -46,7 +46,8 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
 
 
 def remove_dead(job_id: str, directory: str) -> int:
-    """Brings the outputs of a dead job to where they belong and removes the rest of it."""
+    """Moves the outputs of a dead job to their output directory and removes the rest of it. Returns
+    the exit code."""
     from fanstore.launch.report import say
     from fanstore.node.job_directory import clean_up_directory, rescue_job
     from fanstore.outputs.tree.dead_job import rescue_lines

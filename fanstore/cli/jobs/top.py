@@ -1,4 +1,4 @@
-"""fanstore top: what the ranks and programs of a job do, live."""
+"""fanstore top: shows live what the ranks and programs of a job read and wait for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from fanstore.messages.watched import RankRates, WatchedRank
 
 _PATIENCE_S = 0.25
-_FIRST_PATIENCE_S = 2.0  # a daemon that nobody watched before loads NumPy first
+_FIRST_PATIENCE_S = 2.0  # the daemon loads NumPy when it is first watched
 _SORTS = ("stall", "opens", "bytes", "rank")
 
 
@@ -29,14 +29,14 @@ _SORTS = ("stall", "opens", "bytes", "rank")
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long one look lasts.",
+    help="Time between two updates.",
 )
 @click.option(
     "--sort",
     type=click.Choice(_SORTS),
     default="stall",
     show_default=True,
-    help="What comes first; stall: the ranks that wait most.",
+    help="Sort ranks by this; stall: those that wait most come first.",
 )
 @click.option("--this-rank", is_flag=True, help="This node's rank alone.")
 @click.option("--once", is_flag=True, help="Look once, print that and end.")
@@ -63,7 +63,7 @@ def command(
 
 
 def _is_screen() -> bool:
-    """Tells whether there is a terminal whose lines can be written again, unlike with TERM=dumb."""
+    """Returns whether there is a terminal that can rewrite its lines, unlike TERM=dumb."""
     from rich.console import Console
 
     both = sys.stdout.isatty() and sys.stdin.isatty()
@@ -71,10 +71,10 @@ def _is_screen() -> bool:
 
 
 class Look:
-    """Looks at a job again and again; each look tells the rates since the one before."""
+    """Measures the rates of a job; each call of `rates` covers the time since the one before."""
 
     def __init__(self, job: FoundJob, this_rank: bool) -> None:
-        """Raises FanstoreError where nobody serves the job."""
+        """Raises FanstoreError if the job is dead."""
         from fanstore.errors import FanstoreError
 
         if not job.alive:
@@ -89,7 +89,7 @@ class Look:
         return watch_ranks(self.job, patience_s, own=self._this_rank)
 
     def rates(self) -> list[RankRates | AbsentRank]:
-        """Returns a row for each rank. Raises FanstoreError where the daemon does not answer."""
+        """Returns a row for each rank. Raises FanstoreError if the daemon does not answer."""
         from fanstore.watch.rates import difference
 
         now = self._ask(_PATIENCE_S)
@@ -99,7 +99,7 @@ class Look:
 
 
 def print_once(look: Look, interval: float, sort: str, as_json: bool) -> int:
-    """Prints one look that lasts `interval` seconds."""
+    """Measures for `interval` seconds and prints the rates once."""
     from fanstore.messages.message import encode
     from fanstore.watch.rates import in_order
 

@@ -1,4 +1,4 @@
-"""How `fanstore top` looks, and the keys that it takes."""
+"""The screen of `fanstore top`, and its keys."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FRAME_LINES = 4
 
 
 class Looks(Protocol):
-    """Where rates come from."""
+    """A source of rates for the screen."""
 
     job: Any
 
@@ -39,7 +39,7 @@ class Looks(Protocol):
 
 
 class Screen:
-    """What is shown now, and how."""
+    """The screen: the rows that it shows now, their order, and whether programs are shown."""
 
     def __init__(self, look: Looks, interval_s: float, sort: str) -> None:
         self._look = look
@@ -68,7 +68,7 @@ class Screen:
                 self._programs ^= key == "p"
 
     def _view(self, height: int) -> Group:
-        """Returns what fits a terminal of so many lines; what does not is counted."""
+        """Returns the text for a terminal with `height` lines; rows that do not fit are counted."""
         lines = lines_of(in_order(self._rows, self._sort), self._programs)
         room = max(1, height - _FRAME_LINES)
         foot = _HELP if len(lines) <= room else f"{len(lines) - room} lines more.  {_HELP}"
@@ -81,8 +81,8 @@ class Screen:
 
 @contextlib.contextmanager
 def keys() -> Iterator[Callable[[float], str]]:
-    """Within it the terminal gives single keys, without a newline and not shown: by a function that
-    waits for one, and returns "" when none came."""
+    """Switches the terminal to single keys without echo within the block. Yields a function that
+    waits for a key up to a number of seconds, and returns "" if none came."""
     fd = sys.stdin.fileno()
     before = termios.tcgetattr(fd)
 
@@ -103,7 +103,7 @@ def _end_by_signal(number: int, _: object) -> None:
 
 
 def _has_ended(directory: str) -> bool:
-    """Tells whether a job whose daemon answers no more is gone; its end may take a moment."""
+    """Waits up to 5 s for a job whose daemon stopped answering, and returns whether it is gone."""
     until_s = time.monotonic() + _END_S
     while os.path.exists(directory) and time.monotonic() < until_s:
         time.sleep(_END_S / 50)
@@ -111,13 +111,13 @@ def _has_ended(directory: str) -> bool:
 
 
 def watch(look: Looks, interval_s: float, sort: str) -> int:
-    """Shows a job until q, Ctrl-C or the job's end, and leaves the terminal as it was; returns the
-    exit code."""
+    """Shows a job until q, Ctrl-C or the job's end, then restores the terminal; returns the exit
+    code."""
     from fanstore.errors import FanstoreError
 
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _end_by_signal)
-    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # a shell would be left with this screen
+    signal.signal(signal.SIGTSTP, signal.SIG_IGN)  # Ctrl-Z would leave the shell with this screen
     try:
         Screen(look, interval_s, sort).run()
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from fanstore.messages.watched import ProgramRates, RankRates, Rates
 Row = RankRates | AbsentRank
 Line = tuple[Row, ProgramRates | None]
 
-_SLOW = 0.2  # the share of waiting from which on a rank is shown in colour
+_SLOW = 0.2  # ranks that wait for at least this share of the time are coloured
 _PRINTED_WIDTH = 100
 _AWAY_SHOWN = 3
 _SOURCES = ("local", "cache", "rank", "shared")
@@ -20,7 +20,7 @@ _COLUMNS = ("opens/s", "MB/s", *_SOURCES, "hit%", "stall%", "full%", "out")
 
 
 def print_table(job_id: str, rows: list[Row]) -> None:
-    """Prints one look, as wide as the terminal; of 100 columns where there is none."""
+    """Prints the rates, as wide as the terminal, or 100 columns if there is none."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=_PRINTED_WIDTH)
@@ -28,7 +28,7 @@ def print_table(job_id: str, rows: list[Row]) -> None:
 
 
 def heading(job_id: str, rows: list[Row]) -> Text:
-    """Returns the first line: the job, and which ranks do not answer."""
+    """Returns the first line: the job, and the ranks that do not answer."""
     up_s = max((row.up_s for row in rows if isinstance(row, RankRates)), default=0.0)
     ranks = f"{len(rows)} rank{'s' * (len(rows) != 1)}  up {_span(up_s)}" if rows else "..."
     away = [f"rank {row.rank} {row.state}" for row in rows if isinstance(row, AbsentRank)]
@@ -39,8 +39,8 @@ def heading(job_id: str, rows: list[Row]) -> Text:
 
 
 def lines_of(rows: list[Row], programs: bool) -> list[Line]:
-    """Returns what is on each line: a rank, or one of its programs that did something; of those the
-    ones that wait most come first."""
+    """Returns the content of each line: a rank, or one of its active programs, sorted such that
+    those that wait most come first."""
     lines: list[Line] = []
     for row in rows:
         lines.append((row, None))
@@ -52,7 +52,7 @@ def lines_of(rows: list[Row], programs: bool) -> list[Line]:
 
 
 def table_of(lines: list[Line]) -> Table:
-    """Returns the table of some lines; it fits 80 columns."""
+    """Returns the table of `lines`; it fits 80 columns."""
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="reverse")
     table.add_column("rank, programs", no_wrap=True, overflow="ellipsis", min_width=14)
     for name in _COLUMNS:
@@ -95,7 +95,7 @@ def _count(value: float | None) -> str:
 
 
 def _mega(bytes_per_s: float | None) -> str:
-    """Megabytes, of 10^6 bytes."""
+    """Returns the rate in megabytes (10^6 bytes) per second."""
     if bytes_per_s is None:
         return "-"
     mega = bytes_per_s / 1e6

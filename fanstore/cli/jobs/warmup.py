@@ -57,7 +57,7 @@ def command(
 
 
 def wanted(paths: tuple[str, ...], listed: str | None, null: bool) -> list[bytes]:
-    """Returns the paths that are named, one by one or in a list. Raises UsageError."""
+    """Returns the paths that are named as arguments or in a list. Raises UsageError."""
     from fanstore.errors import UsageError
     from fanstore.prepare.listed import read_list
 

@@ -1,4 +1,4 @@
-"""fanstore analyze: where a job waits, and what would help."""
+"""fanstore analyze: finds out where a job waits, and what would help."""
 
 from __future__ import annotations
 
@@ -23,11 +23,12 @@ from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options,
               metavar="SECONDS", help="How long a phase may take.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               default=Path("fanstore-analysis"), show_default=True,
-              help="Where the report goes: analysis.json, and analysis.html.")  # fmt: skip
+              help="Write the report here: analysis.json and analysis.html.")  # fmt: skip
 @click.option("--ingest", type=click.FloatRange(min=0, min_open=True), metavar="RATE",
               help="Samples a second that training consumes, if known.")  # fmt: skip
 @click.option("--launcher", metavar="WORDS", default="",
-              help="What starts several ranks, such as 'srun --ntasks-per-node=1'.")  # fmt: skip
+              help="Command that starts several ranks, such as 'srun "
+              "--ntasks-per-node=1'.")  # fmt: skip
 @click.option("--writes", type=click.Choice(["aside", "real"]), default="aside", show_default=True,
               help="Whether files that CMD writes outside of mounts are dropped, or go to their "
               "place.")  # fmt: skip

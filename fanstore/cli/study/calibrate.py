@@ -1,4 +1,4 @@
-"""fanstore calibrate: what this machine's storage and network give."""
+"""fanstore calibrate: measures the rates of this machine's storage and network."""
 
 from __future__ import annotations
 
@@ -100,8 +100,8 @@ def _measure(
 
 
 def _with_ranks(work: Callable[[World], None]) -> int:
-    """Does the work on all ranks and returns the exit code. Where it fails on one it ends on all,
-    and that one says why."""
+    """Calls `work` on all ranks and returns the exit code. If it fails on one rank, it ends on all,
+    and that rank prints the error."""
     from fanstore.atomic import Ended, Interrupted, ending_on_signals
     from fanstore.cli import describe
     from fanstore.errors import FanstoreError
@@ -131,7 +131,7 @@ def _with_ranks(work: Callable[[World], None]) -> int:
         if is_ended:
             raise failure
         print(f"fanstore: error: {failure}", file=sys.stderr)
-    if not is_ended:  # MPI holds what it could not end
+    if not is_ended:  # MPI may still write to memory: skip the interpreter's exit
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)

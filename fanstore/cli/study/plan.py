@@ -1,4 +1,4 @@
-"""fanstore plan: what each node keeps and fetches in a job, worked out before it."""
+"""fanstore plan: works out beforehand what each node of a job keeps and fetches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command(short_help="Plan what each node keeps and fetches in a job.")
 @click.argument("dataset", required=False, type=click.Path(path_type=Path))
-@click.option("--out", type=_FILE, metavar="PLAN", help="Where the plan goes.")
+@click.option("--out", type=_FILE, metavar="PLAN", help="The file for the plan.")
 @click.option("--machine", metavar="FILE", help="The machine, as `fanstore calibrate` writes it "
               "(default: this machine's).")  # fmt: skip
 @click.option("--scenario", metavar="FILE", help="Machine and job, as `fanstore simulate` takes "
@@ -32,11 +32,11 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--ranks-per-node", metavar="N", help="Ranks of a node.")
 @click.option("--epochs", metavar="N", help="Epochs of the job.")
 @click.option("--batch", metavar="N", help="Samples in a batch of a rank.")
-@click.option("--compute", metavar="RATE", help="What a rank consumes, such as 250MB/s.")
-@click.option("--preprocess", metavar="RATE", help="What a thread prepares, such as 500MB/s.")
+@click.option("--compute", metavar="RATE", help="Rate at which a rank consumes, such as 250MB/s.")
+@click.option("--preprocess", metavar="RATE", help="Rate at which a thread prepares, e.g. 500MB/s.")
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE",
-              help="Another value of the machine: network, staging_buffer, or the capacity of a "
-              "storage class by its name.")  # fmt: skip
+              help="Override a value of the machine: network, staging_buffer, or the capacity of a "
+              "storage class (NAME is the class).")  # fmt: skip
 @click.option("--order", metavar="NAME", help="The order of reads, such as torch-distributed.")
 @click.option("--seed", type=int, metavar="N", help="The seed of the order.")
 @click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE",
@@ -109,7 +109,7 @@ def _options(given: dict[str, Any]) -> PlanOptions:
 
 
 def _changes(given: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
-    """The values that options give to what a scenario names so, and the option of each."""
+    """Returns the values that options give for names of a scenario, and the option of each name."""
     names = ("nodes", "ranks_per_node", "epochs", "batch", "compute", "preprocess")
     changes = {name: given[name] for name in names if given[name] is not None}
     sources = {name: f"--{name.replace('_', '-')}" for name in changes}
@@ -144,7 +144,7 @@ def _pair(option: str, text: str) -> tuple[str, str]:
 
 
 def _toml_value(text: str) -> Any:
-    """A number or a flag where it is one, else a text."""
+    """Returns the text as a number or a bool if it is one, otherwise as it is."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -187,7 +187,7 @@ def _print(told: PlanDescription, as_json: bool) -> None:
 
 
 def _list(plan: PlanFile, dataset: Dataset, node: int, epoch: int | None, as_json: bool) -> None:
-    """Prints paths, one a line."""
+    """Prints the paths that a node keeps, or those it fetches in an epoch, one a line."""
     from fanstore.study.planning.showing import fetched_by
 
     nodes = plan.description.system.nodes

@@ -1,4 +1,4 @@
-"""fanstore report: what a kept trace shows, as a page with plots."""
+"""fanstore report: shows a kept trace as a page with plots."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import click
 @click.command(short_help="Show what a job opened and waited for, as a page with plots.")
 @click.argument("trace", type=click.Path())
 @click.option("--out", metavar="DIR|FILE.html",
-              help="Where the page goes, and JSON beside it [default: beside TRACE].")  # fmt: skip
+              help="Write the page to this file or directory, and the figures as JSON beside it "
+              "[default: beside TRACE].")  # fmt: skip
 @click.option("--dataset", "datasets", multiple=True, metavar="DST",
               help="Where a dataset of the job is now, if it was moved; for several, in the job's "
               "order.")  # fmt: skip

@@ -1,4 +1,4 @@
-"""fanstore simulate: how long a job would take on a machine, under each policy."""
+"""fanstore simulate: estimates how long a job would take on a machine, under each policy."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def command(
 
 @dataclass(frozen=True)
 class _Case:
-    """A scenario, and what --sweep changed in it."""
+    """A scenario, and the values that --sweep changed in it."""
 
     changed: dict[str, str]
     scenario: Scenario
@@ -96,7 +96,7 @@ class _Case:
 
 @dataclass(frozen=True)
 class _Result:
-    """What the simulation of a case gave. caches: of --min-cache."""
+    """The result of simulating a case. caches: bytes by policy, from --min-cache."""
 
     case: _Case
     simulation: Simulation
@@ -125,7 +125,7 @@ def _list(as_json: bool) -> None:
 
 
 def _cases(name: str, epochs: int | None, changes: tuple[str, ...]) -> list[_Case]:
-    """Reads all scenarios of a sweep, so that a wrong one is told before the first one runs."""
+    """Reads all scenarios of a sweep, so that a wrong one is reported before the first one runs."""
     from fanstore.errors import UsageError
     from fanstore.study.simulate.library import changed, combinations, load
     from fanstore.study.simulate.scenario import scenario_from
@@ -135,7 +135,7 @@ def _cases(name: str, epochs: int | None, changes: tuple[str, ...]) -> list[_Cas
         if any(change.startswith("epochs=") for change in changes):
             raise click.UsageError("--epochs and --sweep epochs=... exclude each other.")
         table = changed(file, table, {"epochs": str(epochs)})
-    scenario_from(file, table)  # what is wrong without a change is no fault of --sweep
+    scenario_from(file, table)  # raises for mistakes that are not due to --sweep
     cases = []
     for case in combinations(changes):
         try:
@@ -146,7 +146,8 @@ def _cases(name: str, epochs: int | None, changes: tuple[str, ...]) -> list[_Cas
 
 
 def _plot_of(plot: Path | None, name: str, cases: list[_Case]) -> Callable[[list[_Result]], None]:
-    """Returns what draws the results; what cannot be drawn is told before the simulation."""
+    """Returns a function that draws the results. Raises before the simulation if they cannot be
+    drawn."""
     if plot is None:
         return lambda _: None
     from fanstore.study.simulate.plots import check, draw
@@ -159,15 +160,15 @@ def _plot_of(plot: Path | None, name: str, cases: list[_Case]) -> Callable[[list
 def _results(
     cases: list[_Case], policies: tuple[str, ...], min_cache: bool, quiet: bool
 ) -> Iterator[_Result]:
-    """Simulates one case after the other, with a bar on a terminal that is gone while one is
-    shown."""
+    """Simulates the cases one after the other, with a progress bar on a terminal, which is hidden
+    while the caller shows a result."""
     from tqdm import tqdm
 
     from fanstore.study.simulate.engine import known_policies, min_caches, simulate
 
     chosen = known_policies(policies)
     total = None if min_cache else sum(each.scenario.job.epochs for each in cases)
-    # On a terminal alone; None: tqdm finds that out.
+    # None: tqdm shows the bar only on a terminal.
     with tqdm(total=total, unit=" epochs", leave=False, disable=True if quiet else None) as bar:
         for case in cases:
             bar.set_description_str(_named(case.changed) or None)

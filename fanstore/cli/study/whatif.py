@@ -1,4 +1,4 @@
-"""fanstore whatif: how fast an analysed job would be elsewhere."""
+"""fanstore whatif: predicts how fast an analysed job would be on other hardware."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def command(
 
 
 def _values(option: str, text: str | None, parse: Callable[[str], Any]) -> list[tuple[str, Any]]:
-    """Returns each value of an option as written and as read; none: one empty one."""
+    """Returns each value of an option as written and as parsed; ("", None) if it is not given."""
     from fanstore.errors import UsageError
 
     if text is None:
