@@ -1,1 +1,1 @@
-"""Packing a source into a dataset: scan, plan, gather and compress, write, index."""
+"""Packs a source into a dataset: scan, plan, read and compress, write, index."""

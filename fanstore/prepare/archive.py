@@ -1,5 +1,5 @@
-"""A source that is an archive. It is passed over twice, front to back: for what it holds, and for
-the content."""
+"""A source that is an archive. It is read twice, front to back: first to list its members, then for
+their content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from fanstore.prepare.listed import normal_form
 from fanstore.prepare.source import CHANGED, STDIN, SequentialSource, Unreadable
 from fanstore.prepare.tree import Item, add_parents, tree_of
 
-# What unpacking may raise for damaged bytes, beside ArchiveBroken.
+# The exceptions that unpacking may raise for damaged bytes.
 BROKEN = (
     ArchiveBroken, EOFError, OSError, RuntimeError, zlib.error, lzma.LZMAError,
     zstandard.ZstdError,
@@ -49,7 +49,7 @@ _FILTERS: dict[bytes, Callable[[BinaryIO], Any]] = {
 
 
 def _unpacked(raw: BinaryIO, magic: bytes) -> BinaryIO:
-    """A stream of the bytes without their compression, from the start."""
+    """Returns a stream of the decompressed bytes, from the start."""
     raw.seek(0)
     for start, opened in _FILTERS.items():
         if magic.startswith(start):
@@ -61,12 +61,12 @@ def _is_tar(stream: BinaryIO) -> bool:
     try:
         first = stream.read(BLOCK_BYTES)
     except BROKEN:
-        return False  # told by the reader
+        return False  # the reader reports it
     return is_header(first) or (len(first) == BLOCK_BYTES and not any(first))
 
 
 def open_reader(raw: BinaryIO) -> Reader:
-    """A reader from the start of an archive, a seekable file. Raises ArchiveBroken."""
+    """Returns a reader from the start of an archive, a seekable file. Raises ArchiveBroken."""
     raw.seek(0)
     magic = raw.read(8)
     if not magic:
@@ -83,10 +83,10 @@ _COPY_NAME = "source"
 
 
 class ArchiveContents:
-    """What the members of an archive make up, path by path.
+    """The tree that the members of an archive make, by path.
 
     A later member of the same name replaces an earlier one; leading slashes are dropped;
-    directories without a member get mode 0755 and the owner and time of what first needs them.
+    directories without a member get mode 0755, and owner and time of the first member in them.
     """
 
     def __init__(self) -> None:
@@ -94,7 +94,7 @@ class ArchiveContents:
         self.left_out: list[tuple[bytes, str]] = []
 
     def add(self, member: Member, ordinal: int) -> None:
-        """Notes one member, or why it cannot be packed."""
+        """Adds one member to `items`, or to `left_out` with the reason if it cannot be packed."""
         reason = member.refusal() or self._place(member, ordinal)
         if reason is not None:
             self.left_out.append((member.name, reason))
@@ -122,7 +122,7 @@ class ArchiveContents:
         found = self.items.get(path) if path else None
         if found is None or stat.S_ISDIR(found.mode):
             return None
-        if member.size > 0 and stat.S_ISREG(found.mode):  # cpio stores it with the last name
+        if member.size > 0 and stat.S_ISREG(found.mode):  # cpio stores content with the last name
             found.size, found.ordinal = member.size, ordinal
         return found
 
@@ -141,7 +141,7 @@ def _item(member: Member, ordinal: int) -> Item:
 
 
 def _open(path: Path, place: Path) -> BinaryIO:
-    """The archive as a file to seek in: a pipe's content is copied to `place` first."""
+    """Opens the archive as a seekable file; first copies a pipe's content to `place`."""
     if path == STDIN:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("-: standard input is a terminal, or closed; an archive is wanted")
@@ -173,7 +173,8 @@ def _copied(raw: BinaryIO, place: Path) -> BinaryIO:
 
 
 class ArchiveSource(SequentialSource):
-    """An archive of any format that a Reader knows. Content is read in the order of its members."""
+    """An archive of any format that a Reader supports. Content is read in the order of its members.
+    place: a directory for the copy of a pipe's content."""
 
     def __init__(self, path: Path, place: Path) -> None:
         self._path = path
@@ -202,7 +203,7 @@ class ArchiveSource(SequentialSource):
                 contents.add(member, ordinal)
             contents.left_out += reader.remarks
         except BROKEN as error:
-            if isinstance(error, OSError) and error.errno is not None:  # of the disk
+            if isinstance(error, OSError) and error.errno is not None:  # an error of the disk
                 raise
             raise UsageError(f"{self._path}: {_sentence(error)}") from error
         contents.items.setdefault(b"", Item(stat.S_IFDIR | 0o755))
@@ -213,7 +214,8 @@ class ArchiveSource(SequentialSource):
             yield ordinal
 
     def _go_to(self, number: int) -> None:
-        """To the content of an entry; never of one before the last asked for."""
+        """Moves to the content of an entry, which must not come before the entry of the last
+        call."""
         wanted = self.tree.ordinal(number)
         while self._ordinal < wanted:
             found = next(self._ordinals, None)
@@ -222,7 +224,8 @@ class ArchiveSource(SequentialSource):
             self._ordinal = found
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
-        """Pieces of one file must follow each other, `start` is where the last one ended."""
+        """Fills `buffer` from one file. `start` must be the end of the last piece of that file.
+        Raises Unreadable."""
         try:
             self._go_to(number)
             done = self._reader.read_into(buffer)

@@ -1,4 +1,4 @@
-"""Choosing and running a codec: one block at a time, kept only where it saves enough."""
+"""Chooses and runs a codec, one block at a time."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 Buffer = bytes | bytearray | memoryview
 
-# A file is kept compressed when its stored size is at most this part of its logical size.
+# A file is stored compressed if its compressed size is at most this part of its logical size.
 KEPT_PERCENT = 95
-# `auto` tries lz4 on so much of a block, and compresses the block when that saves enough.
+# `auto` tries lz4 on this many bytes of a block, and compresses the block if that saves enough.
 SAMPLE_BYTES = 65536
 
 _LEVELS = {"lz4hc": (1, 12, 9), "zstd": (1, 22, 3)}
-# No block shrinks further than so many times, as the formats are: bytes of a run, or blocks.
+# The formats cannot make a block smaller than by these factors.
 _RATIO_MAX = {"store": 1, "zstd": 1 << 15}
 _LZ4_RATIO_MAX = 255
 NAMES = ("store", "lz4", "lz4hc", "zstd")
@@ -29,13 +29,13 @@ CHOICES = (*NAMES, "auto")
 
 
 def saves_enough(stored_bytes: int, logical_bytes: int) -> bool:
-    """Tells whether a compressed form is so much smaller that it is kept."""
+    """Returns whether a compressed form is small enough to be stored."""
     return stored_bytes * 100 <= logical_bytes * KEPT_PERCENT
 
 
 @dataclass
 class Codec:
-    """How blocks are compressed. Safe to use from several threads."""
+    """A codec and its level. Safe to use from several threads."""
 
     name: str
     level: int = 0
@@ -48,26 +48,26 @@ class Codec:
 
     @property
     def number(self) -> int:
-        """The codec's number in the formats, for what is compressed."""
+        """The codec's number in the formats, for compressed content."""
         if self.name == "auto":
             return int(lib.FAN_CODEC_LZ4)
         return int(getattr(lib, f"FAN_CODEC_{self.name.upper()}"))
 
     @property
     def ratio_max(self) -> int:
-        """How many times smaller content can become at most."""
+        """The largest factor by which content can become smaller."""
         return _RATIO_MAX.get(self.name, _LZ4_RATIO_MAX)
 
     def __str__(self) -> str:
         return f"{self.name}:{self.level}" if self.level else self.name
 
     def compress(self, block: Buffer) -> bytes | None:
-        """A block's compressed form, or None where that is not smaller than the block."""
+        """Returns the compressed form of a block, or None if that is not smaller."""
         packed = _FUNCTIONS[self.name](self, block)
         return packed if packed is not None and len(packed) < len(block) else None
 
     def zstd(self) -> zstandard.ZstdCompressor:
-        """The compressor of the calling thread."""
+        """Returns the compressor of the calling thread."""
         import zstandard
 
         if not hasattr(self._local, "zstd"):
@@ -114,7 +114,8 @@ _FUNCTIONS: dict[str, Callable[[Codec, Buffer], bytes | None]] = {
 
 
 def parse_codec(text: str) -> Codec:
-    """`store`, `lz4`, `lz4hc[:level]`, `zstd[:level]` or `auto`. Raises UsageError."""
+    """Returns the codec for `store`, `lz4`, `lz4hc[:level]`, `zstd[:level]` or `auto`. Raises
+    UsageError."""
     name, colon, level_text = text.partition(":")
     if name not in CHOICES:
         raise UsageError(f"unknown codec {text!r}; choose from {', '.join(CHOICES)}")

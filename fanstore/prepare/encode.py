@@ -1,5 +1,5 @@
-"""The work on one unit, safe in several threads: it is read, its checksums are taken, it is
-compressed. A file larger than one unit comes in pieces, one after another, in order."""
+"""Reads, checksums and compresses one unit; safe in several threads. A file larger than one unit
+comes in pieces, in order."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 
 @dataclass
 class Encoded:
-    """A unit, ready to be written. Offsets count from where its payload will start.
+    """A unit that is ready to be written. Offsets count from the start of its payload.
 
-    For whole files `payload` holds all of them; for a piece of a large file, `raw` is its
-    content and `blocks` its blocks, compressed where that helps (none for store).
+    For whole files, `payload` holds all of them; for a piece of a large file, `raw` is its content
+    and `blocks` its blocks, compressed if that makes them smaller (none for store). failed: the
+    reason by entry.
     """
 
     payload: Buffer = b""
@@ -41,14 +42,14 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns units of content into the bytes that are stored."""
+    """Turns units of content into the bytes to store."""
 
     source: PackSource
     codec: Codec
     block_bytes: int
 
     def read(self, unit: Unit, buffer: memoryview) -> dict[int, str]:
-        """Reads a unit into `buffer`; returns the entries that failed, and why."""
+        """Reads a unit into `buffer`; returns the entries that failed, with the reasons."""
         if not unit.piece_bytes:
             return self.source.read_files(unit.ids, unit.places, buffer)
         try:
@@ -60,8 +61,8 @@ class Encoder:
     def encode(
         self, unit: Unit, sizes: Sequence[int], buffer: memoryview, failed: dict[int, str] | None
     ) -> Encoded:
-        """Reads a unit unless that was done (`failed` is not None), and encodes it. The result
-        refers to `buffer`, which must hold exactly the unit."""
+        """Reads a unit unless that was done before (`failed` is not None), and encodes it. The
+        result refers to `buffer`, which must have exactly the unit's size."""
         if failed is None:
             failed = self.read(unit, buffer)
         if unit.piece_bytes:
@@ -114,7 +115,7 @@ class Encoder:
 
 
 def block_table(lengths: Sequence[int]) -> bytes:
-    """The table in front of the blocks of a file: where each ends, from the table's start."""
+    """Returns the table in front of a file's blocks: the end of each, from the table's start."""
     end = 8 * len(lengths)
     table = bytearray()
     for length in lengths:
@@ -131,7 +132,7 @@ _SPILL_NAME = "spill"
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """Where a large file ended up in its pack, and how."""
+    """The place of a large file in its pack, and the way it is stored."""
 
     offset: int
     stored_size: int
@@ -142,8 +143,8 @@ class PlacedFile:
 class LargeFile:
     """Collects the pieces of one file into a pack.
 
-    Uncompressed pieces go straight to the pack. Compressed blocks go to a nameless file first,
-    since the block table precedes them and since they may turn out not to be worth keeping.
+    Uncompressed pieces go straight to the pack. Compressed blocks first go to a nameless file,
+    because the block table precedes them, and because they may not save enough.
     """
 
     def __init__(
@@ -164,7 +165,7 @@ class LargeFile:
             (directory / _SPILL_NAME).unlink()
 
     def add(self, piece: Encoded) -> None:
-        """Takes the next piece. After a failed one nothing more is written."""
+        """Adds the next piece. After a failed piece, writes nothing more."""
         self._failed = self._failed or bool(piece.failed)
         if self._failed:
             return
@@ -184,7 +185,8 @@ class LargeFile:
         self._offset = self._pack.append(data, _HUGE_ALIGN if huge else _MAP_ALIGN)
 
     def finish(self) -> PlacedFile | None:
-        """Completes the file in the pack; None, and no trace in the pack, when a piece failed."""
+        """Completes the file in the pack; if a piece failed, removes it from the pack and returns
+        None."""
         if self._failed:
             self._pack.rewind(self._mark)
             return None
@@ -205,7 +207,7 @@ class LargeFile:
         return PlacedFile(place, stored, self._digest.intdigest(), self._codec.number)
 
     def _restore(self, spill: IO[bytes]) -> None:
-        """Writes the content uncompressed, from the blocks, so that it is read only once."""
+        """Writes the content uncompressed, decoded from the blocks: it is read only once."""
         spill.seek(0)
         left = self._logical_size
         for length in self._lengths:

@@ -1,4 +1,4 @@
-"""Building the index, and the footers of the packs, from a tree and how its content is stored."""
+"""Builds the index from a tree and the places of its content."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _READ_BYTES = 64 << 20
 
 
 class Names:
-    """The names section, which has each distinct run of bytes once. `places` says where the runs
-    are: the names of all entries first, then the targets of all symbolic links, in order."""
+    """The names section, which has each distinct run of bytes once. `places` holds the offsets of
+    the runs: first the names of all entries, then the targets of all symbolic links, in order."""
 
     def __init__(self, tree: SourceTree) -> None:
-        self._kept = tree  # what the pointers below point to
+        self._kept = tree  # the pointers below point into it
         self._runs = ffi.new("struct fan_runs *")
         self._runs.entries = ffi.from_buffer("struct fan_scan_entry[]", tree.entries)
         self._runs.names = ffi.from_buffer("char[]", tree.names)
@@ -61,7 +61,7 @@ class Names:
 
 
 class Owners:
-    """The distinct owners of a tree, rising, and the row of each entry's."""
+    """The distinct owners of a tree in ascending order, and the row of each entry's owner."""
 
     def __init__(self, tree: SourceTree) -> None:
         self._entries = tree.entries
@@ -91,9 +91,9 @@ class Owners:
 
 
 class EntryFamily:
-    """Of each entry of a tree its first child (0 without any), the number of its children, and
-    st_nlink: of directories 2 and their subdirectories (1 where that is too large), of regular
-    files the names in the dataset, at most 65535, else 1."""
+    """For each entry of a tree: its first child (0 if it has none), the number of its children, and
+    st_nlink: for a directory 2 plus its subdirectories (1 if that is above 65535), for a regular
+    file the number of its names in the dataset, for others 1."""
 
     def __init__(self, tree: SourceTree) -> None:
         room = tree.room
@@ -105,15 +105,15 @@ class EntryFamily:
             self._add_children(tree, part, directories)
             further = np.flatnonzero(tree.first[part] != np.arange(part.start, part.stop))
             np.add.at(self.nlink, tree.first[part][further], 1)
-        for part in tree.pieces():  # of a file every name shows how many there are
+        for part in tree.pieces():  # every name of a file has the same count
             directories = tree.kinds(part) == stat.S_IFDIR
             counts = self.nlink[tree.first[part]]
             counts[directories & (counts > _COUNT_MAX)] = 1
             self.nlink[part] = counts
 
     def _add_children(self, tree: SourceTree, part: slice, directories: NDArray[np.bool_]) -> None:
-        """Counts some entries at their parents, which rise from one entry to the next."""
-        skipped = 1 if part.start == 0 else 0  # the root is nobody's child
+        """Counts entries for their parents, whose numbers are in ascending order."""
+        skipped = 1 if part.start == 0 else 0  # the root has no parent
         parents = tree.entries["parent"][part][skipped:].astype(np.int64)
         if not len(parents):
             return
@@ -129,7 +129,7 @@ class EntryFamily:
 
 
 class Records:
-    """Makes the records section of the index, some records at a time."""
+    """Makes the records section of the index, in pieces."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class Records:
 
 
 def link_table(tree: SourceTree) -> NDArray[Any]:
-    """Returns the further names of hard-linked files."""
+    """Returns the links section: the names of hard-linked files beyond the first."""
 
     def further(part: slice) -> NDArray[np.int64]:
         ids: NDArray[np.int64] = np.arange(part.start, part.stop)
@@ -206,14 +206,14 @@ def pack_table(infos: Sequence[PackInfo]) -> NDArray[Any]:
 
 
 class _Totals:
-    """What the header says of all records, added up."""
+    """Sums up the header fields that describe all records."""
 
     def __init__(self, header: NDArray[Any]) -> None:
         self._header = header
         header["flags"] = lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
 
     def add(self, rows: NDArray[Any], is_first: NDArray[np.bool_]) -> None:
-        """Adds some records; is_first: those that are not further names of a file."""
+        """Adds some records; is_first: whether each is the first name of its file."""
         header, modes = self._header, rows["mode"]
         kinds = modes & 0o170000
         regular, links = kinds == stat.S_IFREG, kinds == stat.S_IFLNK
@@ -240,7 +240,7 @@ class _Totals:
 
 @dataclass(frozen=True)
 class IndexEntries:
-    """What the entries are: what an index says, but for where the packs are."""
+    """The entries of an index: all of its content except the packs and the look-up tables."""
 
     tree: SourceTree
     names: Names
@@ -250,14 +250,14 @@ class IndexEntries:
 
 
 def describe(tree: SourceTree, stored: Stored, packs: NDArray[np.int64]) -> IndexEntries:
-    """Collects what the entries of a tree are. `packs`: where their content lies."""
+    """Collects the index's content about the entries of a tree. packs: the pack of each entry."""
     names, owners = Names(tree), Owners(tree)
     records = Records(tree, stored, packs, names, owners)
     return IndexEntries(tree, names, owners.table(), link_table(tree), records)
 
 
 def is_described_by(found: IndexEntries, dataset: Dataset) -> bool:
-    """Whether the index of a dataset says the same of the entries."""
+    """Returns whether the index of a dataset describes the entries in the same way."""
     tree = found.tree
     names = tree.room.zeros(found.names.bytes, np.uint8)
     if len(names):
@@ -280,8 +280,8 @@ def build_index(
     path: Path, tree: SourceTree, stored: Stored, packs: NDArray[np.int64],
     infos: Sequence[PackInfo], plan_id: bytes, block_bytes: int,
 ) -> str:  # fmt: skip
-    """Writes the index to a new file; the dataset id. Needs the records to be in the order of a
-    SourceTree."""
+    """Writes the index to a new file; returns the dataset id. Entries must be in the order of a
+    SourceTree. Raises FanstoreError if there are too many."""
     if len(tree) >= 1 << 32:
         raise FanstoreError(f"{len(tree)} entries; at most {(1 << 32) - 1} can be indexed")
     found = describe(tree, stored, packs)
@@ -304,7 +304,8 @@ def _write_index(
     path: Path, header: NDArray[Any], found: IndexEntries, infos: Sequence[PackInfo],
     lookups: Mapping[int, int],
 ) -> str:  # fmt: skip
-    """Writes a file with the sections of `lookups`, which has their lengths."""
+    """Writes an index file. lookups: the lengths of the look-up sections to fill. Returns the
+    dataset id; raises EqualHashes."""
     tables = {
         lib.FAN_SECTION_OWNERS: found.owners, lib.FAN_SECTION_LINKS: found.links,
         lib.FAN_SECTION_PACKS: pack_table(infos),
@@ -321,7 +322,7 @@ def _write_index(
 
 @contextmanager
 def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
-    """A new file of `size` bytes, mapped. Raises OSError where the disk is full."""
+    """Yields a new file of `size` bytes, mapped. Raises OSError if the disk is full."""
     with path.open("x+b") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -332,21 +333,21 @@ def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
         try:
             yield mapping
         finally:
-            with suppress(BufferError):  # an array in the traceback of an error still uses it
+            with suppress(BufferError):  # an array in an exception's traceback may still use it
                 mapping.close()
 
 
 def _fill_body(
     file: mmap.mmap, header: NDArray[Any], found: IndexEntries, tables: Mapping[int, NDArray[Any]]
 ) -> None:
-    """Fills all sections, and what the header says of them. Raises EqualHashes."""
+    """Fills all sections, and the header fields about them. Raises EqualHashes."""
     sections = Sections(file, header[0])
     records = sections.array(lib.FAN_SECTION_RECORDS)
     totals = _Totals(header)
     for part in found.tree.pieces():
         rows = records[part] = found.records.rows(part)
         totals.add(rows, found.tree.first[part] == np.arange(part.start, part.stop))
-        file.madvise(mmap.MADV_DONTNEED)  # pages stay in the system's cache, but not ours
+        file.madvise(mmap.MADV_DONTNEED)  # pages stay in the page cache, but not in this process
     names = sections.array(lib.FAN_SECTION_NAMES)
     if len(names):
         found.names.write(names)
@@ -371,7 +372,7 @@ def _seal(file: mmap.mmap, header: NDArray[Any]) -> str:
 
 
 def _body(file: mmap.mmap) -> Iterator[memoryview]:
-    """What lies behind the header, piece by piece."""
+    """Yields the bytes behind the header, in pieces."""
     for start in range(_HEADER_BYTES, len(file), _READ_BYTES):
         with memoryview(file) as view, view[start : start + _READ_BYTES] as piece:
             yield piece

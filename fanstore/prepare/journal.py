@@ -1,8 +1,9 @@
-"""Which packs of a dataset being made are complete, so that a run that was killed is taken up.
+"""Notes the packs of a new dataset that are complete, so that a later run can continue the work of
+a killed one.
 
-Beside the directory that is filled lies a note for each complete pack: of what scan and plan it
-is, where its content ends, the checksum up to there, and how each file in it is stored. What a
-note says is compared with the pack before it is believed.
+A note for each complete pack lies beside the new directory: the scan and plan that it belongs to,
+the end of its content, the checksum up to there, and the place of each file in it. A note is
+compared with the pack before it is used.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _HEAD = struct.Struct("<16sQQQ")
 
 
 def journal_key(tree: SourceTree, plan_id: bytes) -> bytes:
-    """16 bytes that are the same only while nothing in the source was touched."""
+    """Returns 16 bytes that stay the same only as long as no entry of the source is changed."""
     digest = xxhash.xxh3_128(plan_id + __version__.encode())
     for field in ("ctime_ns", "dev", "ino"):
         for part in tree.pieces():
@@ -41,7 +42,8 @@ def journal_key(tree: SourceTree, plan_id: bytes) -> bytes:
 
 
 class Journal:
-    """The notes in a directory `scratch` that are of one key; packs without one are removed."""
+    """The notes with one key in directory `scratch`. Removes all files in `made` that have no
+    such note."""
 
     def __init__(self, scratch: Path, made: Path, key: bytes) -> None:
         self._scratch = scratch
@@ -54,18 +56,19 @@ class Journal:
         return self._scratch / (name + DONE_SUFFIX)
 
     def _read(self, path: Path) -> memoryview | None:
-        """A note's bytes; None where there is none, a torn one, or one of another key."""
+        """Returns the bytes of a note; None if there is none, if it is damaged, or if it has
+        another key."""
         try:
             with path.open("rb") as file:
                 data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (FileNotFoundError, ValueError):  # mmap takes no empty file
+        except (FileNotFoundError, ValueError):  # mmap refuses an empty file
             return None
         body, checksum = data[:-8], data[-8:]
         sound = len(body) >= _HEAD.size and xxhash.xxh3_64_digest(body) == checksum
         return body if sound and body[: len(self._key)] == self._key else None
 
     def note(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> None:
-        """Says that the content of a pack, that of the entries `ids`, is complete."""
+        """Writes a note that a pack is complete. ids: the entries whose content it holds."""
         path = self._path(pack_name(pack.pack))
         fresh = path.with_suffix(".new")
         digest = xxhash.xxh3_64()
@@ -77,8 +80,8 @@ class Journal:
         os.rename(fresh, path)
 
     def take_up(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> bool:
-        """Goes on with a pack that is noted as complete, once its bytes are as noted. False where
-        it is to be written."""
+        """Reuses a pack if it is noted as complete and its bytes match the note. Returns False if
+        the pack must be written."""
         body = self._read(self._path(pack_name(pack.pack)))
         if body is None:
             return False

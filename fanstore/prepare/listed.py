@@ -1,4 +1,4 @@
-"""A source that packs only the files of a list, with the directories that lead to them."""
+"""A source with only the files of a list and the directories above them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TARGET_BYTES = 4096
 
 
 def read_list(path: str, null: bool = False) -> list[bytes]:
-    """The entries of a list file (`-`: standard input): separated by NUL where it holds one or
-    `null` is set, else by newlines. Raises UsageError."""
+    """Returns the entries of a list file (`-`: standard input), separated by NULs if it has any or
+    `null` is set, otherwise by newlines. Raises UsageError."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
@@ -27,14 +27,15 @@ def read_list(path: str, null: bool = False) -> list[bytes]:
 
 
 def normal_form(path: bytes) -> bytes | None:
-    """A relative path without empty or "." components; None where it is absolute or has ".."."""
+    """Returns a relative path without empty or "." components; None if it is absolute or has
+    ".."."""
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     return None if path.startswith(b"/") or b".." in parts else b"/".join(parts)
 
 
 class ListedSource(DirectorySource):
-    """Entries of a directory named by a list. A listed directory is packed without what is
-    below it, unless that is listed too."""
+    """The entries of a directory that a list names. A listed directory is packed without the
+    entries in it, unless they are listed too."""
 
     def __init__(self, path: str | os.PathLike[str], listed: list[bytes]) -> None:
         self._listed = listed
@@ -66,7 +67,8 @@ class ListedSource(DirectorySource):
         self._add(items, path, path)
 
     def _add(self, items: dict[bytes, Item], path: bytes, listed: bytes) -> Item | None:
-        """Adds a path that leads to `listed`; None, noting that, where it cannot be looked at."""
+        """Adds a path on the way to `listed`. If its attributes cannot be read, notes `listed` as
+        left out and returns None."""
         if path in items:
             return items[path]
         entry = ffi.new("struct fan_scan_entry *")
@@ -80,7 +82,7 @@ class ListedSource(DirectorySource):
             bytes(ffi.buffer(target, entry.target_bytes)), len(items), entry.ctime_ns,
             entry.dev, entry.ino, entry.nlink,
         )  # fmt: skip
-        # Another name of a file already listed is that file.
+        # A hard link to a file that is already listed gets the same Item.
         known = self._inodes.setdefault((item.dev, item.ino), item) if item.nlink > 1 else item
         items[path] = known if stat.S_ISREG(item.mode) else item
         return items[path]

@@ -1,7 +1,7 @@
-"""The sections of an index, and those by which its paths are found.
+"""The sections of an index, and those for looking up paths.
 
-docs/format.md says what they are. Paths are found by dentries; where two have the same hash, or
-somebody made names so that they have, by slots.
+docs/format.md describes them. Paths are looked up by dentries; if two paths have the same hash, by
+accident or on purpose, by slots.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _KINDS = {
 
 
 class EqualHashes(Exception):
-    """Two paths have the same hash, so that there can be no dentries."""
+    """Two paths have the same hash, so that dentries cannot be built."""
 
 
 def dentry_counts(records: int) -> dict[int, int]:
-    """The lengths of the sections of dentries, by the number of records."""
+    """Returns the lengths of the sections for dentries, given the number of records."""
     dentries = records - 1
     parts = dentries // lib.FAN_DENTRIES_PER_PART + 1
     return {
@@ -51,13 +51,13 @@ def dentry_counts(records: int) -> dict[int, int]:
 
 
 def slot_counts(records: int) -> dict[int, int]:
-    """The length of the section of slots: 3 for 2 records."""
+    """Returns the length of the section of slots: 3 for every 2 records."""
     return {lib.FAN_SECTION_SLOTS: max((3 * records + 1) // 2, records + 1)}
 
 
 def place_sections(header: Any, counts: Mapping[int, int]) -> int:
-    """Fills the section table of a struct fan_index_header in, from the lengths of the sections (0
-    where none is given); returns the size of the file in bytes."""
+    """Fills in the section table of a struct fan_index_header, from the lengths of the sections (0
+    if not given); returns the size of the file in bytes."""
     end: int = lib.FAN_INDEX_HEADER_BYTES
     for kind, of in _KINDS.items():
         end = align_up(end, lib.FAN_SECTION_ALIGN_BYTES)
@@ -67,7 +67,7 @@ def place_sections(header: Any, counts: Mapping[int, int]) -> int:
 
 
 class Sections:
-    """The sections of an index file that is mapped and being written."""
+    """The sections of a mapped index file that is being written."""
 
     def __init__(self, file: mmap.mmap, header: Any) -> None:
         self.file = file
@@ -86,8 +86,8 @@ class Sections:
 
 
 def fill_lookups(room: ArrayRoom, sections: Sections) -> None:
-    """Fills what paths are found by: the dentries, or the slots where the file has some. Needs the
-    records and the names. Raises EqualHashes."""
+    """Fills the sections for looking up paths: the slots if the file has any, else the dentries.
+    Records and names must be filled before. Raises EqualHashes."""
     count = int(sections.header["sections"][lib.FAN_SECTION_RECORDS]["count"])
     hashes = room.zeros(count, np.uint64)
     named = ffi.new("struct fan_named *")

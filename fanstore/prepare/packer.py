@@ -1,6 +1,6 @@
-"""The pipeline: workers read and compress units, this thread writes them in order.
+"""The pipeline: workers read and compress units, the calling thread writes them in order.
 
-However many workers there are, the same bytes come out. At most jobs + 2 units are in memory.
+The output is the same for any number of workers. At most jobs + 2 units are in memory.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ Progress = Callable[[int], None]
 
 @contextmanager
 def _quick_handover() -> Iterator[None]:
-    """A worker back from reading waits for this thread's Python code at most so long: by default
-    5 ms, longer than reading a unit takes."""
+    """Lets a worker that returns from a read wait at most 0.5 ms for the calling thread's Python
+    code: the default of 5 ms is longer than reading a unit takes."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_HANDOVER_S)
     try:
@@ -57,12 +57,12 @@ def _quick_handover() -> Iterator[None]:
 
 
 def _buffer_bytes(block_bytes: int) -> int:
-    """Room for any unit: a piece, or whole files with their padding."""
+    """Returns the size of a buffer for any unit: a piece, or whole files with their padding."""
     return max(UNIT_BYTES + 2 * _MAP_ALIGN, piece_bytes_for(block_bytes))
 
 
 class Packer:
-    """Writes all packs of a plan to `directory`. Use as a context manager."""
+    """Writes all packs of a plan to `directory`. Use it as a context manager."""
 
     def __init__(
         self, source: PackSource, plan: PackPlan, plan_id: bytes, codec: Codec, block_bytes: int,
@@ -96,7 +96,7 @@ class Packer:
         self._current.close()
 
     def take_up(self) -> list[int]:
-        """The packs that a run that was killed had completed; `run` leaves them as they are."""
+        """Returns the packs that a killed run had completed; `run` leaves them as they are."""
         if self._journal is not None:
             for number, pack in self.packs.items():
                 ids = self._by_pack.of_pack(number)
@@ -106,11 +106,11 @@ class Packer:
 
     @cached_property
     def _by_pack(self) -> Order:
-        """The entries to read, pack after pack."""
+        """The entries to read, pack by pack."""
         return reading_order(self._encoder.source.tree, self._plan, sequential=False)
 
     def _complete(self) -> None:
-        """Notes that the current pack has all of its content."""
+        """Closes the current pack, and notes that it has all of its content."""
         self._current.close()
         if self._journal is None:
             return
@@ -138,9 +138,9 @@ class Packer:
                     future.cancel()
 
     def _unread(self, progress: Progress) -> NDArray[np.int64]:
-        """The entries to read in their order, without those of the packs that were taken up."""
+        """Returns the entries to read, in order, without those of reused packs."""
         source = self._encoder.source
-        if source.sequential:  # which has no journal
+        if source.sequential:  # it has no journal
             return self._plan.content
         order, room = self._by_pack.ids, source.tree.room
         if not self._taken_up:
@@ -182,7 +182,7 @@ class Packer:
         return done
 
     def _write_files(self, unit: Unit, encoded: Encoded) -> None:
-        small = len(encoded.payload) < _MAP_THRESHOLD  # holds no file that may be mapped
+        small = len(encoded.payload) < _MAP_THRESHOLD  # has no file that must be aligned for mmap
         base = self._current.append(encoded.payload, _ALIGN if small else _MAP_ALIGN)
         ids = list(unit.ids)
         stored = self.stored

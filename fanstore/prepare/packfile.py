@@ -1,5 +1,5 @@
-"""Writes pack files, and copies stored bytes into them. A footer holds all that is needed to make
-the index again from the packs alone."""
+"""Writes pack files and their footers. The footers hold everything needed to rebuild the index from
+the packs alone."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Footers:
-    """Makes the footer of each pack of a tree. A `catalogue` is a pack whose footer is that of
-    the whole dataset; without one, pack 0 has the entries that have no content."""
+    """Makes the footer of each pack of a tree. catalogue: the pack whose footer has the entries of
+    the whole dataset; without one, the footer of pack 0 has the entries without content."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Footers:
         self._holders = packs
         self._packs = tree.room.zeros(len(tree), np.int64)
         self._link_ids = tree.room.zeros(len(tree), np.int64)
-        # The least and the greatest pack of each piece of the tree.
+        # For each piece of the tree, its lowest and its highest pack number.
         self._spans: list[tuple[slice, int, int]] = []
         for part in tree.pieces():
             content = (tree.kinds(part) == stat.S_IFREG) & (tree.entries["size"][part] > 0)
@@ -55,7 +55,7 @@ class Footers:
             self._link_ids[own[further]] = self._link_ids[first[further]] = first[further] + 1
 
     def pieces(self, pack: int) -> Iterator[NDArray[np.int64]]:
-        """The entries in the footer of a pack, some at a time."""
+        """Yields the entries in the footer of a pack, in pieces."""
         whole = pack == self._catalogue
         for part, least, greatest in self._spans:
             if whole:
@@ -64,7 +64,7 @@ class Footers:
                 yield np.flatnonzero(self._packs[part] == pack) + part.start
 
     def footer(self, pack: int) -> Footer:
-        """What is to be written behind the content of a pack."""
+        """Returns the footer to write behind the content of a pack."""
         count = paths_bytes = 0
         for ids in self.pieces(pack):
             count += len(ids)
@@ -77,7 +77,7 @@ class Footers:
         return Footer(count, paths_bytes + targets_bytes, self.logical_bytes(pack), parts)
 
     def logical_bytes(self, pack: int) -> int:
-        """The sizes of the files in a pack, hard-linked ones once."""
+        """Returns the sum of the sizes of the files in a pack; hard-linked ones count once."""
         total = 0
         for part, least, greatest in self._spans:
             if not least <= pack <= greatest:
@@ -95,7 +95,8 @@ class Footers:
         return self._tree.joined_paths(ids)[0]
 
     def _entries(self, pack: int, paths_bytes: int) -> Iterator[bytes]:
-        """The entries. The section that they speak of has all paths, and then all targets."""
+        """Yields the entries of a footer. The paths section that they refer to has all paths, then
+        all targets."""
         tree, stored = self._tree, self._stored
         path_end, target_end = np.uint64(0), np.uint64(paths_bytes)
         for ids in self.pieces(pack):
@@ -129,8 +130,8 @@ class Footers:
 
 @dataclass(frozen=True)
 class Footer:
-    """What is behind the content of a pack: `parts` are the entries, so many, and the paths
-    section, of so many bytes. `logical_bytes`: the sizes of the files in the pack."""
+    """The footer behind the content of a pack. parts: the bytes of the entries (entry_count) and of
+    the paths section (paths_bytes); logical_bytes: the sum of the sizes of the pack's files."""
 
     entry_count: int
     paths_bytes: int
@@ -143,7 +144,7 @@ _STORED = {"offset": np.uint64, "stored_size": np.uint64, "checksum": np.uint64,
 
 
 class Stored:
-    """How the content of each entry of a tree is stored."""
+    """The place, size, checksum and codec of the content of each entry of a tree."""
 
     def __init__(self, count: int, room: ArrayRoom) -> None:
         self.offset, self.stored_size, self.checksum, self.codec = (
@@ -154,7 +155,7 @@ class Stored:
             self.checksum[part] = EMPTY_CHECKSUM
 
     def arrays(self) -> list[NDArray[Any]]:
-        """The arrays, each with an element for each entry."""
+        """Returns the arrays; each has an element for each entry."""
         return [getattr(self, name) for name in _STORED]
 
     def filtered(self, keep: NDArray[np.bool_]) -> Stored:
@@ -165,7 +166,7 @@ class Stored:
         return kept
 
     def spread(self, first: NDArray[np.int64]) -> None:
-        """Gives every further name of a file what its first name has."""
+        """Copies the values of a file's first name to its other names."""
         for part in self._room.pieces(len(first)):
             for values in self.arrays():
                 values[part] = values[first[part]]
@@ -174,12 +175,12 @@ class Stored:
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _HOLE_BYTES = 1 << 20
 _READ_BYTES = 4 << 20
-# How much is written before the disk is asked to begin with it.
+# After so many bytes the disk is asked to start writing them.
 _WRITEBACK_BYTES = 16 << 20
 
 
 def sealed(row: NDArray[Any]) -> bytes:
-    """The bytes of a struct whose last field, `checksum`, is filled from those before it."""
+    """Fills the last field of a struct, `checksum`, from the bytes before it; returns its bytes."""
     row["checksum"] = xxhash.xxh3_64_intdigest(row.tobytes()[:-8])
     return row.tobytes()
 
@@ -199,7 +200,7 @@ def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, fl
 
 
 def pack_trailer(entries_offset: int, footer: Footer, checksum: int) -> bytes:
-    """Returns the last 64 bytes of a pack. checksum: of its footer."""
+    """Returns the last 64 bytes of a pack. checksum: that of its footer."""
     entries_bytes = footer.entry_count * dtype_of("struct fan_pack_entry").itemsize
     row = np.zeros(1, dtype_of("struct fan_pack_trailer"))
     row["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
@@ -213,7 +214,7 @@ def pack_trailer(entries_offset: int, footer: Footer, checksum: int) -> bytes:
 
 
 def _is_hole(data: Buffer) -> bool:
-    """Whether a large run is all zeros, so that it need not be written."""
+    """Returns whether data is large and all zeros, so that a hole can replace it."""
     if len(data) < _HOLE_BYTES or bytes(data[:64]).strip(b"\0"):
         return False
     return not np.frombuffer(data, np.uint64, len(data) // 8).any() and not any(data[-7:])
@@ -233,7 +234,7 @@ class PackFile:
         self.append(header, 1)
 
     def append(self, data: Buffer, alignment: int) -> int:
-        """Writes behind what is there, on a boundary; returns where."""
+        """Writes `data` at the next aligned offset behind the end; returns that offset."""
         place = align_up(self.end, alignment)
         if place > self.end:
             self._write(bytes(place - self.end))
@@ -241,7 +242,7 @@ class PackFile:
         return place
 
     def _open(self) -> int:
-        """The pack's descriptor; of very many packs not all can be open at once."""
+        """Returns the pack's descriptor, opened on demand: very many packs cannot all be open."""
         if self._fd < 0:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         return self._fd
@@ -262,27 +263,27 @@ class PackFile:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Lets the disk begin with what was written: the sync at the end then waits less."""
-        start = min(self._handed_over, self.end)  # rewind may have dropped some
+        """Lets the disk start writing the new bytes, so that the sync at the end waits less."""
+        start = min(self._handed_over, self.end)  # rewind may have dropped bytes
         lib.fan_start_writeback(self._open(), start, self.end - start)
         self._handed_over = self.end
 
     def mark(self) -> tuple[int, Any]:
-        """Returns where the pack ends now, for `rewind`."""
+        """Returns the current end of the pack, for `rewind`."""
         return self.end, self._digest.copy()
 
     def rewind(self, mark: tuple[int, Any]) -> None:
-        """Drops what was written since the mark."""
+        """Drops the bytes written since the mark."""
         self.end, self._digest = mark
         os.ftruncate(self._open(), self.end)
 
     def checksum(self) -> int:
-        """XXH3-64 of what was written so far."""
+        """Returns XXH3-64 of all bytes written so far."""
         return int(self._digest.intdigest())
 
     def take_up(self, end: int, checksum: int) -> bool:
-        """Goes on behind `end` bytes that a run that was killed wrote, if they have this
-        checksum; else the pack is empty again, and False is returned."""
+        """Keeps the first `end` bytes, which a killed run wrote, if they have this checksum;
+        otherwise drops all behind the header and returns False."""
         mark = self.mark()
         with self._path.open("rb") as file:
             file.seek(self.end)
@@ -309,7 +310,7 @@ class PackFile:
         return PackInfo(self.pack, self.end, self.checksum(), count, logical_bytes, self.flags)
 
     def close(self) -> None:
-        """Closes the file; it is opened again when more is written."""
+        """Closes the file; the next write opens it again."""
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = -1

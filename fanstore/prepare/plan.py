@@ -1,4 +1,4 @@
-"""Deciding what goes where before anything is read. Pure: data in, data out."""
+"""Decides the pack of each file before any content is read. Pure: data in, data out."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from fanstore.prepare.tree import SourceTree
 
-# One partition for so much data, unless the number is given.
+# The data in one partition, unless the number of partitions is given.
 PARTITION_BYTES = 256 << 20
-# Small files are read, and large ones cut, in units of about this size: what was read is still in
-# a cache of the processor when it is written.
+# Small files are read, and large ones cut, in units of about this size: data is then still in a
+# cache of the processor when it is written.
 UNIT_BYTES = 2 << 20
 UNIT_FILES = 2048
 
@@ -34,12 +34,12 @@ _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 
 
 def align_up(offset: int, alignment: int) -> int:
-    """The next multiple of a power of two."""
+    """Returns the next multiple of `alignment`, a power of two, from `offset` on."""
     return (offset + alignment - 1) & -alignment
 
 
 def place_after(end: int, size: int) -> tuple[int, int]:
-    """Where `size` uncompressed bytes go behind `end`, and the end of their padding."""
+    """Returns the place of `size` uncompressed bytes behind `end`, and the end of their padding."""
     if size >= _MAP_THRESHOLD:
         place = align_up(end, _MAP_ALIGN)
         return place, align_up(place + size, _MAP_ALIGN)
@@ -49,10 +49,10 @@ def place_after(end: int, size: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Unit:
-    """What is read and compressed in one go for one pack.
+    """The content that is read and compressed at a time, for one pack.
 
-    Either whole files (`piece_bytes` 0), entry ids[i] at places[i] of a buffer, the last of the
-    places being the end; or one piece of a large file, from `start` on.
+    Either whole files (`piece_bytes` is 0): entry ids[i] goes to places[i] of a buffer, and the
+    last place is the end; or one piece of a large file, from `start` on.
     """
 
     pack: int
@@ -68,8 +68,8 @@ class Unit:
 
 
 class Split:
-    """Divides a row of sizes, given part after part, among `parts` packs from `first` on:
-    contiguous, balanced by bytes. total: of all sizes."""
+    """Divides a sequence of files, given piece by piece as sizes, among `parts` packs from `first`
+    on: contiguous, balanced by bytes. total: the sum of all sizes."""
 
     def __init__(self, total: int, first: int, parts: int) -> None:
         self._end = 0
@@ -78,7 +78,7 @@ class Split:
         self._parts = parts
 
     def next(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the pack of each of the files that come next, by their sizes."""
+        """Returns the packs of the next files. sizes: in bytes."""
         if not len(sizes):
             return np.zeros(0, np.int64)
         ends = np.cumsum(sizes) + self._end
@@ -89,13 +89,14 @@ class Split:
 
 
 def default_partitions(files: int, total: int) -> int:
-    """One partition per 256 MiB of so many files of `total` bytes, but no more than there are
-    files, and at least one."""
+    """Returns the default number of partitions for `files` files of `total` bytes: one per 256 MiB,
+    at most one per file, at least one."""
     return max(1, min(files, -(-total // PARTITION_BYTES)))
 
 
 def replicated(tree: SourceTree, globs: Iterable[str]) -> NDArray[np.bool_]:
-    """Which entries match a glob, or lie below one that does. `*` matches slashes too."""
+    """Returns a mask of the entries that match a glob, or lie below one that does. `*` also matches
+    slashes."""
     patterns = [
         re.compile(fnmatch.translate(glob).encode("utf-8", "surrogateescape"), re.DOTALL)
         for glob in globs
@@ -111,11 +112,11 @@ def replicated(tree: SourceTree, globs: Iterable[str]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class PackPlan:
-    """The pack of each entry of a tree (0 for what has no content), and how many packs there
-    are: those from `everywhere_from` on are for every node.
+    """The pack of each entry of a tree (0 for entries without content), and the number of packs:
+    those from `everywhere_from` on are for every node.
 
-    `content` holds the entries to read, in reading order, and `kept` the numbers of the packs that
-    an update takes over; the packs from `first` on are new.
+    content: the entries to read, in reading order; kept: the packs that an update takes over; the
+    packs from `first` on are new.
     """
 
     packs: NDArray[np.int64]
@@ -126,29 +127,29 @@ class PackPlan:
     kept: tuple[int, ...] = ()
 
     def parts(self) -> Iterator[NDArray[np.int64]]:
-        """The entries to read, some at a time."""
+        """Returns the entries to read, in pieces."""
         return (self.content[part] for part in pieces(len(self.content)))
 
     @property
     def written(self) -> list[int]:
-        """The packs that are written: the new ones, and empty ones in the place of dropped ones."""
+        """The packs to write: the new ones, and empty ones in place of dropped ones."""
         return sorted(set(range(self.pack_count)) - set(self.kept))
 
     @property
     def catalogue(self) -> int | None:
-        """The pack whose footer is that of the whole dataset; None where no packs are kept."""
+        """The pack whose footer has the entries of the whole dataset; None if no packs are kept."""
         return self.pack_count - 1 if self.kept else None
 
     def flags(self, pack: int) -> int:
-        """The flags of a pack that is written."""
+        """Returns the flags of a pack to write."""
         flags = int(lib.FAN_PACK_EVERYWHERE) if pack >= self.everywhere_from else 0
         return flags | (int(lib.FAN_PACK_CATALOGUE) if pack == self.catalogue else 0)
 
 
 def assign_packs(tree: SourceTree, partitions: int | None, globs: Sequence[str]) -> PackPlan:
-    """Partitions the content: replicated files go to further packs behind the others.
+    """Divides the content among packs; files that match `globs` go to packs behind the others.
 
-    Raises UsageError when globs are given and none of them matches.
+    Raises UsageError if globs are given and none of them matches a file with content.
     """
     everywhere = replicated(tree, globs)
     plan = spread(tree, tree.content, everywhere, partitions)
@@ -161,13 +162,13 @@ def spread(
     tree: SourceTree, content: NDArray[np.int64], everywhere: NDArray[np.bool_],
     partitions: int | None, kept: Mapping[int, NDArray[np.int64]] = MappingProxyType({}),
 ) -> PackPlan:  # fmt: skip
-    """Divides `content` among new packs, those of `everywhere` (bool for each entry) apart.
-    `kept` holds the entries whose content lies in packs that stay, by pack."""
+    """Divides `content` among new packs; entries in `everywhere` (bool for each entry) get packs of
+    their own. kept: by pack that stays, the entries whose content lies in it."""
     room = tree.room
     packs = room.zeros(len(tree), np.int64)
     for pack, ids in kept.items():
         packs[ids] = pack
-    counts, totals = [0, 0], [0, 0]  # of what is not for every node, and of what is
+    counts, totals = [0, 0], [0, 0]  # of files not for every node, and of files for every node
     for part in room.pieces(len(content)):
         replica, sizes = everywhere[content[part]], _sizes(tree, content[part])
         for which, chosen in enumerate((~replica, replica)):
@@ -195,8 +196,8 @@ def _sizes(tree: SourceTree, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 def plan_id(
     tree: SourceTree, plan: PackPlan, block_bytes: int, codec: str, before: bytes = b""
 ) -> bytes:
-    """16 bytes that name a scan and how it is to be packed; `before` is the id that an update
-    begins with."""
+    """Returns 16 bytes that identify a scan and the plan to pack it. before: the id of the dataset
+    that an update starts from."""
     digest = xxhash.xxh3_128(before)
     digest.update(f"{plan.pack_count} {plan.everywhere_from} {block_bytes} {codec}".encode())
     for field in ("parent", "name_bytes", "target_bytes", "size", "mtime_ns", "mode", "uid", "gid"):
@@ -208,7 +209,7 @@ def plan_id(
 
 
 def piece_bytes_for(block_bytes: int) -> int:
-    """The size of the pieces of large files: whole blocks."""
+    """Returns the size of the pieces of large files: a whole number of blocks."""
     return max(UNIT_BYTES, block_bytes)
 
 
@@ -226,13 +227,13 @@ class Order:
         self._starts = starts
 
     def of_pack(self, pack: int) -> NDArray[np.int64]:
-        """Those of one pack, where the order is pack after pack."""
+        """Returns the entries of one pack; only for an order that is pack by pack."""
         assert self._starts is not None
         return self.ids[self._starts[pack] : self._starts[pack + 1]]
 
 
 def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
-    """The source's own order where it is sequential, else pack after pack."""
+    """Returns the source's own order if it is sequential, otherwise the order pack by pack."""
     content, room = plan.content, tree.room
     if sequential:
         return Order(content, None)
@@ -245,7 +246,7 @@ def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
         packs = plan.packs[content[part]]
         order = np.argsort(packs, kind="stable")
         packs = packs[order]
-        # Behind those of the pack that came before: the first of the pack here, the second, ...
+        # Each entry goes behind those of its pack from earlier pieces, in order.
         places = ends[packs] + np.arange(len(packs)) - np.searchsorted(packs, packs)
         ids[places] = content[part][order]
         ends[:-1] += np.bincount(packs, minlength=plan.pack_count)
@@ -255,7 +256,7 @@ def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
 def units(
     tree: SourceTree, order: NDArray[np.int64], plan: PackPlan, block_bytes: int
 ) -> Iterator[Unit]:
-    """The entries of `order`, cut into units. Places are as `place_after` says."""
+    """Yields the entries of `order`, cut into units. Places are those of `place_after`."""
     pack, end = -1, 0
     ids, places = list[int](), list[int]()
     for number, size, its_pack in _to_read(tree, order, plan):
@@ -282,7 +283,7 @@ def units(
 def _to_read(
     tree: SourceTree, order: NDArray[np.int64], plan: PackPlan
 ) -> Iterator[tuple[int, int, int]]:
-    """The number, the size and the pack of each entry of `order`."""
+    """Yields the number, the size and the pack of each entry of `order`."""
     for part in tree.room.pieces(len(order)):
         ids = order[part]
         yield from zip(

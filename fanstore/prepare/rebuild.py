@@ -1,8 +1,8 @@
-"""Making the index again from the packs alone.
+"""Rebuilds the index from the packs alone.
 
-A pack's checksum in the index vouches for all of its content, so the content is checked before the
-pack is vouched for. Where a file is damaged, the pack gets a checksum that it does not have: its
-files are then checked one by one wherever it is staged.
+A pack whose checksum matches the index counts as undamaged, so the content is checked before the
+checksum is written. If a file is damaged, its pack gets a wrong checksum on purpose: the pack's
+files are then checked one by one whenever it is staged.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ _ALL_ONES = (1 << 64) - 1
 
 
 class PacksMissing(FanstoreError):
-    """Packs without which the index cannot be made."""
+    """Packs are missing, and the index cannot be rebuilt without them."""
 
     exit_code = DAMAGED
 
 
 @dataclass(frozen=True)
 class Rebuilt:
-    """The index that was made. `damaged` holds the relpaths whose content is damaged."""
+    """The result of a rebuild. damaged: relpaths of the files whose content is damaged."""
 
     dataset_id: str
     index_bytes: int
@@ -69,7 +69,8 @@ def _checksum(path: Path) -> int:
 
 
 def read_footer(path: Path) -> tuple[NDArray[Any], bytes]:
-    """The entries of a pack and its paths section, checked. Raises DatasetDamaged or OSError."""
+    """Reads and checks the footer of a pack; returns its entries and its paths section. Raises
+    DatasetDamaged or OSError."""
     trailer = read_pack_trailer(path)
     start = trailer.entries_offset
     with path.open("rb") as file:
@@ -83,7 +84,7 @@ def read_footer(path: Path) -> tuple[NDArray[Any], bytes]:
 
 
 class _Collected:
-    """The entries of all packs, path by path."""
+    """The entries of all packs, by path."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
@@ -92,7 +93,7 @@ class _Collected:
         self._linked: dict[int, Item] = {}
 
     def add_footer(self, path: Path, pack: int, pack_count: int) -> None:
-        """Takes up the entries in the footer of one pack."""
+        """Adds the entries in the footer of one pack."""
         entries, paths = read_footer(path)
         for row in entries:
             holder = int(row["holder"]) - 1 if row["holder"] else pack
@@ -103,7 +104,7 @@ class _Collected:
                 raise DatasetDamaged(path, "entries", 0, f"{self.logical[holder]} bytes of content")
 
     def describe(self, path: Path, pack: int, plan_id: bytes) -> PackInfo:
-        """What the index says of a pack, once all footers are taken up."""
+        """Returns the index's description of a pack. Add all footers before."""
         header, trailer = read_pack_header(path), read_pack_trailer(path)
         kept = lib.FAN_PACK_KEPT * (bytes(header.plan_id) != plan_id)
         return PackInfo(
@@ -112,7 +113,7 @@ class _Collected:
         )  # fmt: skip
 
     def _add(self, path: Path, pack: int, row: Any, paths: bytes) -> int:
-        """Takes up one entry; its logical bytes when its content was not counted yet."""
+        """Adds one entry; returns its logical bytes, or 0 if its content was counted before."""
         relpath = _run(path, paths, int(row["path_offset"]), int(row["path_bytes"]))
         if relpath in self.items or normal_form(relpath) != relpath:
             raise DatasetDamaged(path, "entries", int(row["path_offset"]), "not a path, or twice")
@@ -146,7 +147,8 @@ def _arrays(tree: SourceTree, collected: _Collected) -> tuple[Stored, NDArray[np
 
 
 def _last_header(directory: Path) -> Any:
-    """The header of the last pack, once all that it speaks of are there."""
+    """Returns the header of the last pack. Raises PacksMissing if there are fewer packs than it
+    states."""
     there = {path.name: path for path in directory.glob("pack-*.fsp")}
     if not there:
         raise PacksMissing(f"{directory}: there are no packs")
@@ -159,16 +161,16 @@ def _last_header(directory: Path) -> Any:
 
 
 def _value(header: Any, field: str) -> Any:
-    """A field of a C struct, bytes where it is an array."""
+    """Returns a field of a C struct, as bytes if it is an array."""
     found = getattr(header, field)
     return found if isinstance(found, int) else bytes(found)
 
 
 def build_from_packs(index: Path, directory: Path, doubted: Set[int] = frozenset()) -> str:
-    """Writes the index of the dataset whose packs are in `directory`, the same bytes as at first,
-    to a new file; the dataset id. Packs that are `doubted` get a checksum that they do not have.
+    """Writes the index of the dataset whose packs are in `directory` to a new file, with the same
+    bytes as the first one; returns the dataset id. Packs in `doubted` get a wrong checksum.
 
-    Raises DatasetDamaged, also when packs do not belong together, PacksMissing, or OSError."""
+    Raises DatasetDamaged, also if packs do not belong together, PacksMissing, or OSError."""
     last = _last_header(directory)
     paths = [directory / pack_name(pack) for pack in range(last.pack_count)]
     for pack, path in enumerate(paths):
@@ -189,8 +191,8 @@ def build_from_packs(index: Path, directory: Path, doubted: Set[int] = frozenset
 
 
 def _check_belongs(path: Path, pack: int, last: Any) -> None:
-    """Raises DatasetDamaged for a pack of another dataset than the last one's. Those of a
-    dataset that was updated since may stay below a catalogue."""
+    """Raises DatasetDamaged if a pack belongs to another dataset than the last pack. If that has a
+    catalogue, packs from before an update are allowed."""
     header = read_pack_header(path)
     updated = last.flags & lib.FAN_PACK_CATALOGUE
     shared = ("block_bytes",) if updated else ("plan_id", "pack_count", "block_bytes")
@@ -200,7 +202,7 @@ def _check_belongs(path: Path, pack: int, last: Any) -> None:
 
 
 def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
-    """The files of each pack whose content is damaged."""
+    """Returns the files with damaged content, by pack."""
     found: dict[int, list[bytes]] = {}
     for pack in range(dataset.pack_count):
         with PackReader(dataset, dataset.pack_path(pack)) as reader:
@@ -212,8 +214,8 @@ def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
 
 @contextmanager
 def _made(directory: Path, doubted: Set[int] = frozenset()) -> Iterator[tuple[Path, str]]:
-    """A new index under a name of its own, durable, and the dataset id. The file is gone
-    afterwards unless renamed."""
+    """Yields a new, durable index under a temporary name, and the dataset id. Removes the file
+    afterwards unless it was renamed."""
     fresh = directory / f".{INDEX_NAME}.{os.getpid()}"
     try:
         dataset_id = build_from_packs(fresh, directory, doubted)
@@ -225,10 +227,10 @@ def _made(directory: Path, doubted: Set[int] = frozenset()) -> Iterator[tuple[Pa
 
 
 def rebuild_index(directory: Path) -> Rebuilt:
-    """Makes the index of a dataset again from its packs; one that is there is replaced once the
-    new one is complete. Where nothing is damaged it has the same bytes as at first.
+    """Rebuilds the index of a dataset from its packs, and replaces an existing one when the new one
+    is complete. If nothing is damaged, it has the same bytes as the first one.
 
-    Raises DatasetDamaged (nothing is changed then), PacksMissing naming them, or OSError."""
+    Raises DatasetDamaged (then nothing is changed), PacksMissing with their names, or OSError."""
     with _made(directory) as (fresh, dataset_id):
         with open_index(fresh, directory) as dataset:
             dataset.check_records()

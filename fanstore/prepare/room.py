@@ -1,7 +1,7 @@
-"""Arrays with an element for each of very many entries, in memory that the system can take back.
+"""Arrays with an element for each of very many entries, in memory that the kernel can reclaim.
 
-Small ones lie on the heap. Larger ones lie in files without a name in a directory for such things,
-which are gone when nobody uses them any more, however the program ends.
+Small arrays lie on the heap. Larger ones lie in nameless files in a scratch directory; these vanish
+when nobody uses them any more, however the program ends.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from fanstore.errors import FanstoreError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# What is computed in one go.
+# The number of entries that are computed at a time.
 PIECE = 1 << 16
 
 
 def pieces(count: int) -> Iterator[slice]:
-    """The places 0 to `count`, some at a time."""
+    """Yields slices that together are the places 0 to `count` - 1."""
     for first in range(0, count, PIECE):
         yield slice(first, min(first + PIECE, count))
 
 
 class ArrayRoom:
     """Makes arrays whose files lie in `directory`; None: all are on the heap. Close it when no more
-    are needed; those that were made stay.
+    arrays are needed; existing ones stay.
 
-    heap_bytes: an array that is larger goes to a file, and so do sorted names. table_slots: of 8
-    bytes, of the tables in which equal names and hard links are found.
+    heap_bytes: larger arrays go to a file, and so do sorted names. table_slots: the number of
+    8-byte slots in the tables that find equal names and hard links.
     """
 
     heap_bytes = 16 << 20
@@ -54,7 +54,7 @@ class ArrayRoom:
         self.fd = -1
 
     def zeros(self, count: int, dtype: Any) -> NDArray[Any]:
-        """An array of zeros. Raises FanstoreError where the disk is full."""
+        """Returns an array of zeros. Raises FanstoreError if the disk is full."""
         kind = np.dtype(dtype)
         if self.fd < 0 or count * kind.itemsize <= self.heap_bytes:
             return np.zeros(count, kind)
@@ -73,7 +73,7 @@ class ArrayRoom:
         return out
 
     def kept(self, values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
-        """The values where `mask` is set."""
+        """Returns the values at which `mask` is set."""
         out = self.zeros(int(np.count_nonzero(mask)), values.dtype)
         end = 0
         for part in self.pieces(len(values)):
@@ -83,7 +83,7 @@ class ArrayRoom:
         return out
 
     def borrow(self, owner: Any, base: Any, count: int, dtype: Any) -> NDArray[Any]:
-        """An array of memory of C's, which goes with `owner` when nobody uses it any more."""
+        """Returns an array over memory of C at `base`; `owner` is kept as long as the array."""
         kind = np.dtype(dtype)
         if count == 0:
             return np.zeros(0, kind)
@@ -92,14 +92,15 @@ class ArrayRoom:
         return np.frombuffer(ffi.buffer(pointer, count * kind.itemsize), kind)
 
     def pieces(self, count: int) -> Iterator[slice]:
-        """As `pieces`; after each the process lets go of the files' pages."""
+        """Yields the slices of `pieces`; after each one, releases the files' pages from memory."""
         for part in pieces(count):
             yield part
             for room in list(self._rooms):
                 lib.fan_room_release(room)
 
     def check(self, rc: int) -> int:
-        """Raises FanstoreError where a file of ours did not fit on the disk, else as `check`."""
+        """Raises FanstoreError if a file of ours did not fit on the disk, else as
+        fanstore._native.check."""
         if -rc in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise FanstoreError(
                 f"{self.directory}: {os.strerror(-rc)}: lists of very many files take about 250 "

@@ -44,8 +44,8 @@ Problems = list[tuple[bytes, str]]
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """How to prepare. `partitions` None: `default_partitions`. `listed`: the entries of a list.
-    `update`: from the dataset that is there, whose block size holds."""
+    """Options of `prepare`. partitions: None for `default_partitions`; listed: the entries of a
+    list, None for all; update: update the existing dataset, whose block size must be given."""
 
     partitions: int | None = None
     codec: Codec = field(default_factory=lambda: Codec("store"))
@@ -67,7 +67,8 @@ class PrepareOptions:
 
 @dataclass(frozen=True)
 class Summary:
-    """What a run made, and what it left out. Not `changed`: the dataset was up to date."""
+    """The result of a run: the manifest, the entries left out, and whether the dataset changed (not
+    if it was up to date)."""
 
     manifest: dict[str, Any]
     left_out: Problems
@@ -76,8 +77,8 @@ class Summary:
 
 
 def open_source(path: Path, options: PrepareOptions, scratch: Path) -> tuple[PackSource, Problems]:
-    """The source at `path`, and what of it was left out already. `scratch` takes a copy of what
-    comes through a pipe."""
+    """Opens the source at `path`; returns it, and the entries left out so far. scratch: a directory
+    for temporary files, such as a copy of a pipe's content."""
     if path != STDIN and path.is_dir():
         if options.listed is None:
             return DirectorySource(path, scratch), []
@@ -99,8 +100,8 @@ def open_source(path: Path, options: PrepareOptions, scratch: Path) -> tuple[Pac
 
 
 def _check_room(tree: SourceTree, codec: Codec, path: Path, scratch: Path) -> None:
-    """Raises UsageError where the content that an archive declares cannot fit, however well it is
-    compressed: a small archive may declare any amount."""
+    """Raises UsageError if the content that an archive declares cannot fit on the disk, however
+    well it is compressed: a small archive may declare any amount."""
     total_bytes, free_bytes = _content_bytes(tree), _free_bytes(scratch)
     if total_bytes // codec.ratio_max > free_bytes:
         raise UsageError(
@@ -110,8 +111,8 @@ def _check_room(tree: SourceTree, codec: Codec, path: Path, scratch: Path) -> No
 
 
 def _content_bytes(tree: SourceTree, update: Update | None = None) -> int:
-    """Returns how many bytes of content are packed: all of the tree's, or only those that an update
-    packs anew."""
+    """Returns the bytes of content to pack: all of the tree, or with an update, only the new and
+    changed files."""
     total = 0
     for part in pieces(len(tree.content)):
         ids = tree.content[part]
@@ -129,7 +130,7 @@ def _free_bytes(directory: Path) -> int:
 def _naming_room(
     tree: SourceTree, codec: Codec, scratch: Path, update: Update | None
 ) -> Iterator[None]:
-    """Says how much room packs take where they find none."""
+    """If the disk is full within the block, raises FanstoreError with the room that is needed."""
     free_bytes = _free_bytes(scratch)
     try:
         yield
@@ -146,8 +147,8 @@ def _naming_room(
 
 
 def _leave_out_problems(source: PackSource, left_out: Problems, skip: bool) -> None:
-    """Drops what cannot be packed, or raises SourceProblems for all that is known of it before
-    anything is read."""
+    """Drops the entries that cannot be packed, or without `skip`, raises SourceProblems for all
+    that are known before any content is read."""
     found = dict(source.tree.problems())
     left_out += [(source.tree.path(number), why) for number, why in found.items()]
     if 0 in found:
@@ -161,7 +162,7 @@ def _leave_out_problems(source: PackSource, left_out: Problems, skip: bool) -> N
 
 def prepare(path: Path, target: Path, options: PrepareOptions) -> Summary:
     """Packs the directory or archive at `path` (STDIN: standard input) into a new dataset
-    directory `target`, or updates the one that is there.
+    directory `target`, or updates the existing one.
 
     Raises UsageError, SourceProblems (every entry that cannot be packed), OSError, or Interrupted
     after SIGINT, SIGTERM and SIGHUP; nothing is left behind then.
@@ -178,12 +179,12 @@ def prepare_from(
     target: Path,
     options: PrepareOptions,
 ) -> Summary:
-    """As `prepare`, from a source that `opener` opens, with what it left out. `origins` are the
-    files or directories that it reads; none: standard input. `opener` is given a directory for
-    files that it needs meanwhile."""
+    """Does the same as `prepare` for any source. opener: given a directory for temporary files,
+    returns the source and the entries that it left out; origins: the files or directories that the
+    source reads, none for standard input."""
     start = time.monotonic()
     options.check()
-    # A list does not name what is only being made.
+    # With a list, the target may lie inside the source: the list does not name the new files.
     inside = options.listed is not None
     replaces = options.force or options.update
     check_destination(target, origins, replaces, may_be_inside=inside)
@@ -223,7 +224,7 @@ def _commit(
 
 
 def _origin(origins: Sequence[Path]) -> dict[str, Any]:
-    """What the manifest says of where a dataset comes from."""
+    """Returns the manifest's fields about the origin of a dataset."""
     paths = [str(origin.resolve()) for origin in origins] or ["-"]
     return {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}
 
@@ -232,7 +233,7 @@ def _pack(
     source: PackSource, options: PrepareOptions, destination: Destination, left_out: Problems,
     update: Update | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Writes packs and index; the manifest. Adds what could not be read to `left_out`."""
+    """Writes packs and index; returns the manifest. Adds unreadable entries to `left_out`."""
     tree = source.tree
     before = b""
     if update is None:
@@ -270,8 +271,8 @@ def _pack(
 
 
 def _journal(source: PackSource, destination: Destination, name: bytes) -> Journal | None:
-    """The notes of what is complete, for sources that can be read in any order. What an ended run
-    of another scan or plan left in the directory is removed."""
+    """Removes files that an ended run with another scan or plan left in the directory. Returns the
+    notes about complete packs, or None for a source that must be read in order."""
     assert destination.scratch is not None
     key = journal_key(source.tree, name)
     journal = Journal(destination.scratch, destination.directory, key)
@@ -287,7 +288,7 @@ def _tell_taken_up(count: int, quiet: bool) -> None:
 def _kept(
     tree: SourceTree, stored: Stored, plan: PackPlan, failed: dict[int, str]
 ) -> tuple[SourceTree, Stored, np.ndarray[Any, np.dtype[np.int64]]]:
-    """The tree without what failed, and the arrays that go with it."""
+    """Returns the tree without the failed entries, and the matching arrays."""
     packs = plan.packs
     if failed:
         keep = tree.keep_mask(failed)
@@ -309,7 +310,8 @@ def _finish_packs(
 def _manifest(
     tree: SourceTree, options: PrepareOptions, infos: Sequence[PackInfo], dataset_id: str
 ) -> dict[str, Any]:
-    """What manifest.json says; nothing in it depends on when or how fast it was made."""
+    """Returns the content of manifest.json, which does not depend on the time or speed of the
+    run."""
     return {
         "dataset_id": dataset_id,
         "files": tree.count_of(stat.S_IFREG),
@@ -325,5 +327,5 @@ def _manifest(
 
 
 def default_jobs() -> int:
-    """As many workers as there are processors for this process."""
+    """Returns the default number of workers: the processors that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Sources: where entries and their content come from."""
+"""Sources of entries and their content."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ STDIN = Path("-")
 
 
 class Unreadable(Exception):
-    """A piece of one entry could not be read; the message says why."""
+    """A piece of one entry could not be read; the message is the reason."""
 
 
 class PackSource(Protocol):
-    """Something that can be packed. A `sequential` one is read in order by one thread."""
+    """The interface of a source. If `sequential`, one thread reads it in order."""
 
     tree: SourceTree
     sequential: bool
@@ -34,25 +34,25 @@ class PackSource(Protocol):
     def read_files(
         self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
     ) -> dict[int, str]:
-        """Reads whole files to buffer[places[i]:], zeroes the gaps up to the last place, and
-        returns the reasons of those that failed."""
+        """Reads whole files, ids[i] to buffer[places[i]:], and zeroes the gaps up to the last
+        place. Returns the reasons by failed file."""
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
         """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
 
     def try_open(self) -> dict[int, str]:
-        """Returns the files that cannot be opened, and why; reads none."""
+        """Returns the files that cannot be opened, with the reasons; reads no content."""
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
-        """Drops all entries that `mask` does not keep."""
+        """Drops all entries whose `mask` is False."""
 
     def close(self) -> None:
-        """Closes what is open."""
+        """Closes the source's files."""
 
 
 class SequentialSource:
-    """A source whose content is read front to back: pieces of one file follow each other, and of
-    two files that of the lower ordinal comes first. What derives from it has `read_piece`."""
+    """A source whose content is read front to back: the pieces of a file follow each other, and
+    files come in the order of their ordinals. Subclasses implement `read_piece`."""
 
     sequential = True
     tree: SourceTree
@@ -76,7 +76,7 @@ class SequentialSource:
         return failed
 
     def try_open(self) -> dict[int, str]:
-        """Returns nothing: the files that hold all entries have been opened."""
+        """Returns {}: the files that hold the entries are already open."""
         return {}
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
@@ -84,13 +84,13 @@ class SequentialSource:
 
 
 def reason_of(error: int) -> str:
-    """Returns what an error number of fan_gather means, in words."""
+    """Returns the text for an error number of fan_gather."""
     return CHANGED if error == lib.FAN_GATHER_CHANGED else os.strerror(error)
 
 
 class DirectorySource:
-    """A directory, scanned whole or given as a tree of what was listed. What is said of very many
-    entries goes to files in `scratch`."""
+    """A directory, scanned as a whole (`ListedSource`: the entries of a list). scratch: a directory
+    for the files of large arrays."""
 
     sequential = False
 
@@ -108,7 +108,7 @@ class DirectorySource:
             raise
 
     def scan(self) -> SourceTree:
-        """The tree of everything below the root."""
+        """Returns the tree of everything below the root."""
         return scan_directory(self.root_fd, self.room)
 
     def read_files(

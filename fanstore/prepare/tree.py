@@ -1,4 +1,4 @@
-"""What a source holds, as arrays in the order of the index's records.
+"""The entries of a source, as arrays in the order of the index's records.
 
 Entry 0 is the root. The children of a directory are contiguous and sorted by the bytes of their
 names, and come after the children of every directory before it (breadth first).
@@ -34,8 +34,8 @@ _KINDS = {
 
 @dataclass
 class Item:
-    """One thing of a source that is listed rather than scanned. Two paths with the same Item are
-    hard links. `ordinal` is its place in the source."""
+    """One entry of a source that is listed rather than scanned. Two paths with the same Item are
+    hard links. ordinal: its place in the source."""
 
     mode: int
     size: int = 0
@@ -51,11 +51,11 @@ class Item:
 
 
 class SourceTree:
-    """The entries (struct fan_scan_entry), the bytes of their names, and which are one file.
+    """The entries (struct fan_scan_entry) of a source.
 
-    `first` gives for each entry the first name of the same file: itself where there is but one.
-    `ordinals` is the order in which content is best read; None: that of the entries. `room` makes
-    arrays as long as the tree.
+    names: the bytes of their names. first: for each entry, the first entry of the same file (hard
+    links), itself if it is the only one. ordinals: the best order for reading content; None: that
+    of the entries. room: makes arrays as long as the tree.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class SourceTree:
         return len(self.entries)
 
     def ordinal(self, number: int) -> int:
-        """The place of an entry in the order in which content is best read."""
+        """Returns the place of an entry in the best order for reading content."""
         return number if self.ordinals is None else int(self.ordinals[number])
 
     def pieces(self) -> Iterator[slice]:
@@ -84,15 +84,15 @@ class SourceTree:
         return self.room.pieces(len(self))
 
     def kinds(self, part: slice | NDArray[np.int64]) -> NDArray[np.uint32]:
-        """The file type bits of some entries' modes."""
+        """Returns the file type bits of some entries' modes."""
         return np.asarray(self.entries["mode"][part] & _FORMAT, np.uint32)
 
     def count_of(self, kind: int) -> int:
-        """How many entries are of a type."""
+        """Returns the number of entries of a file type."""
         return sum(int(np.count_nonzero(self.kinds(part) == kind)) for part in self.pieces())
 
     def path(self, number: int) -> bytes:
-        """The relpath of an entry; b"" is the root."""
+        """Returns the relpath of an entry; b"" for the root."""
         return self.paths_of(np.array([number]))[0]
 
     def paths_of(self, ids: NDArray[np.int64]) -> list[bytes]:
@@ -103,8 +103,8 @@ class SourceTree:
         return [whole[start:end] for start, end in itertools.pairwise([0, *ends])]
 
     def joined_paths(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.uint64], bytearray]:
-        """The length of each of some entries' relpaths, and these one behind another: for very
-        many entries, where `paths_of` would take a Python object each."""
+        """Returns the lengths of the relpaths of `ids`, and the relpaths joined. For very many
+        entries: `paths_of` makes a Python object for each."""
         entries = ffi.from_buffer("struct fan_scan_entry[]", self.entries)
         numbers = ffi.from_buffer("uint64_t[]", ids.astype("<u8"))
         lengths = np.zeros(len(ids), np.uint64)
@@ -116,14 +116,14 @@ class SourceTree:
         return lengths, joined
 
     def target(self, number: int) -> bytes:
-        """The target of a symbolic link."""
+        """Returns the target of a symbolic link."""
         row = self.entries[number]
         start = int(row["target_offset"])
         return self.names[start : start + int(row["target_bytes"])].tobytes()
 
     @cached_property
     def content(self) -> NDArray[np.int64]:
-        """The entries whose content is stored, in reading order: not empty, each file once."""
+        """The entries with content to store, in reading order: nonempty files, each once."""
         ids = self._selected(self._is_content)
         if self.ordinals is None:
             return ids
@@ -136,11 +136,11 @@ class SourceTree:
 
     @cached_property
     def links(self) -> NDArray[np.int64]:
-        """The numbers of the symbolic links, rising."""
+        """The numbers of the symbolic links, in ascending order."""
         return self._selected(lambda part: self.kinds(part) == stat.S_IFLNK)
 
     def _selected(self, chosen: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
-        """The entries that are `chosen`, rising."""
+        """Returns the entries for which `chosen` returns True, in ascending order."""
         count = sum(int(np.count_nonzero(chosen(part))) for part in self.pieces())
         out = self.room.zeros(count, np.int64)
         end = 0
@@ -151,7 +151,7 @@ class SourceTree:
         return out
 
     def problems(self) -> list[tuple[int, str]]:
-        """The entries that cannot be packed, and why."""
+        """Returns the entries that cannot be packed, with the reasons."""
         found = []
         for part in self.pieces():
             bad = (self.entries["error"][part] != 0) | np.isin(self.kinds(part), list(_KINDS))
@@ -163,14 +163,15 @@ class SourceTree:
         return os.strerror(error) if error else _KINDS[int(self.entries["mode"][number]) & _FORMAT]
 
     def keep_mask(self, dropped: Iterable[int]) -> NDArray[np.bool_]:
-        """Which entries stay without these, what is below them, and their other names."""
+        """Returns a mask of all entries except `dropped`, the entries below them, and their other
+        names."""
         keep = self.room.zeros(len(self), bool)
         gone = self.room.zeros(len(self), bool)
         gone[list(dropped)] = True
         for part in self.pieces():
             gone[part] |= gone[self.first[part]]
         gone[0] = False
-        for part in self.pieces():  # parents come before what is in them
+        for part in self.pieces():  # parents come before their children
             parents = self.entries["parent"][part]
             while True:
                 below = gone[part] | gone[parents]
@@ -181,7 +182,7 @@ class SourceTree:
         return keep
 
     def filtered(self, keep: NDArray[np.bool_]) -> SourceTree:
-        """The tree of the kept entries alone, renumbered."""
+        """Returns the tree of the kept entries alone, renumbered."""
         number = self.room.zeros(len(self), np.int64)
         end = 0
         for part in self.pieces():
@@ -197,7 +198,7 @@ class SourceTree:
 
 
 def _same_files(entries: NDArray[Any], room: ArrayRoom) -> NDArray[np.int64]:
-    """For each entry the first with the same device and inode, among regular files."""
+    """Returns for each entry the first regular file with the same device and inode."""
     first = room.zeros(len(entries), np.int64)
     check(lib.fan_same_files(
         ffi.from_buffer("struct fan_scan_entry[]", entries), len(entries), room.table_slots,
@@ -207,13 +208,14 @@ def _same_files(entries: NDArray[Any], room: ArrayRoom) -> NDArray[np.int64]:
 
 
 def scan_directory(root_fd: int, room: ArrayRoom) -> SourceTree:
-    """Everything below an open directory. What cannot be read carries its error."""
+    """Returns the tree of everything below an open directory. Unreadable entries have `error`
+    set."""
     new = ffi.new("struct fan_scan *")
     rc = lib.fan_scan_init(new, root_fd, room.fd, room.heap_bytes)
     scan = ffi.gc(new, lib.fan_scan_fini)
     room.check(rc)
     while room.check(lib.fan_scan_step(scan, _SCAN_STEP)):
-        pass  # a moment for Python's signal handlers
+        pass  # lets Python's signal handlers run
     dtype = dtype_of("struct fan_scan_entry")
     entries = room.borrow(scan, scan.entries, scan.entry_count, dtype)
     names = room.borrow(scan, scan.names, scan.names_bytes, np.uint8)
@@ -221,7 +223,7 @@ def scan_directory(root_fd: int, room: ArrayRoom) -> SourceTree:
 
 
 def _breadth_first(paths: Iterable[bytes]) -> list[tuple[int, bytes, bytes]]:
-    """(number of the parent, name, path) of each path in the order of a SourceTree."""
+    """Returns (number of the parent, name, path) of each path, in the order of a SourceTree."""
     below: dict[bytes, list[bytes]] = {}
     for path in paths:
         if path:
@@ -235,8 +237,8 @@ def _breadth_first(paths: Iterable[bytes]) -> list[tuple[int, bytes, bytes]]:
 
 
 def add_parents(items: dict[bytes, Item], path: bytes, first: Item) -> str | None:
-    """Adds the directories above a path that are not among the items, with mode 0755, and owner and
-    time of the `first` item in them. Returns why that cannot be, or None."""
+    """Adds missing directories above a path to the items, with mode 0755, and owner and time of the
+    `first` item in them. Returns None, or the reason if a parent is not a directory."""
     missing = Item(stat.S_IFDIR | 0o755, 0, first.mtime_ns, first.uid, first.gid)
     at = 0 if path else -1
     while at >= 0:
@@ -248,7 +250,7 @@ def add_parents(items: dict[bytes, Item], path: bytes, first: Item) -> str | Non
 
 
 def tree_of(items: Mapping[bytes, Item]) -> SourceTree:
-    """The tree of listed items. Every parent directory must be among them, b"" too."""
+    """Returns the tree of listed items. Every parent directory must be among them, also b""."""
     order = _breadth_first(items)
     entries = np.zeros(len(order), dtype_of("struct fan_scan_entry"))
     blob = bytearray()

@@ -1,8 +1,8 @@
-"""Updating a dataset: what of it stays, and what is packed anew.
+"""Updates a dataset: decides which packs stay, and which files are packed again.
 
-A file whose path, size and modification time are as before keeps its content. Packs of which half
-is still in use are taken over as they are, by hard links; what else is in use goes to new packs.
-The last of these has a catalogue: the entries of the whole dataset.
+A file whose path, size and modification time are unchanged keeps its content. Packs of which at
+least half is still in use are taken over by hard links; all other files go to new packs. The last
+new pack has a catalogue: the entries of the whole dataset.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ _KEPT: int = lib.FAN_PACK_KEPT
 _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 _HUGE_THRESHOLD: int = lib.FAN_HUGE_THRESHOLD_BYTES
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
-# Some prefix; look-ups in bulk need one.
+# Any prefix: look-ups in bulk need one.
 _PREFIX = b"/x"
 
 
 class UpdatedDataset:
-    """The dataset that an update begins with, locked against other updates. Close it when done.
+    """The dataset that an update starts from, locked against other updates. Close it when done.
 
-    Raises UsageError where there is none or another update runs, DatasetDamaged, or OSError."""
+    Raises UsageError if there is no dataset or another update runs; DatasetDamaged; OSError."""
 
     def __init__(self, directory: Path) -> None:
         if not os.path.lexists(directory):
@@ -72,7 +72,7 @@ class UpdatedDataset:
         self.check_current()
 
     def check_current(self) -> None:
-        """Raises UsageError where the dataset was replaced since it was opened."""
+        """Raises UsageError if the dataset was replaced since it was opened."""
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self._fd), os.stat(self._directory)):
                 return
@@ -84,7 +84,7 @@ class UpdatedDataset:
         os.close(self._fd)
 
     def take_over(self, packs: Sequence[int], directory: Path) -> None:
-        """Puts packs into another directory: by a hard link, or a copy where there can be none."""
+        """Puts packs into another directory, by a hard link, or by a copy if that fails."""
         for pack in packs:
             source, target = self.dataset.pack_path(pack), directory / pack_name(pack)
             try:
@@ -94,11 +94,11 @@ class UpdatedDataset:
 
     @property
     def packs(self) -> list[PackInfo]:
-        """What the index says of all packs."""
+        """The index's descriptions of all packs."""
         return [self.dataset.pack_info(pack) for pack in range(self.dataset.pack_count)]
 
     def infos(self, packs: Sequence[int], footers: Footers) -> dict[int, PackInfo]:
-        """What the new index says of the packs that stay."""
+        """Returns the new index's descriptions of the packs that stay."""
         found = {}
         for pack in packs:
             info = self.dataset.pack_info(pack)
@@ -108,7 +108,7 @@ class UpdatedDataset:
 
 
 def _ids_before(tree: SourceTree, base: UpdatedDataset) -> NDArray[np.int64]:
-    """For each entry of the tree the record of the same path, or -1."""
+    """Returns for each entry of the tree the record with the same path, or -1."""
     before = tree.room.zeros(len(tree), np.int64)
     for part in tree.pieces():
         ids = np.arange(part.start, part.stop)
@@ -119,10 +119,10 @@ def _ids_before(tree: SourceTree, base: UpdatedDataset) -> NDArray[np.int64]:
 
 
 class Update:
-    """What an update of a dataset to a tree keeps.
+    """The parts of a dataset that an update to a tree keeps.
 
-    `before` holds for each entry the record of the same path, `same` the record whose content it
-    has still; -1 where there is none.
+    _before: for each entry, the record with the same path; _same: the record with the same content;
+    -1 if there is none.
     """
 
     def __init__(self, tree: SourceTree, base: UpdatedDataset) -> None:
@@ -132,7 +132,7 @@ class Update:
         self._same = self._unchanged()
 
     def _rows(self, ids: NDArray[np.int64]) -> Any:
-        """The records of some numbers, the root's for -1."""
+        """Returns the records with these ids; the root's for -1."""
         return self.base.dataset.records[np.maximum(ids, 0)]
 
     def _unchanged(self) -> NDArray[np.int64]:
@@ -149,7 +149,7 @@ class Update:
                 & (rows["logical_size"] == entries["size"])
                 & (rows["mtime_ns"] == entries["mtime_ns"])
             )  # fmt: skip
-            ids = np.flatnonzero(as_before)[::-1]  # of several names of a file the first one counts
+            ids = np.flatnonzero(as_before)[::-1]  # a file's first unchanged name wins
             first = tree.first[part][ids]
             fresh = same[first] < 0
             same[first[fresh]] = before[ids][fresh]
@@ -158,11 +158,11 @@ class Update:
         return same
 
     def is_new(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which of these entries have content that is packed anew."""
+        """Returns whether each of these entries has content that must be packed."""
         return np.asarray(self._same[ids] < 0)
 
     def is_nothing(self) -> bool:
-        """Whether readers would see what they see now."""
+        """Returns whether the update would change nothing for readers."""
         tree, dataset = self._tree, self.base.dataset
         content = tree.content
         if len(tree) != len(dataset.records):
@@ -178,7 +178,8 @@ class Update:
         return is_described_by(describe(tree, stored, packs), dataset)
 
     def plan(self, partitions: int | None, globs: Sequence[str]) -> PackPlan:
-        """Divides what is not kept among new packs. Files stay on every node that were there."""
+        """Divides the files that are not kept among new packs. Files in packs for every node stay
+        in such packs."""
         tree, dataset = self._tree, self.base.dataset
         content, room = tree.content, tree.room
         kept = self._kept_packs(content)
@@ -199,14 +200,14 @@ class Update:
         return spread(tree, room.kept(content, written), everywhere, partitions, kept)
 
     def _kept_packs(self, content: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-        """The entries whose content stays, by the packs that stay."""
+        """Returns the packs that stay, and for each the entries whose content it holds."""
         ids = content[self._same[content] >= 0]
         rows = self.base.dataset.records[self._same[ids]]
         sizes = rows["stored_size"].astype(np.int64)
         alignment = np.where(sizes >= _MAP_THRESHOLD, lib.FAN_MAP_ALIGN_BYTES, 64)
         used = (sizes + alignment - 1) // alignment * alignment
         huge = (rows["codec"] == lib.FAN_CODEC_STORE) & (sizes >= _HUGE_THRESHOLD)
-        used[huge] += lib.FAN_HUGE_ALIGN_BYTES  # the padding before it, at most
+        used[huge] += lib.FAN_HUGE_ALIGN_BYTES  # the most padding before it
         count = self.base.dataset.pack_count
         totals = np.zeros(count, np.int64)
         np.add.at(totals, rows["pack"], used)
@@ -220,14 +221,15 @@ class Update:
         }
 
     def _room(self, pack: int) -> int:
-        """The bytes of a pack that are to be worth keeping: its data, and its catalogue."""
+        """Returns the bytes of a pack that must be worth keeping: its data, and its catalogue if it
+        has one."""
         dataset = self.base.dataset
         if dataset.pack_info(pack).flags & _CATALOGUE:
             return dataset.pack_info(pack).file_bytes - _HEADER_BYTES
         return int(read_pack_trailer(dataset.pack_path(pack)).entries_offset) - _HEADER_BYTES
 
     def fill(self, stored: Stored) -> None:
-        """Says of the content that is as before how it is stored."""
+        """Fills `stored` for the entries with unchanged content."""
         for part in self._tree.pieces():
             same = (self._same[part] >= 0) & (self._tree.entries["size"][part] > 0)
             ids = np.flatnonzero(same) + part.start

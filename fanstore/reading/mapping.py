@@ -36,9 +36,9 @@ class Dataset(Paths, Mapping[str, bytes]):
     become str as with os.fsdecode. Iterating yields the paths of regular files in the order of
     their numbers, which is the same in each process; it skips links and directories.
 
-    All methods may be called in several threads, and after a fork. A pickle holds only the path,
-    and unpickling opens the dataset again. In a job that mounts the same dataset (`fanstore run`),
-    content is read through the mount.
+    All methods may be called in several threads, and after a fork. A pickle holds only path and
+    verify, and unpickling opens the dataset again. In a job that mounts the same dataset (`fanstore
+    run`), content is read through the mount.
 
     Raises FanstoreError if there is no dataset, DatasetDamaged if it is damaged. Content is
     compared with its checksum, and DatasetDamaged raised if they differ. After `close`, each

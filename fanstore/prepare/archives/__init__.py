@@ -1,1 +1,1 @@
-"""The formats of archives: tar and zip."""
+"""Readers of archive formats: tar, zip, and others through libarchive."""

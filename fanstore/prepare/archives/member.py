@@ -1,4 +1,4 @@
-"""What an archive says of one of its members, whatever its format."""
+"""The description of one member of an archive of any format, and the interface of readers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-# A longer path is a mistake or an attack: each directory on its way takes its own copy.
+# A longer path is a mistake or an attack: each directory on the way needs its own copy of the path.
 PATH_MAX_BYTES = 16384
 NAME_MAX_BYTES = 255
 TARGET_MAX_BYTES = 4095
@@ -17,14 +17,14 @@ _TIME_END_NS = 1 << 63
 
 
 class ArchiveBroken(Exception):
-    """An archive that cannot be read on from where it is; the message says where and why."""
+    """An archive cannot be read any further; the message has the place and the reason."""
 
 
 @dataclass
 class Member:
-    """One member: `mode` holds its kind, too. `target` is where a symbolic link leads, or the
-    name of the member that a hard link (`is_link`) is another name of. `problem`: why it cannot
-    be packed, as its reader knows it."""
+    """One member. mode: with the file type. target: the target of a symbolic link, or the name of
+    the member that a hard link (`is_link`) refers to. problem: the reason why it cannot be packed,
+    if its reader found one."""
 
     name: bytes
     mode: int = stat.S_IFREG | 0o644
@@ -37,7 +37,7 @@ class Member:
     problem: str | None = None
 
     def refusal(self) -> str | None:
-        """Why this member cannot be packed as it stands, or None."""
+        """Returns the reason why this member cannot be packed, or None."""
         if self.problem is not None:
             return self.problem
         if self.is_link:
@@ -79,13 +79,14 @@ def _refused_number(member: Member) -> str | None:
 
 
 class Reader(Protocol):
-    """One pass over an archive. Both methods raise ArchiveBroken, or OSError."""
+    """Reads an archive once, front to back. Both methods raise ArchiveBroken or OSError."""
 
-    # What is wrong with the archive as a whole and does not hinder reading it: (name, reason).
+    # Problems of the archive as a whole that do not prevent reading it: (name, reason).
     remarks: list[tuple[bytes, str]]
 
     def members(self) -> Iterator[Member]:
-        """The members in the order in which they are stored."""
+        """Yields the members in the order in which they are stored."""
 
     def read_into(self, buffer: memoryview) -> int:
-        """Reads on in the content of the member yielded last; fewer bytes only at its end."""
+        """Reads the next bytes of the member that was yielded last; returns how many, fewer than
+        the buffer only at the end."""

@@ -1,4 +1,4 @@
-"""Sparse files in tar archives: where the stored bytes belong, and the holes between them."""
+"""Sparse files in tar archives: the places of the stored bytes, and the holes between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number = Callable[[bytes], int | None]
 
 @dataclass
 class Segments:
-    """The stored runs of a file, (offset, bytes) in order, and its size. Read front to back."""
+    """The stored runs of a file, (offset, bytes) in order, and its size; read front to back."""
 
     places: Places
     size: int
@@ -24,7 +24,8 @@ class Segments:
 
     @classmethod
     def checked(cls, places: Places, size: int, stored: int) -> Segments:
-        """Raises ValueError for a map that is not of this size and so many stored bytes."""
+        """Returns the segments of a file with `size` bytes, of which `stored` are stored. Raises
+        ValueError if `places` does not match these numbers."""
         end = total = 0
         for offset, count in places:
             if offset < end or count < 0:
@@ -36,7 +37,8 @@ class Segments:
         return cls(places, size)
 
     def read_into(self, buffer: memoryview, read: Callable[[int], bytes]) -> int:
-        """Fills a buffer with what comes next; `read` gives the stored bytes."""
+        """Fills a buffer with the next bytes of the file; returns how many. read: returns the next
+        stored bytes, up to a number."""
         done = 0
         while done < len(buffer) and self._at < self.size:
             start, end = self._run()
@@ -55,7 +57,8 @@ class Segments:
         return done
 
     def _run(self) -> tuple[int, int]:
-        """The run that holds what comes next, or the next after it."""
+        """Returns (start, end) of the run that holds the next byte, or of the first run behind it;
+        the file's end if there is none."""
         while self._next < len(self.places):
             offset, count = self.places[self._next]
             if self._at < offset + count:
@@ -76,7 +79,8 @@ def _entries(data: bytes, number: Number) -> Iterator[tuple[int, int]]:
 
 
 def map_of_old_gnu(header: bytes, more: Callable[[], bytes], number: Number) -> tuple[Places, int]:
-    """The map and the size of the file in an old GNU header, and in the blocks behind it."""
+    """Returns the map and the file's size from an old GNU header and the blocks behind it, which
+    `more` reads."""
     end = _HEADER_MAP + _HEADER_ENTRIES * _ENTRY_BYTES
     places = list(_entries(header[_HEADER_MAP:end], number))
     size = number(header[_HEADER_MORE + 1 : _HEADER_MORE + 13])
@@ -100,7 +104,8 @@ def _pairs(numbers: Iterable[int]) -> Places:
 
 
 def map_of_pax(records: Iterable[tuple[bytes, bytes]]) -> Places:
-    """The map in the records of pax formats 0.0 (a record each number) and 0.1 (one record)."""
+    """Returns the map from the records of pax format 0.0 (one record for each number) or 0.1 (a
+    single record)."""
     numbers: list[int] = []
     for key, value in records:
         if key == b"GNU.sparse.map":
@@ -111,7 +116,8 @@ def map_of_pax(records: Iterable[tuple[bytes, bytes]]) -> Places:
 
 
 def read_map(block: Callable[[], bytes]) -> Places:
-    """The map of pax format 1.0: lines of decimal numbers in whole blocks before the data."""
+    """Returns the map of pax format 1.0: lines of decimal numbers in whole blocks before the data,
+    which `block` reads."""
     text = b""
 
     def line() -> int:

@@ -1,7 +1,7 @@
-"""Reading a tar archive: ustar, GNU and pax, with the sparse files of all three.
+"""Reads tar archives: ustar, GNU and pax, with their sparse files.
 
-Strict where it matters: a damaged header, a size that cannot be and an end that is missing are
-told. (The standard library's reader takes a damaged header for the end of the archive.)
+Reports damaged headers, impossible sizes and a missing end of the archive. (The standard library's
+reader treats a damaged header as the end of the archive.)
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from fanstore.prepare.archives.member import ArchiveBroken, Member
 from fanstore.prepare.archives.sparse import Segments, map_of_old_gnu, map_of_pax, read_map
 
 BLOCK_BYTES = 512
-# The most that a long name or a set of pax records may take.
+# The largest size of a long name or of a set of pax records.
 _EXTENDED_MAX_BYTES = 16 << 20
 _SKIP_BYTES = 1 << 20
 _SIZE_MAX = 1 << 62
@@ -39,18 +39,18 @@ _WHOLE = re.compile(rb"-?\d{1,30}")
 
 
 def is_header(block: bytes) -> bool:
-    """Whether a block has the checksum of a tar header."""
+    """Returns whether a block has the checksum of a tar header."""
     if len(block) != BLOCK_BYTES or block == _ZERO_BLOCK:
         return False
     stored = _number(block[148:156])
     rest = block[:148] + b" " * 8 + block[156:]
     if stored == sum(rest):
         return True
-    return stored == sum(byte - 256 * (byte > 127) for byte in rest)  # as some old tars did
+    return stored == sum(byte - 256 * (byte > 127) for byte in rest)  # some old tars sum like this
 
 
 def _number(field: bytes) -> int | None:
-    """A numeric field: octal digits, or 256-based where they would not do. None: neither."""
+    """Returns the value of a numeric field, in octal digits or base 256; None if it is neither."""
     if field[0] & 0x80:
         value = int.from_bytes(field, "big", signed=True)
         return value if field[0] == 0xFF else value + (1 << (8 * len(field) - 1))
@@ -75,7 +75,7 @@ def _pax_time_ns(text: bytes) -> int | None:
 
 
 def _pax_records(data: bytes) -> list[tuple[bytes, bytes]]:
-    """The records `length key=value` of a pax header. Raises ArchiveBroken."""
+    """Returns the records `length key=value` of a pax header. Raises ArchiveBroken."""
     records = []
     at = 0
     while at < len(data) and data[at]:
@@ -90,7 +90,7 @@ def _pax_records(data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 class _Stream:
-    """Reads from front to back, knowing where it is."""
+    """Reads from front to back, and counts the position in `at`."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -108,8 +108,8 @@ class _Stream:
         return data
 
     def skip(self, count: int) -> bool:
-        """Passes over bytes; returns False when there are not so many."""
-        if count > _SIZE_MAX:  # not a place that can be named
+        """Skips `count` bytes; returns False if there are fewer."""
+        if count > _SIZE_MAX:  # seek accepts no such offset
             return False
         if count > _SKIP_BYTES and self._raw.seekable():
             self._raw.seek(count - 1, 1)
@@ -131,7 +131,7 @@ class TarReader:
         self._stream = _Stream(raw)
         self._global: dict[bytes, bytes] = {}
         self._last = b""
-        self._left = 0  # bytes of the last member's data and padding that were not passed
+        self._left = 0  # bytes of the last member's data and padding that were not read yet
         self._segments = Segments([], 0)
 
     def members(self) -> Iterator[Member]:
@@ -211,7 +211,8 @@ class TarReader:
             records += _pax_records(data)
 
     def _member(self, block: bytes, records: list[tuple[bytes, bytes]]) -> Member | None:
-        """What a header and the records before it say; None for what is no member."""
+        """Makes a member from its header and the records before it; None if the header is not that
+        of a member."""
         pax = {**self._global, **dict(records)}
         kind = block[156:157]
         size = self._pax_size(block, pax)
@@ -250,7 +251,7 @@ class TarReader:
         return int(text)
 
     def _fill(self, member: Member, block: bytes, pax: dict[bytes, bytes]) -> None:
-        """Gives a member its mode, owner and time."""
+        """Sets the mode, owner and time of a member."""
         found = {
             "mode": _number(block[100:108]),
             "uid": _either(pax.get(b"uid"), block[108:116]),
@@ -270,7 +271,7 @@ class TarReader:
         self, member: Member, block: bytes, size: int, records: list[tuple[bytes, bytes]],
         pax: dict[bytes, bytes],
     ) -> None:  # fmt: skip
-        """Notes where the bytes of a regular file lie in its data."""
+        """Sets the segments and the size of a regular file."""
         try:
             if block[156:157] == b"S":
                 places, member.size = map_of_old_gnu(block, self._more_map, _number)
@@ -292,7 +293,8 @@ class TarReader:
         return self._data(BLOCK_BYTES)
 
     def _more_map(self) -> bytes:
-        """A block of an old GNU map; it lies before the data and does not count as such."""
+        """Reads a block of an old GNU map, which lies before the data and is not part of its
+        size."""
         return self._stream.read(BLOCK_BYTES)
 
 

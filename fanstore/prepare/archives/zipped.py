@@ -22,11 +22,11 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 
 def _name(info: zipfile.ZipInfo) -> bytes:
-    """A member's name as unzip makes it: the bytes that Unix stored, or UTF-8."""
+    """Returns a member's name as unzip does: the bytes that Unix stored, or UTF-8."""
     name = info.orig_filename
     if info.flag_bits & _UTF8 or info.create_system != _UNIX:
         return name.encode("utf-8", "surrogateescape")
-    return name.encode("cp437")  # the way back from how the standard library decodes
+    return name.encode("cp437")  # undoes the decoding of the standard library
 
 
 def _extras(info: zipfile.ZipInfo) -> dict[int, bytes]:
@@ -39,7 +39,8 @@ def _extras(info: zipfile.ZipInfo) -> dict[int, bytes]:
 
 
 def _mtime_ns(info: zipfile.ZipInfo, times: bytes) -> int:
-    """The exact time where there is one, else the clock of wherever this runs, as unzip does."""
+    """Returns the exact time if stored, else the stored date in this machine's time zone, as unzip
+    does."""
     if len(times) >= 5 and times[0] & 1:
         return int.from_bytes(times[1:5], "little", signed=True) * 10**9
     try:
@@ -49,7 +50,7 @@ def _mtime_ns(info: zipfile.ZipInfo, times: bytes) -> int:
 
 
 def _owner(owners: bytes) -> tuple[int, int]:
-    """Returns the stored uid and gid, else those of who packs."""
+    """Returns the stored uid and gid, or those of this process if there are none."""
     ids: list[int] = []
     at = 1
     while len(ids) < 2 and at < len(owners):
