@@ -73,13 +73,13 @@ class Settings:
 
     local_dir: str | None = field(metadata=_about(
         None,
-        "Node-local directory for packs; made where it is missing [default: searched].",
+        "Node-local directory for packs; made if it is missing [default: searched].",
         "--local-dir DIR",
     ))  # fmt: skip
     output_dir: str = field(metadata=_about(
         "./fanstore-output",
-        "Where what CMD writes under a PREFIX appears; made with the first output [default: "
-        "./fanstore-output].",
+        "Directory for the files that CMD writes under a PREFIX; made with the first output "
+        "[default: ./fanstore-output].",
         "--output-dir DIR",
     ))  # fmt: skip
     partial_outputs: str = field(metadata=_about(
@@ -89,11 +89,11 @@ class Settings:
     ))  # fmt: skip
     continue_outputs: bool = field(metadata=_about(
         False,
-        "Go on with what the output directory holds: CMD finds it under PREFIX.",
+        "Continue with the files in the output directory: CMD finds them under PREFIX.",
         "--continue",
     ))  # fmt: skip
     in_place: bool = field(metadata=_about(
-        False, "Read packs where they lie; copy nothing.", "--in-place"
+        False, "Read packs in place; copy nothing.", "--in-place"
     ))  # fmt: skip
     verify: bool = field(metadata=_about(
         False, "Check all content before serving, also in place.", "--verify"
@@ -109,32 +109,32 @@ class Settings:
     ))  # fmt: skip
     stage: str = field(metadata=_about(
         "auto",
-        "Stage all before the command starts; or meanwhile, what the nodes have room for; "
-        "or that when it is first read; or what fits in memory [default: full where all "
-        "fits, else plan].",
+        "Stage everything before the command starts (full); while it runs, as far as the nodes "
+        "have room (plan); the same, at the first read of a file (lazy); or in memory, as far "
+        "as it fits (memory) [default: full if everything fits, else plan].",
         "--stage full|plan|lazy|memory", form="auto|full|plan|lazy|memory",
     ))  # fmt: skip
     plan: str = field(metadata=_about(
         "",
-        "Have each node keep what a plan of `fanstore plan` says, and bring what is read in "
-        "its order.",
+        "Let each node keep the files that a plan of `fanstore plan` gives it, and fetch files "
+        "in the plan's order.",
         "--plan FILE", form=".+",
     ))  # fmt: skip
     replicas: str = field(metadata=_about(
         "1",
-        "On how many nodes each pack lies [default: 1].",
+        "Number of nodes that keep each pack [default: 1].",
         "--replicas R|auto|all", form="[1-9][0-9]*|auto|all",
     ))  # fmt: skip
     local_bytes: int | None = field(metadata=_about(
         None,
-        "The most that a node keeps of the datasets on its local disk [default: what is "
-        "free].",
+        "The most that a node keeps of the datasets on its local disk [default: the free "
+        "space].",
         "--local-bytes BYTES|auto", form="bytes", most=1 << 60,
     ))  # fmt: skip
     memory_bytes: int | None = field(metadata=_about(
         None,
-        "The most that a rank takes of its node's memory: the block cache, and what is "
-        "staged where the local directory is in memory [default: half of what is left].",
+        "The most memory that a rank uses on its node: for the block cache, and for staged "
+        "files if the local directory is in memory [default: half of what is left].",
         "--memory-bytes BYTES|auto", form="bytes", least=CACHE_LEAST_BYTES, most=1 << 46,
     ))  # fmt: skip
     cache_bytes: int | None = field(metadata=_about(
@@ -160,44 +160,44 @@ class Settings:
         least=0.001, most=600,
     ))  # fmt: skip
     peer_wait_s: float = field(metadata=_about(
-        30.0, "How long a silent node is waited for while staging.", least=1
+        30.0, "How long staging waits for a silent node.", least=1
     ))  # fmt: skip
     output_wait_s: float = field(metadata=_about(
-        4.0, "How long, at the end, an output that its directory refuses is tried again."
+        4.0, "How long, at the end, to retry an output that cannot be written to its directory."
     ))  # fmt: skip
     trace: str = field(metadata=_about(
         "on",
-        "Trace what programs open and wait for: the newest in memory (on), counts alone "
-        "(off), or all of it, kept in FILE [default: on].",
+        "Trace the opens and waits of programs: the newest in memory (on), only counts (off), "
+        "or all, kept in FILE [default: on].",
         "--trace on|off|FILE", form="on|off|.+",
     ))  # fmt: skip
     order: str = field(metadata=_about(
         "auto",
-        "Bring what the command reads before it opens it: what its loaders announce, and "
-        "what comes again (auto), what torch's DataLoaders announce (torch), or in the "
-        "order of FILE, a path a line [default: auto].",
+        "Fetch files before the command opens them: those that its loaders announce, and "
+        "orders that repeat (auto); those that torch's DataLoaders announce (torch); or those "
+        "in FILE, in that order, a path a line [default: auto].",
         "--order auto|off|torch|FILE", form="auto|off|torch|.+",
     ))  # fmt: skip
     keep_learnt: bool = field(metadata=_about(
         True,
-        "Keep for later jobs what is learnt of how programs read a dataset, beside it where "
-        "that may be written, else in ~/.cache/fanstore.",
+        "Keep for later jobs the order in which programs read a dataset: beside the dataset if "
+        "that can be written, else in ~/.cache/fanstore.",
     ))  # fmt: skip
     metrics_port: int | None = field(metadata=_about(
         None,
         "Serve Prometheus metrics at this TCP port of 127.0.0.1; further ranks of a host "
-        "take the next ones; 0: any that is free [default: none].",
+        "take the next ones; 0: any free port [default: none].",
         "--metrics-port PORT", most=65535,
     ))  # fmt: skip
     metrics_address: str = field(metadata=_about(
         "127.0.0.1",
-        "The address of that port; 0.0.0.0 for all of this node's [default: 127.0.0.1].",
+        "The address of that port; 0.0.0.0 for all addresses of this node [default: 127.0.0.1].",
         "--metrics-address ADDRESS",
     ))  # fmt: skip
     report: str = field(metadata=_about(
         "",
-        "At the end write a page with plots of who waited for what, and beside it JSON and "
-        "the trace [default: none].",
+        "At the end write a page with plots of the waits of ranks and programs, and beside it "
+        "JSON and the trace [default: none].",
         "--report DIR|FILE.html", form=".+",
     ))  # fmt: skip
     keep_mpi_env: bool = field(metadata=_about(
@@ -207,7 +207,7 @@ class Settings:
         False, "No progress and no summary on stderr.", "--quiet"
     ))  # fmt: skip
     trap: bool = field(metadata=_about(
-        False, "Serve programs that no library can enter, too (run, exec)."
+        False, "Also serve programs that no library can be loaded into (run, exec)."
     ))  # fmt: skip
     sources: Mapping[str, str]
 

@@ -345,21 +345,21 @@ def _forecast(paths: Sequence[str], as_json: bool) -> int:
     "datasets",
     multiple=True,
     metavar="DIR",
-    help="Say what of a dataset has room on this node.",
+    help="Say how much of a dataset has room on this node.",
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM...]")
 def command(
     check: bool, datasets: tuple[str, ...], as_json: bool, programs: tuple[str, ...]
 ) -> int:
-    """Say what FanStore found on this machine, and every setting with where it comes from. The
-    exit code is 1 when a setting makes no sense.
+    """Say what FanStore found on this machine, and show every setting with its source. The exit
+    code is 1 when a setting makes no sense.
 
     With --check, say of each PROGRAM whether `fanstore run` reaches it as it is ("preload"), needs
-    --trap, or reaches it in neither way. The exit code is 0, 3 or 4, 126 for what cannot be
-    executed, 127 for what was not found; the highest of all.
+    --trap, or reaches it in neither way. The exit code is 0, 3 or 4, 126 for a program that cannot
+    be executed, 127 for one that was not found; the highest of all.
 
-    With --dataset, say what a job would stage of it, or keep, on a node like this one.
+    With --dataset, say how much of it a job would stage or keep on a node like this one.
     """
     if check != bool(programs):
         raise click.UsageError("--check and its PROGRAMs go together")

@@ -16,7 +16,7 @@ def command(dataset: str, destination: str, force: bool, quiet: bool) -> int:
     """Write the files of DATASET to the new directory DST, one uncompressed partition for each
     pack, in the layout of Table 3 of the FanStore paper.
 
-    The layout knows regular files alone. What has no place in it is left out, by name.
+    The layout knows regular files alone. Other entries are left out, and named.
     """
     from fanstore.dataset import open_dataset
     from fanstore.errors import show_path

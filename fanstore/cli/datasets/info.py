@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 @click.argument("dataset", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(dataset: str, as_json: bool) -> int:
-    """Describe DATASET: what it holds, how it is packed, what its index costs a file.
+    """Describe DATASET: its content, its packs, and the bytes of its index for each file.
 
-    A damaged index, and packs that are missing, cut off or not of this dataset, are named, and the
-    exit code is 3. (`fanstore verify` checks the content, too.)
+    If the index is damaged, or packs are missing, cut off or of another dataset, they are named,
+    and the exit code is 3. (`fanstore verify` also checks the content.)
     """
     from fanstore.dataset import open_dataset
     from fanstore.errors import DatasetIncomplete

@@ -34,8 +34,8 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--files-from",
     metavar="LIST",
-    help="Pack only what LIST (- for stdin) names, relative to SRC; NUL- or "
-    "newline-separated. A listed directory comes without what is below it.",
+    help="Pack only the entries that LIST (- for stdin) names, relative to SRC; NUL- or "
+    "newline-separated. A listed directory comes without the entries in it.",
 )
 @click.option(
     "--partitions",
@@ -64,13 +64,13 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--update",
     is_flag=True,
-    help="Make the dataset at DST what SRC holds now; files with the path, size and time that "
-    "they had are not read again.",
+    help="Update the dataset at DST to the content of SRC; files with unchanged path, size and "
+    "time are not read again.",
 )
 @click.option(
     "--skip-unreadable",
     is_flag=True,
-    help="Leave out what cannot be packed, naming it, instead of failing.",
+    help="Leave out and name entries that cannot be packed, instead of failing.",
 )
 @click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
@@ -82,8 +82,8 @@ def command(
     """Pack SRC, a directory or an archive, into the new dataset DST.
 
     SRC may be a tar archive (plain, or with gzip, bzip2, xz, zstd or lz4), a zip archive, or - for
-    one of them on standard input. cpio, 7-Zip, ISO 9660 and RAR are read where libarchive is
-    (pip install 'fanstore-fs[archives]').
+    one of them on standard input. cpio, 7-Zip, ISO 9660 and RAR are read if libarchive is
+    installed (pip install 'fanstore-fs[archives]').
     """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list

@@ -27,9 +27,9 @@ def command(local_dir: str | None, dry_run: bool, unstaged: bool, as_json: bool)
     """Remove what no job of yours uses below the local directory: datasets that --keep-staged left,
     dead jobs, mount prefixes. Each is named with its size, what stays with the reason.
 
-    Outputs of a dead job are brought to its output directory first. Outputs that could not be
-    brought there (the folder `unstaged`) stay, unless --unstaged says that they may go. The exit
-    code is 125 when an output had to be kept.
+    Outputs of a dead job are first moved to its output directory. Outputs that could not be moved
+    there (the folder `unstaged`) stay, unless --unstaged is given. The exit code is 125 when an
+    output had to be kept.
     """
     from fanstore.errors import UsageError
     from fanstore.job.cleaning import Cleaner

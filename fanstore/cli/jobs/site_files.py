@@ -45,7 +45,7 @@ def command(directory: Path) -> None:
     """Write man pages, shell completion and a module file for this installation below DIR.
 
     DIR/bin/fanstore becomes a link to this installation's program, so that a PATH with DIR/bin
-    brings `fanstore` and none of the other programs beside it. What an earlier call wrote is
+    brings `fanstore` and none of the other programs beside it. Files of an earlier call are
     replaced.
     """
     root = directory.absolute()

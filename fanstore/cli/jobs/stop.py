@@ -17,7 +17,7 @@ from fanstore.errors import FanstoreError
     "not on the node.",
 )
 def command(job: str | None, local_dir: str | None, flush: bool) -> int:
-    """Stop a daemon that `fanstore start` made; what a dead one left is removed.
+    """Stop a daemon that `fanstore start` started; the leftovers of a dead one are removed.
 
     The exit code is 125 when an output is not in the output directory.
     """

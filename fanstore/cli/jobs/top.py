@@ -39,7 +39,7 @@ _SORTS = ("stall", "opens", "bytes", "rank")
     help="Sort ranks by this; stall: those that wait most come first.",
 )
 @click.option("--this-rank", is_flag=True, help="This node's rank alone.")
-@click.option("--once", is_flag=True, help="Look once, print that and end.")
+@click.option("--once", is_flag=True, help="Print the rates once and end.")
 @click.option("--json", "as_json", is_flag=True, help="With --once: as JSON (docs/monitoring.md).")
 def command(
     job: str | None, local_dir: str | None, interval: float, sort: str, this_rank: bool,
@@ -47,8 +47,8 @@ def command(
 ) -> int:  # fmt: skip
     """Watch a job of this node with all its ranks, slow ranks first.
 
-    Keys: s, o, b, r sort by stalls, opens, bytes, rank; p shows programs or not; q ends. Where
-    standard output is no terminal one look is printed, as with --once.
+    Keys: s, o, b, r sort by stalls, opens, bytes, rank; p shows or hides programs; q ends. If
+    standard output is not a terminal, prints the rates once, as with --once.
     """
     from fanstore.errors import UsageError
 

@@ -36,9 +36,9 @@ def command(
       fanstore warmup /data/imagenet/val
       fanstore exec -- find /data -name '*.png' -print0 | fanstore warmup -0 -f -
 
-    At most half of the block cache is filled with what nobody has read yet; what found no room is
-    told. In a job of several nodes each one is warmed up by itself, with srun for example. The exit
-    code is 1 where files could not be read.
+    At most half of the block cache is filled with files that nobody has read yet; the summary
+    counts those without room. In a job of several nodes warm up each one, with srun for example.
+    The exit code is 1 if files could not be read.
     """
     from fanstore.errors import FanstoreError
     from fanstore.warm.run import warm_up

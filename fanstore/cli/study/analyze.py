@@ -50,7 +50,7 @@ def command(
     """Run CMD several times for some steps, and say what limits it: training, preparation or
     fetches.
 
-    What CMD writes is dropped at the end of each run. Options from --dataset on are those of
+    Files that CMD writes are dropped at the end of each run. Options from --dataset on are those of
     `fanstore run`.
 
     \b

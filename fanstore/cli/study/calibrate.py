@@ -25,8 +25,8 @@ _PATIENCE_S = 60.0  # how long a rank may be silent
 @click.option("--local-dir", metavar="DIR", help="A directory on this node's own disk (default: "
               "searched as for a job); {rank} is the number of a rank.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="Where the machine goes (default: where `fanstore plan` looks for this "
-              "one's).")  # fmt: skip
+              help="The file to write (default: the one that `fanstore plan` reads for this "
+              "machine).")  # fmt: skip
 @click.option("--bytes", "budget", default="256MiB", show_default=True, metavar="SIZE",
               help="The most that is written, and read at a time.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(2, 1000), default=5, show_default=True, metavar="N",
@@ -47,7 +47,7 @@ def command(
     `fanstore plan` and scenarios take.
 
     Temporary files have no name while they are used, so that nothing is left of them. Rates come
-    with their spread; those that are worth nothing are named.
+    with their spread; worthless ones are named.
     """
     from fanstore.config import machine_file
     from fanstore.launcher import detect, for_rank

@@ -42,21 +42,22 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE",
               help="Another parameter of the order, such as drop_last=true.")  # fmt: skip
 @click.option("--recorded", multiple=True, type=_FILE, metavar="FILE",
-              help="Instead of an order, what a rank has read; once for each rank.")  # fmt: skip
+              help="Instead of an order, the recorded reads of a rank; once for each "
+              "rank.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace PLAN.")
 @click.option("--show", type=_FILE, metavar="PLAN", help="Check a plan and say what it expects; "
               "with DATASET, check that it is of that dataset.")  # fmt: skip
 @click.option("--node", type=click.IntRange(0), metavar="N", help="With --show and DATASET: list "
-              "the files that node N comes to keep, in that order.")  # fmt: skip
+              "the files that node N will keep, in the order of fetching.")  # fmt: skip
 @click.option("--epoch", type=click.IntRange(0), metavar="N", help="With --node: list what it "
               "fetches in epoch N instead.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 @click.option("--quiet", is_flag=True, help="No progress.")
 def command(**given: Any) -> None:
-    """Work out what each node of a job keeps of DATASET and what it fetches when, and what that
-    takes: a plan, as a file. Equal arguments give equal files.
+    """Work out what each node of a job keeps of DATASET, what it fetches and when, and how long the
+    job takes: a plan, as a file. Equal arguments give equal files.
 
-    An option counts before what the file of the machine or the scenario says. docs/planning.md has
+    An option overrides the value in the file of the machine or the scenario. docs/planning.md has
     an example.
     """
     if given["show"] is not None:

@@ -14,14 +14,14 @@ import click
               help="Write the page to this file or directory, and the figures as JSON beside it "
               "[default: beside TRACE].")  # fmt: skip
 @click.option("--dataset", "datasets", multiple=True, metavar="DST",
-              help="Where a dataset of the job is now, if it was moved; for several, in the job's "
+              help="New place of a dataset of the job, if it was moved; for several, in the job's "
               "order.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="As JSON, and no page unless --out is given.")
 def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: bool) -> None:
     """Make a page of TRACE, which `fanstore run --trace TRACE` kept.
 
-    It says who waited for what, and what to do about it, and shows it in plots. It is one HTML file
-    that fetches nothing. A trace that is damaged is shown as far as it is sound.
+    The page shows in words and plots which ranks and programs waited for what, and what to do about
+    it. It is one HTML file that fetches nothing. A damaged trace is shown as far as it is sound.
     """
     from fanstore.errors import FanstoreError, UsageError
     from fanstore.report.places import NO_PLOTS, can_draw, page_at
