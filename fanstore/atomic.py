@@ -205,8 +205,8 @@ def check_destination(
     may_be_inside: bool = False,
 ) -> None:  # fmt: skip
     """Raises UsageError if the destination exists (with `force`: only if it is a symbolic link, or
-    neither empty nor made by us, with a file `marker`), if a source lies in it, or if it lies in a
-    source and not `may_be_inside`."""
+    is not empty and has no file `marker`, so is not ours), if a source lies in it, or if it lies in
+    a source and not `may_be_inside`."""
     where = path.resolve()
     if not where.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {where.parent}")

@@ -180,7 +180,7 @@ class Settings:
     ))  # fmt: skip
     keep_learnt: bool = field(metadata=_about(
         True,
-        "Keep for later jobs the order in which programs read a dataset: beside the dataset if "
+        "Keep for later jobs what was learnt about the reads of a dataset: beside the dataset if "
         "that can be written, else in ~/.cache/fanstore.",
     ))  # fmt: skip
     metrics_port: int | None = field(metadata=_about(
@@ -207,7 +207,7 @@ class Settings:
         False, "No progress and no summary on stderr.", "--quiet"
     ))  # fmt: skip
     trap: bool = field(metadata=_about(
-        False, "Also serve programs that no library can be loaded into (run, exec)."
+        False, "Serve programs that no library can enter, too (run, exec)."
     ))  # fmt: skip
     sources: Mapping[str, str]
 

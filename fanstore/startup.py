@@ -2,10 +2,10 @@
 starts.
 
 Python owns MPI until then; after that the transport's thread, and Python again once that thread has
-been joined. Every wait here has a limit: waiting ranks send each other twice a second that they are
-alive, and their progress (fanstore.beats). If a rank is silent for `patience_s`, or reports that it
-failed, the waits of all others end with FanstoreError. While MPI itself waits, in its start and its
-end, the kernel's alarm ends the process (`_bounded`).
+been joined. Every wait here has a limit: twice a second, waiting ranks send each other their
+progress, which shows that they are alive (fanstore.beats). If a rank is silent for `patience_s`, or
+reports that it failed, the waits of all others end with FanstoreError. If MPI itself waits too long
+in its start or its end, the kernel's alarm ends the process (`_bounded`).
 """
 
 from __future__ import annotations
@@ -66,12 +66,12 @@ class World:
         return value
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
-        """Sends this rank's progress, and so that it is alive, to the others. On rank 0, calls
-        `show` with the (done, total) bytes of all ranks."""
+        """Sends this rank's progress to the others, which also shows that it is alive. On rank 0,
+        calls `show` with the (done, total) bytes of all ranks."""
         self.show(done_bytes, total_bytes)
 
     def fail(self, message: str) -> None:
-        """Sends to all ranks that this one gives up."""
+        """Informs all ranks that this one gives up."""
 
     def hurry(self) -> None:
         """Limits waits for other ranks to a few seconds from now on: all are about to end."""

@@ -24,8 +24,8 @@ _PIECE = 1 << 14
 
 def paths_of(data: Any, dataset: Any) -> tuple[int, Iterator[bytes]] | None:
     """Returns the number of files in each sample of a dataset, and the paths of all samples in
-    pieces, a NUL after each path; None if the dataset has no list that is surely that of its files.
-    data: torch.utils.data."""
+    pieces, a NUL after each path; None if no list of the dataset certainly names its files. data:
+    torch.utils.data."""
     columns = _columns(data, dataset, 0)
     if not columns:
         return None

@@ -40,8 +40,8 @@ class Channel:
         self.socket.sendall(line[sent:], flags)
 
     def try_send(self, message: Message) -> None:
-        """Sends to a peer that may be gone. Ignores OSError, but sends nothing more after one: half a
-        message may be on its way."""
+        """Sends to a peer that may be gone. Ignores OSError, but sends nothing more after one: half
+        a message may be on its way."""
         try:
             self.send(message)
         except OSError:

@@ -110,7 +110,7 @@ class Packer:
         return reading_order(self._encoder.source.tree, self._plan, sequential=False)
 
     def _complete(self) -> None:
-        """Closes the current pack, and notes that it has all of its content."""
+        """Closes the current pack; notes it as complete if all of its files could be read."""
         self._current.close()
         if self._journal is None:
             return

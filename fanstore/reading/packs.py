@@ -93,8 +93,8 @@ class MappedPacks:
                 raise self._damaged(record)
 
     def part(self, record: int, offset: int, size: int) -> bytes:
-        """Returns `size` bytes from `offset` on, fewer at the end. Does not check the checksum, but
-        damage to encoded content makes its decoding fail. Raises DatasetDamaged."""
+        """Returns `size` bytes from `offset` on, fewer at the end. Does not check the checksum.
+        Raises DatasetDamaged if the pack is too short or encoded content cannot be decoded."""
         row = self._index.record(record)
         end = min(offset + size, row.logical_size)
         if offset >= end:

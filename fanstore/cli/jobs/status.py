@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def command(
     job: str | None, local_dir: str | None, show_all: bool, all_ranks: bool, as_json: bool
 ) -> int:
-    """Show a job: its datasets, packs and bytes staged, what was read, damaged files. Where several
-    serve and none is named, all of them are shown; --json asks for --job or --all then.
+    """Show a job: its datasets, packs and bytes staged, counts of reads, damaged files. If several
+    serve and none is named, all of them are shown; --json then needs --job or --all.
 
     With --all-ranks this node's daemon asks those of the other nodes; --json then gives an object
     whose `ranks` has an entry for each, with its `state`: serving, "not answering" or lost.
@@ -74,7 +74,7 @@ def command_all_ranks(job: str | None, local_dir: str | None, as_json: bool) -> 
 
 
 def _row(rank: Status | AbsentRank | LeftJob) -> dict[str, object]:
-    """Returns the JSON object of a rank; all of them begin with `rank` and `host`."""
+    """Returns the JSON object of a rank; that of a serving one begins with `rank` and `host`."""
     named = {"rank": rank.rank, "host": rank.host} if isinstance(rank, Status) else {}
     return {**named, **encode(rank)}
 
