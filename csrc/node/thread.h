@@ -9,10 +9,10 @@
 
 struct fan_node;
 
-/* Does all there is to do at a time, with the lock held. Whether anything happened. */
+/* Does all the work that there is now, with the lock held. Returns whether anything happened. */
 bool fan_node_turn(struct fan_node *node, uint64_t now_ns);
 
-/* The body of the thread: one turn after the other, by the clock, until the node is to stop. */
+/* The body of the thread: takes turns, with sleeps between them, until the node must stop. */
 void *fan_node_thread(void *node);
 
 #endif

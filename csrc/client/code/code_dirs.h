@@ -10,11 +10,11 @@ enum { FAN_CODE_DIRS_MAX = 256 };
 
 struct fan_code_dir {
     const char *path;
-    bool foreign; /* in a mount, and not where the linker looks */
+    bool foreign; /* in a mount, but the linker will not look there */
 };
 
-/* Directories in which a library is looked for, in order: those of mounts that are there, and those
- * outside. More than fit are left out. */
+/* The directories in which to look for a library, in order: existing ones of mounts, and those
+ * outside. Those that do not fit are left out. */
 struct fan_code_dirs {
     unsigned count;
     bool in_mount;
@@ -33,20 +33,21 @@ static inline void fan_code_dirs_begin(struct fan_code_dirs *dirs)
     dirs->in_mount = false;
 }
 
-/* Adds a list. owner: the path of the file whose list it is, for $ORIGIN; NULL: LD_LIBRARY_PATH.
- * foreign: the linker will look in another place for entries that begin with $ORIGIN (of
- * LD_LIBRARY_PATH: for all); they are marked, too. Folders that it does look into are made. */
+/* Adds a list. owner: the path of the file that contains the list, for $ORIGIN; NULL for
+ * LD_LIBRARY_PATH. foreign: the linker will look elsewhere for entries that begin with $ORIGIN (for
+ * all entries of LD_LIBRARY_PATH), so these are marked foreign, too. The folders where the linker
+ * does look are made. */
 void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char *owner,
                        bool foreign);
 
-/* Whether any of them lies in a mount. */
+/* Whether any of the directories lies in a mount. */
 static inline bool fan_code_dirs_in_mount(const struct fan_code_dirs *dirs)
 {
     return dirs->in_mount;
 }
 
-/* Copies LD_LIBRARY_PATH with places, which are made, for directories of mounts. old: or NULL.
- * target, place: room to work in. The length or -ENAMETOOLONG. */
+/* Copies LD_LIBRARY_PATH `old` (or NULL), and replaces directories of mounts by their real places,
+ * which it makes. target, place: work space. Returns the length or -ENAMETOOLONG. */
 int64_t fan_code_dirs_replace(const char *old, char *to, size_t capacity,
                               struct fan_target *target, char place[PATH_MAX]);
 

@@ -1,7 +1,7 @@
 /*
- * ELF files: the loader and the libraries that one asks for, as far as the kernel and the dynamic
- * linker act on them.
- * Files are untrusted: everything is read with pread, within bounds and a fixed amount of work.
+ * Reads from an ELF file which loader and which libraries it asks for, in so far as the kernel and
+ * the dynamic linker use this. Files are untrusted: everything is read with pread, within bounds
+ * and with a limited amount of work.
  */
 #ifndef FAN_CLIENT_ELF_H
 #define FAN_CLIENT_ELF_H
@@ -14,7 +14,7 @@ enum { FAN_ELF_NEEDED_MAX = 192, FAN_ELF_LOADS_MAX = 16 };
 /* No string. Others are named by their offset in the table of dynamic strings. */
 #define FAN_ELF_NONE UINT64_MAX
 
-/* Where bytes of the file lie in memory. */
+/* A part of the file, and its address in memory. */
 struct fan_elf_load {
     uint64_t address;
     uint64_t offset;
@@ -31,20 +31,20 @@ struct fan_elf {
     uint64_t runpath;
     struct fan_elf_load dynamic;         /* .bytes 0: it is linked statically */
     struct fan_elf_load interpreter;     /* the path of the loader; .bytes 0: none */
-    uint64_t needed[FAN_ELF_NEEDED_MAX]; /* more than these are not looked at */
+    uint64_t needed[FAN_ELF_NEEDED_MAX]; /* any further ones are ignored */
     struct fan_elf_load loads[FAN_ELF_LOADS_MAX];
 };
 
-/* Reads the headers of the file behind `fd`: loads, dynamic and interpreter. 0; -ENOEXEC when it is
+/* Reads the headers of the file `fd`: loads, dynamic and interpreter. Returns 0; -ENOEXEC if it is
  * no ELF file of this machine; -EIO. */
 int fan_elf_read_headers(struct fan_elf *elf, int fd);
 
-/* Reads all of it. 0, also of a program that is linked statically; -ENOEXEC when it is no ELF file
- * of this machine, or damaged; -EIO, also where the file ends too early. */
+/* Fills all of `elf`. Returns 0, also for a statically linked program; -ENOEXEC if it is no ELF
+ * file of this machine, or damaged; -EIO, also if the file ends too early. */
 int fan_elf_read(struct fan_elf *elf, int fd);
 
-/* Copies a string, terminated. Its length, -ENOEXEC when it is not whole in the table, or
- * -ENAMETOOLONG. */
+/* Copies a string and a NUL. Returns its length, -ENOEXEC if the table does not contain all of it,
+ * or -ENAMETOOLONG. */
 int64_t fan_elf_string(const struct fan_elf *elf, uint64_t at, char *to, size_t capacity);
 
 #endif

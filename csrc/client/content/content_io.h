@@ -12,35 +12,36 @@
 
 struct fan_file;
 
-/* Points a new file at its content. 0, -EIO (damaged, or its pack is not where it should be). The
- * bytes of a remote file, and where there are other ranks of one that is damaged here, are looked
- * for when they are read. */
+/* Points a new file at its content. Returns 0, or -EIO if the file is damaged or its pack is
+ * missing. The bytes of a remote file are only looked for when they are read; so are those of a
+ * file that is damaged here, if there are other ranks. */
 int fan_content_open(struct fan_file *file);
 
-/* pread(2): up to `bytes` at `offset`, 0 at the end. The count, or -EIO, -EFAULT, -EINVAL,
- * -ENOMEM. */
+/* pread(2): reads up to `bytes` at `offset`. Returns the count, 0 at the end of the file, or -EIO,
+ * -EFAULT, -EINVAL, -ENOMEM. */
 ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t offset);
 
 /* preadv(2) without flags. */
 ssize_t fan_content_preadv(struct fan_file *file, const struct iovec *vector, int count,
                            int64_t offset);
 
-/* read(2), readv(2): as above at the shared offset, which moves on. */
+/* read(2), readv(2): as above, but at the shared offset, which they advance. */
 ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes);
 ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int count);
 
-/* Counts the bytes, or the error, of a read that was made otherwise than by the calls above, which
- * count by themselves. Returns `got`. */
+/* Counts the bytes or the error of a read that did not go through the calls above, which count by
+ * themselves. Returns `got`. */
 ssize_t fan_content_counted(ssize_t got);
 
-/* The same of a file whose `generation` was loaded before the read. -EBADF, not counted: another
- * thread has closed the descriptor since, so the bytes may be of any file. */
+/* The same for a file whose `generation` was loaded before the read. Returns -EBADF and counts
+ * nothing if another thread has closed the descriptor since: the bytes may then belong to any file.
+ */
 ssize_t fan_content_unless_closed(const struct fan_file *file, unsigned generation, ssize_t got);
 
-/* lseek(2), with SEEK_DATA and SEEK_HOLE of a file without holes. The offset or -errno. */
+/* lseek(2); for SEEK_DATA and SEEK_HOLE the file has no holes. Returns the offset or -errno. */
 int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence);
 
-/* The shared offset, wherever it is kept; -errno where it cannot be had. */
+/* Returns the shared offset, wherever it is kept, or -errno if it cannot be read. */
 int64_t fan_content_offset(struct fan_file *file);
 
 #endif

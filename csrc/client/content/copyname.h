@@ -1,6 +1,6 @@
 /*
- * The name of a real copy of an input: it says which file of which job the copy is of, so that
- * whoever comes across it (/proc/self/fd) can tell.
+ * The name of a real copy of an input. It names the job and the file, so that code that meets the
+ * copy (in /proc/self/fd) knows which input it is a copy of.
  */
 #ifndef FAN_CLIENT_COPYNAME_H
 #define FAN_CLIENT_COPYNAME_H
@@ -10,7 +10,7 @@
 
 #include "../job/job.h"
 
-/* flags: those that the file was opened with. */
+/* flags: the flags with which the file was opened. */
 struct fan_copy_name {
     struct fan_view *view;
     uint64_t id;
@@ -19,13 +19,15 @@ struct fan_copy_name {
 
 enum { FAN_COPY_NAME_BYTES = 96 };
 
-/* Writes "fanstore-copy.<job>.<view>.<id>.<flags>". Where it ends, at a NUL. */
+/* Writes "fanstore-copy.<job>.<view>.<id>.<flags>" and a NUL. Returns a pointer to the NUL. */
 char *fan_copy_name_put(const struct fan_copy_name *copy, char name[FAN_COPY_NAME_BYTES]);
 
-/* Reads such a name, which may go on behind '.' or ' '. Whether it is one of this job. */
+/* Parses such a name; more text may follow after a '.' or ' '. Returns whether it is a copy's name
+ * in this job. */
 bool fan_copy_name_read(const char *name, struct fan_copy_name *copy);
 
-/* The same of the path that /proc gives: of a memory file, or of a file in the job's directory. */
+/* The same for a path that /proc gives: that of a memory file, or of a file in the job's directory.
+ */
 bool fan_copy_name_of_link(const char *link, struct fan_copy_name *copy);
 
 #endif

@@ -11,10 +11,10 @@
 
 struct fan_file;
 
-/* Reads [offset, offset + bytes) of a compressed file, inside its size. The count, less than asked
- * only when a later block failed, or -EIO, -EFAULT, -ENOMEM. `generation` is what the file's was
- * before anything else of it was looked at: a block that was decoded while another thread closed
- * the file is nobody else's. */
+/* Reads [offset, offset + bytes) of a compressed file; the range must lie inside the file. Returns
+ * the count, which is smaller than asked only if a later block failed, or -EIO, -EFAULT, -ENOMEM.
+ * `generation`: the file's, loaded before any other field; a block that was decoded while another
+ * thread closed the file is not reused for another file. */
 ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
                         size_t bytes);
 

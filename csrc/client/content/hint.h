@@ -1,7 +1,7 @@
 /*
- * What a program will read soon, as it says itself (posix_fadvise(2), readahead(2)): the kernel is
- * told of what lies on a disk, the node daemon of what would have to come from elsewhere. A hint
- * waits for nothing, and may be forgotten.
+ * Passes on a program's own hints about its next reads (posix_fadvise(2), readahead(2)): to the
+ * kernel for bytes on a disk, to the node daemon for bytes that must come from elsewhere. A hint
+ * never waits, and may be dropped.
  */
 #ifndef FAN_CLIENT_HINT_H
 #define FAN_CLIENT_HINT_H
@@ -10,7 +10,7 @@
 
 struct fan_file;
 
-/* A regular file's bytes from `offset` on; `bytes` 0: all to its end. */
+/* Hints at `bytes` of a regular file from `offset` on; 0 means all up to its end. */
 void fan_hint(struct fan_file *file, int64_t offset, int64_t bytes);
 
 #endif

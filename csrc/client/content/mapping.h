@@ -1,6 +1,6 @@
 /*
- * mmap(2) of a file of the mount: pages of the pack itself where the file lies page by page in it,
- * else of a copy in a memory file (inputs never change, so the two cannot be told apart).
+ * mmap(2) of a file of the mount. If the file is aligned to pages in its pack, it maps the pack
+ * itself, otherwise a copy in a memory file. Inputs never change, so a program sees no difference.
  */
 #ifndef FAN_CLIENT_MAPPING_H
 #define FAN_CLIENT_MAPPING_H
@@ -14,18 +14,19 @@
 
 struct fan_file;
 
-/* The address, or a value from -4095 to -1. */
+/* Returns the address, or -errno (-4095 to -1). */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
 
-/* Whether this process, or one that it was forked from since its program began, made any. */
+/* Whether this process has made a mapping with fan_mmap, or inherited one by fork since its program
+ * began. */
 bool fan_mmap_was_made(void);
 
-/* Whether an input is mapped at `address`: the kernel's own list of mappings tells it, by the names
- * of packs and of copies. Slow; for calls that change mappings. Neither allocates nor locks. */
+/* Whether an input is mapped at `address`. Looks for the names of packs and copies in the kernel's
+ * list of mappings. Slow; for calls that change mappings. Neither allocates nor locks. */
 bool fan_mapped_at(const void *address);
 
-/* Whether mremap(2) is to make a mapping of an input larger: the kernel would let it go on with
- * what follows in the pack, or end with the copy. */
+/* Whether mremap(2) would make a mapping of an input larger. The kernel would fill the new part
+ * with the bytes that follow in the pack, or with nothing beyond the end of the copy. */
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes);
 
 #endif

@@ -1,12 +1,11 @@
 /*
- * Inputs as files of the kernel's, for whoever needs one: the only way from an input to such a
- * file. A copy lies in memory, or on the local disk where it is large, and goes with its last
+ * Copies inputs to real files of the kernel, for callers that need one. No other code does this. A
+ * copy lies in memory, or on the local disk if it is large, and disappears with its last
  * descriptor. Its name (copyname.h) says which input it is a copy of.
  *
- * Descriptors that these return are close-on-exec and the caller's to close. All read the whole
- * input, and may wait for a disk or the node daemon. Nothing allocates with malloc or locks; safe
- * in signal handlers and in a vfork child. Errors: -EFBIG (RLIMIT_FSIZE), -ENOSPC, -EDQUOT,
- * -ENOMEM, -EMFILE, -EIO.
+ * The returned descriptors are close-on-exec, and the caller closes them. Each function may wait
+ * for a disk or the node daemon. Nothing here calls malloc or locks; safe in signal handlers and in
+ * a vfork child. Errors: -EFBIG (RLIMIT_FSIZE), -ENOSPC, -EDQUOT, -ENOMEM, -EMFILE, -EIO.
  */
 #ifndef FAN_CLIENT_REALCOPY_H
 #define FAN_CLIENT_REALCOPY_H
@@ -16,33 +15,34 @@
 
 struct fan_file;
 
-/* A larger copy lies on the local disk. */
+/* Larger copies go to the local disk. */
 enum { FAN_COPY_IN_MEMORY_BYTES = 256 << 20 };
 
-/* A copy of the open regular `file`, opened with `flags` (O_RDONLY and status flags), at its start.
- * It lies in memory up to `memory_max` bytes. */
+/* Makes a copy of the open regular `file` and opens it with `flags` (O_RDONLY and status flags), at
+ * its start. A copy of up to `memory_max` bytes lies in memory. */
 int fan_real_open(struct fan_file *file, int flags, uint64_t memory_max);
 
-/* The same for reading alone. */
+/* The same, opened for reading only. */
 int fan_real_copy(struct fan_file *file);
 
 /* The same for another process: with the owner, the mode and the time of the file, and its status
  * flags, as far as this process and the kernel can give them. */
 int fan_real_twin(struct fan_file *file);
 
-/* The same of a file that is open as a path alone: O_PATH of a twin, or of a link like it. */
+/* The same for a file that was opened with O_PATH: an O_PATH descriptor of a twin, or of a symbolic
+ * link like the file. */
 int fan_real_path(struct fan_file *file);
 
-/* An empty file with the name of a copy, for who can pass no O_PATH on. A read of it answers EBADF,
- * a write EPERM. */
+/* Makes an empty file with the name of a copy, for callers that cannot pass on an O_PATH
+ * descriptor. Reading it fails with EBADF, writing with EPERM. */
 int fan_real_name(const struct fan_file *file);
 
-/* A memory file that holds `bytes` of the file from `offset` on, all inside the file. It can be
- * sealed, and its name is FAN_MAP_COPY (mapping.h). */
+/* Makes a memory file with `bytes` of the file from `offset` on; the range must lie inside the
+ * file. The memory file can be sealed, and its name is FAN_MAP_COPY (mapping.h). */
 int fan_real_part(struct fan_file *file, int64_t offset, size_t bytes);
 
-/* Makes the new file `path` with the content and `mode`. 0 or -errno, and then no file is left;
- * -EEXIST: there was one. */
+/* Makes the new file `path` with the content of `file` and `mode`. Returns 0, or -errno and leaves
+ * no new file; -EEXIST if the path exists already. */
 int fan_real_file(struct fan_file *file, const char *path, unsigned mode);
 
 #endif

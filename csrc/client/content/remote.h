@@ -1,8 +1,8 @@
 /*
- * Files whose pack another node has: their stored bytes, through the node's block cache. A block
- * that is there costs no message and no system call; the others are asked of the node daemon,
- * several at once. Nothing process-wide is held while waiting; each wait is bounded, and ends with
- * the daemon.
+ * Reads the stored bytes of files whose pack another node has, through this node's block cache. A
+ * cached block costs no message and no system call; the client asks the node daemon for the others,
+ * several at once. It holds no lock of the process while it waits; each wait has a limit, and ends
+ * if the daemon ends.
  */
 #ifndef FAN_CLIENT_REMOTE_H
 #define FAN_CLIENT_REMOTE_H
@@ -13,8 +13,8 @@
 
 struct fan_file;
 
-/* Stored bytes where they lie. pin: keeps them in the cache; NULL: nothing needs to. memory: of
- * this process's own, with the bytes in it, or NULL. */
+/* The address of stored bytes. pin: keeps them in the cache; NULL if they need no pin. memory: this
+ * process's own memory that holds the bytes, or NULL. */
 struct fan_span {
     const char *at;
     uint64_t bytes;
@@ -24,28 +24,29 @@ struct fan_span {
     enum fan_stall_source source;
 };
 
-/* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO
- * (damaged wherever it lies), -EFAULT, or -EREMOTEIO: not to be had this way, the shared file
- * system may have it. */
+/* Reads the stored bytes [offset, offset + bytes), a range that passed the record's check. Returns
+ * 0, -EIO (every copy is damaged), -EFAULT, or -EREMOTEIO: no rank can send them, but the shared
+ * file system may have them. */
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
-/* As fan_remote_read, of bytes > 0 that lie in one block of the cache: they are pinned there. After
- * 0 the span is the caller's to unpin. */
+/* As fan_remote_read, but pins the bytes in the cache instead of copying them. `bytes` > 0; all
+ * must lie in one block. If it returns 0 the caller unpins the span. */
 int fan_remote_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span);
 
-/* Unpins a span with a pin. false: the daemon took this process for dead meanwhile, so the bytes
- * may have changed; the session is at its end. */
+/* Unpins a span with a pin. false: meanwhile the daemon took this process for dead, so the bytes
+ * may have changed, and the session is over. */
 bool fan_remote_unpin(const struct fan_span *span);
 
-/* Tells the daemon that [offset, offset + bytes), bytes > 0, will be read soon, where there is a
- * session already. Waits for nothing; the hint may be forgotten. */
+/* Tells the daemon that [offset, offset + bytes), bytes > 0, will be read soon; does nothing
+ * without a session. Does not wait; the hint may be dropped. */
 void fan_remote_hint(const struct fan_file *file, uint64_t offset, uint64_t bytes);
 
-/* Tells the daemon that this process has the file open, so that its blocks are kept. Where that
- * fails, the first read does it. */
+/* Tells the daemon that this process has the file open, so that it keeps the file's blocks. If that
+ * fails, the first read tries again. */
 void fan_remote_open(struct fan_file *file);
 
-/* At the last close in this process, of a file that has `registered` set. */
+/* Tells the daemon about the last close of a file in this process. Call it only if `registered` is
+ * set. */
 void fan_remote_close(struct fan_file *file);
 
 #endif

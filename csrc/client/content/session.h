@@ -15,20 +15,21 @@
 
 #include "cache_view.h"
 
-/* The cache, or NULL: there is no daemon that would give one, or it is gone. After a failure it is
- * not tried again for a second. */
+/* Returns the cache, and opens the session if there is none. NULL if no daemon gives one, or the
+ * daemon is gone. After a failure the next attempt comes a second later at the earliest. */
 struct fan_cache *fan_session(void);
 
-/* The cache when there is a session already, else NULL. */
+/* Returns the cache if there is a session already, else NULL. */
 struct fan_cache *fan_session_now(void);
 
 /* Whether the daemon still serves. One system call; false ends the session for good. */
 bool fan_session_check(void);
 
-/* No more of this: the daemon breaks the protocol, or took this process for dead. */
+/* Ends the session: the daemon broke the protocol, or took this process for dead. */
 void fan_session_end(void);
 
-/* A child's copy of the socket would keep the daemon from seeing its parent's end. */
+/* Closes the child's copy of the socket: it would keep the daemon from noticing that the parent
+ * ended. */
 void fan_session_after_fork_child(void);
 
 #endif

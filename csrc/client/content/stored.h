@@ -11,21 +11,23 @@
 #include "../machine/copy.h"
 #include "remote.h"
 
-/* The longest time that a copy of bytes in memory takes: longer ones count as waits. */
+/* The longest time that copying bytes in memory takes: a copy that takes longer counts as a wait.
+ */
 #define FAN_STORED_COPY_NS(bytes) (INT64_C(50000) + (int64_t)(bytes))
 
-/* Copies of so many bytes are timed: beside them that costs nothing. */
+/* Copies of this many bytes or more are timed: next to the copy the clock costs nothing. */
 enum { FAN_STORED_TIMED_BYTES = 65536 };
 
-/* fan_stored_read of a mapped file, whose pages the disk may have to give. */
+/* fan_stored_read of a mapped file, and times it: the kernel may have to read pages from the disk.
+ */
 int fan_stored_read_timed(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
 /* fan_stored_read of a file whose pack is not mapped. */
 int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
     __attribute__((cold));
 
-/* All of [offset, offset + bytes) of the stored bytes, which the record's check allows. 0, -EIO,
- * or -EFAULT. Inline: every read passes here. */
+/* Copies the stored bytes [offset, offset + bytes), a range that passed the record's check. Returns
+ * 0, -EIO, or -EFAULT. Inline, because every read calls it. */
 static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     if (__builtin_expect(file->data == NULL, 0))
@@ -34,13 +36,14 @@ static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offs
                                           : fan_stored_read_timed(file, to, offset, bytes);
 }
 
-/* Finds them instead, `bytes` > 0: in the mapped pack or in the cache where they lie there in one
- * piece, else in memory that they are read to. After 0 the span is the caller's to unpin; or as
- * fan_stored_read, -ENOMEM. A page of a mapped pack may still fault (fan_touch). */
+/* Returns the address of the bytes in `span` instead of copying them; `bytes` > 0. They lie in the
+ * mapped pack, or in one block of the cache, or are read to memory of this process. If it returns 0
+ * the caller unpins the span; errors as fan_stored_read, and -ENOMEM. A page of a mapped pack may
+ * still fault (fan_touch). */
 int fan_stored_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span);
 
-/* false: the bytes may have changed while they were pinned. They are to be pinned again, and will
- * then come from elsewhere. */
+/* Unpins a span. false: the bytes may have changed while they were pinned. Pin them again; they
+ * will then come from another source. */
 bool fan_stored_unpin(const struct fan_span *span);
 
 #endif

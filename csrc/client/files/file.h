@@ -27,17 +27,17 @@ enum fan_file_kind {
     FAN_FILE_OUTPUT,    /* an output: the descriptor is the kernel's own, of the real file or
                            directory; or, with an id, of a copy of another rank's file */
     FAN_FILE_OUTDIR,    /* a directory of another rank: a real descriptor of what stands for it */
-    FAN_FILE_ZOMBIE,    /* closed here, its slot still in use elsewhere */
+    FAN_FILE_ZOMBIE,    /* closed here, but others still use its slot */
 };
 
 struct fan_slot {
-    _Atomic int64_t offset; /* FAN_FILE_REGULAR, negative: a real description has it (moved.h) */
+    _Atomic int64_t offset; /* FAN_FILE_REGULAR, negative: the kernel keeps it (moved.h) */
     atomic_uint refs;       /* descriptors of all processes */
     atomic_uint status;     /* O_ACCMODE and the status flags that F_SETFL changes */
     uint32_t view;
     uint32_t kind;
     uint64_t id;                /* record, or object; for FAN_FILE_NEAR the length of the path */
-    uint64_t writable;          /* FAN_FILE_OUTPUT: through it the output may still change */
+    uint64_t writable;          /* FAN_FILE_OUTPUT: it may still be written through this */
     uint64_t inode;             /* FAN_FILE_OUTPUT */
 } __attribute__((aligned(64))); /* none lies in two pages (arena.c) */
 
@@ -71,10 +71,10 @@ struct fan_file {
     atomic_int moved; /* holder of the real description (moved.h), once this process needed it */
     struct fan_decoded decoded;
     struct fan_entries *entries; /* of getdents (dirstream.h), or NULL; decoded.busy guards them */
-} __attribute__((aligned(64)));  /* those of other threads lie on other cache lines */
+} __attribute__((aligned(64)));  /* no two files share a cache line */
 
-/* Calls of the files above, when an open file goes: this one knows nothing of those. Called on cold
- * branches alone, and set before the first file is made. */
+/* Functions of higher rooms that are called when an open file is closed; this file does not include
+ * those rooms. Called on cold branches only, and set before the first file is made. */
 struct fan_file_hooks {
     void (*let_go)(const struct fan_file *file); /* the last descriptor of a writable output goes */
     void (*disown)(struct fan_file *file);       /* a writable output: a vfork child has it alone */
@@ -96,23 +96,24 @@ static inline bool fan_is_copied(const struct fan_file *file)
     return file->kind == FAN_FILE_OUTPUT && file->id != 0;
 }
 
-/* A new file with one reference, for `fan_file_install`. NULL when there are too many. */
+/* Makes a file with one reference, for `fan_file_install`. NULL if there are too many. */
 struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
                               unsigned status);
 
-/* A new file on a slot that another process made, which counted the reference already. */
+/* Makes a file for a slot of another process, which has already counted the reference. */
 struct fan_file *fan_file_adopt(struct fan_slot *slot);
 
-/* Drops one reference. The last one of a writable output lets go of it (outputs.h). */
+/* Drops one reference. Dropping the last reference to a writable output also calls
+ * fan_output_let_go (outputs.h). */
 void fan_file_put(struct fan_file *file);
 
-/* Frees the buffer. Only when no thread reads the file any more. */
+/* Frees the buffer. Call it only when no thread reads the file any more. */
 void fan_decoded_fini(struct fan_decoded *decoded);
 
-/* Drops the snapshot of a directory, if there is one. Under decoded.busy. */
+/* Drops the snapshot of a directory, if there is one. The caller holds decoded.busy. */
 void fan_file_drop_entries(struct fan_file *file);
 
-/* Gives back the files that are closed and whose other users have gone by now. */
+/* Frees the closed files whose other users have gone by now. */
 void fan_file_sweep(void);
 
 #endif

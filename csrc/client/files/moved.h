@@ -1,8 +1,9 @@
 /*
  * Using files whose open file description became the kernel's (move.h), because a program that the
- * library cannot enter, or another process, shares it. The content is in a real file; the offset is
- * that of one real description, which every sharer reaches through the store of the slot's arena.
- * The slot's own offset is then negative, and names the description there.
+ * library cannot enter, or another process, shares it. The content is in a real file. One real open
+ * file description keeps the offset; every process that shares it fetches it from the store of the
+ * slot's arena. The slot's own offset is then negative: it is the key of the description in the
+ * store.
  *
  * Nothing allocates or locks; safe in vfork children.
  */
@@ -16,19 +17,20 @@
 struct fan_file;
 struct fan_slot;
 
-/* Before a fork: makes the store in which the sharers of `file` will meet. */
+/* Call it before a fork. Makes the store through which the processes that share `file` exchange
+ * descriptions. */
 void fan_moved_prepare(const struct fan_file *file);
 
-/* The real description of a slot whose offset is negative. A descriptor, closed on exec, for the
- * caller to close; or -errno. */
+/* Fetches the real description of a slot whose offset is negative. Returns a descriptor,
+ * close-on-exec, which the caller closes; or -errno. */
 int fan_moved_fetch(const struct fan_slot *slot);
 
-/* read, readv and lseek of a file whose offset is negative, past the library. */
+/* read, readv and lseek of a file whose offset is negative. The kernel does them. */
 ssize_t fan_moved_read(struct fan_file *file, void *to, size_t bytes);
 ssize_t fan_moved_readv(struct fan_file *file, const struct iovec *vector, int count);
 int64_t fan_moved_seek(struct fan_file *file, int64_t offset, int whence);
 
-/* The last descriptor of a file in this process has gone. */
+/* Call it when a file's last descriptor in this process is closed. */
 void fan_moved_end(struct fan_file *file);
 
 #endif

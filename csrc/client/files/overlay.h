@@ -12,12 +12,12 @@
 
 struct fan_file;
 
-/* true: this thread is a vfork child's, and its overlay holds. false: the child has gone, and its
- * overlay is ended now. To be asked only where fan_vfork_thread is set. */
+/* true: this thread is a vfork child's, so its overlay applies. false: the child has gone, and the
+ * call has ended its overlay. Call it only if fan_vfork_thread is set. */
 bool fan_overlay_look(void);
 
-/* Whether the overlay comes before the table. Asked by each of the table's entry points, so that
- * the parent's first one after its child has gone ends the overlay. */
+/* Whether the overlay comes before the table. Each entry point of the table calls this, so that the
+ * parent's first call after its child has gone ends the overlay. */
 static inline bool fan_overlay_applies(void)
 {
     return __builtin_expect(fan_vfork_thread, 0) && fan_overlay_look();
@@ -26,22 +26,25 @@ static inline bool fan_overlay_applies(void)
 /* Called by the vfork wrapper, before the child exists. */
 void fan_overlay_arm(void);
 
-/* In a fork child, which is none: the thread's overlay was its parent's. */
+/* Call it in a fork child, which is no vfork child: the overlay was its parent's. */
 void fan_overlay_forget(void);
 
-/* The child's view of `fd`: true with `file` (NULL: closed) when the child changed it. */
+/* Looks `fd` up in the overlay. true: the child changed it, and `file` is what it stands for now
+ * (NULL: closed). */
 bool fan_overlay_get(int fd, struct fan_file **file);
 
-/* The child made `fd` stand for `file`, whose reference passes to the overlay; or NULL: closed. */
+/* Notes that the child made `fd` stand for `file`, and takes over the reference; NULL: the child
+ * closed it. */
 void fan_overlay_set(int fd, struct fan_file *file);
 
-/* How many references to `file` the overlay holds: all that a vfork child has of its own. */
+/* The number of references to `file` in the overlay: a vfork child has no others of its own. */
 unsigned fan_overlay_references(const struct fan_file *file);
 
-/* The child closed a range. */
+/* Notes that the child closed a range. */
 void fan_overlay_close_range(unsigned first, unsigned last);
 
-/* The child's changed descriptors that are ours, latest state only. */
+/* Calls `visit` for each descriptor that the child changed and that is ours, in its latest state.
+ */
 void fan_overlay_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Moving a file's open file description to the kernel: its content becomes that of a real file,
- * whose description takes the offset over (moved.h says how it is used from then on).
+ * Moves a file's open file description to the kernel: copies the content to a real file, whose own
+ * description takes the offset over. moved.h uses such files from then on.
  *
  * Nothing allocates or locks; safe in vfork children.
  */
@@ -9,12 +9,13 @@
 
 struct fan_file;
 
-/* Makes a real file of an open regular file, at its offset. Only for one that no other process
- * shares. Returns a descriptor, closed on exec, or -errno. */
+/* Makes a real copy of an open regular file, at its offset. Only for a file that no other process
+ * shares. Returns a descriptor, close-on-exec, or -errno. */
 int fan_move_alone(struct fan_file *file);
 
-/* The real description of a regular file, made now if there is none. A descriptor, closed on exec,
- * for the caller to close; or -errno: -EFBIG, -EMFILE where sharers could not be told. */
+/* Returns the real description of a regular file, and makes it if there is none: a descriptor,
+ * close-on-exec, which the caller closes; or -errno: -EFBIG, or -EMFILE if it cannot be passed on
+ * to the processes that share the file. */
 int fan_move_make(struct fan_file *file);
 
 #endif

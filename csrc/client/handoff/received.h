@@ -1,5 +1,6 @@
 /*
- * Descriptors that come from other processes, in a message or past a program without the library.
+ * Descriptors that come from other processes: in a message, or inherited through a program without
+ * the library.
  */
 #ifndef FAN_CLIENT_RECEIVED_H
 #define FAN_CLIENT_RECEIVED_H
@@ -10,15 +11,15 @@
 
 struct fan_view;
 
-/* Whatever stood under this number is forgotten; where the descriptor is a copy of an input of this
- * job, an output, or a directory of a mount, it stands for that from now on. */
+/* Forgets what stood at this number. If the descriptor is a copy of an input of this job, an
+ * output, or a directory of a mount, enters it in the table as such. */
 void fan_received(int fd);
 
-/* `st` is that of a file without a name. If it is a copy of an input that is not in the table yet,
- * enters it there and returns true. Leaves errno alone. */
+/* st: the attributes of `fd`, which is not in the table. If it is a file without a name and a copy
+ * of an input, enters it there and returns true. Leaves errno alone. */
 bool fan_received_late(int fd, const struct stat *st);
 
-/* Whether a descriptor is a real copy of this file. */
+/* Whether a descriptor is a real copy of record `id` of the view. */
 bool fan_is_copy_of(int fd, const struct fan_view *view, uint64_t id);
 
 #endif

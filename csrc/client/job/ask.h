@@ -20,17 +20,17 @@ struct fan_output_call {
     struct fan_output_request request; /* magic, lengths and counts are filled in */
     const char *path;
     const char *other;
-    size_t cut_bytes;        /* that much is left off at the end of `path` */
+    size_t cut_bytes;        /* bytes to leave off at the end of `path` */
 };
 
-/* The process that this thread asks for, where that is another one (csrc/trap); else 0. */
+/* The process on whose behalf this thread asks, if it is another one (csrc/trap); else 0. */
 extern __thread uint32_t fan_output_behalf;
 
-/* Asks, and waits for the answer: one minute at most, for OPEN and TRUNCATE 15, as a file may have
- * to be copied or fetched first. text: takes an answer that is no listing, with a NUL; NULL: it is
- * not wanted; it may be the path that is asked about. Returns 0 or -errno, the daemon's; -EIO:
- * there is no daemon, or it breaks the protocol; -EMFILE, -ENFILE: there is no descriptor to ask
- * with. */
+/* Asks, and waits for the answer: one minute at most, 15 for OPEN and TRUNCATE, because the daemon
+ * may have to copy or fetch a file first. text: receives the answer's text with a NUL, unless it is
+ * a listing; may be NULL, or the path that is asked about. Returns 0 or the daemon's -errno; -EIO:
+ * there is no daemon, or it breaks the protocol; -EMFILE, -ENFILE: no descriptor is free for the
+ * connection. */
 int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
                    char text[FAN_OUTPUT_PATH_MAX]);
 
@@ -38,22 +38,23 @@ int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer 
 int fan_output_ask_way(const struct fan_output_call *call, struct fan_output_answer *answer,
                        char text[FAN_OUTPUT_PATH_MAX]);
 
-/* The number of a view in questions. */
+/* The number by which a question names a view. */
 uint16_t fan_output_view(const struct fan_view *view);
 
-/* A directory's outputs, as LIST's text in pages of its own. All 0: none. */
+/* A directory's outputs: the text of a LIST answer, in memory pages of its own. All 0: none. */
 struct fan_output_listing {
     char *text;
     size_t bytes;
     size_t room;
 };
 
-/* The outputs of the directory at `path`, relative to the mount: a snapshot. 0 or -errno. */
+/* Takes a snapshot of the outputs in the directory at `path`, relative to the mount. Returns 0 or
+ * -errno. */
 int fan_output_list(const struct fan_view *view, const char *path,
                     struct fan_output_listing *listing);
 
-/* The entry at byte `at` with its name behind it, and in `next` where the one after begins. NULL at
- * the end, and where the text is damaged. */
+/* Returns the entry at byte `at`, followed by its name, and sets `next` to the start of the entry
+ * after it. NULL at the end, or if the text is damaged. */
 const struct fan_output_name *fan_output_next(const struct fan_output_listing *listing, size_t at,
                                               size_t *next);
 

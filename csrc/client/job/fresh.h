@@ -1,6 +1,7 @@
 /*
- * Files of the job directory under names that nobody else has: made complete there and then moved,
- * or used without a name. No malloc and no lock; safe in vfork children.
+ * Makes files in the job directory under names that no one else uses. The caller completes the file
+ * there and then moves it, or uses it without a name. No malloc and no lock; safe in vfork
+ * children.
  */
 #ifndef FAN_CLIENT_FRESH_H
 #define FAN_CLIENT_FRESH_H
@@ -8,8 +9,8 @@
 #include <stddef.h>
 
 /* Writes "<job directory>/<name>.<thread>.<count>", terminated. 0 or -ENAMETOOLONG. A killed
- * process, or a thread of another PID namespace, may have left a file of that name: the caller
- * tries again then. */
+ * process, or a thread of another PID namespace, may have left a file of that name: then the caller
+ * tries again. */
 int fan_fresh_path(const char *name, char *to, size_t capacity);
 
 /* Opens (O_PATH, O_NOFOLLOW and others in `flags`) a symbolic link to `target` whose name, which

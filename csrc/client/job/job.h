@@ -1,8 +1,8 @@
 /*
  * The job as one client process sees it: the segment that the daemon wrote, and a view of each
  * mounted dataset. Attached by the preload's constructor; the index and packs of a dataset are
- * mapped when they are first needed. No lock: where several threads make the same thing at once,
- * one of them publishes and the others drop. Never detached: mappings end with the process.
+ * mapped when they are first needed. No lock: if several threads map the same thing at once, one
+ * publishes its mapping and the others drop theirs. Never detached: mappings end with the process.
  */
 #ifndef FAN_CLIENT_JOB_H
 #define FAN_CLIENT_JOB_H
@@ -64,7 +64,7 @@ struct fan_view {
     _Atomic(struct fan_dataset *) dataset;
 };
 
-/* Small, so that all that a program's start writes lies on one page. */
+/* Kept small, so that everything that a program's start writes lies on one page. */
 struct fan_job {
     unsigned view_count; /* 0: no job, everything passes through */
     uint32_t world_size;
@@ -73,7 +73,7 @@ struct fan_job {
     struct fan_outputs *outputs; /* NULL: a job of several ranks */
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
-    char texts[2048];     /* where they are kept, and the strings of the views, if they fit */
+    char texts[2048];     /* holds these two and the views' strings, if they fit */
     struct fan_view views[FAN_JOB_MOUNTS_MAX];
 };
 
@@ -86,12 +86,13 @@ extern struct fan_job fan_job;
  * library, or NULL. 0, or -errno and no job. */
 int fan_job_attach(const char *directory, const char *library);
 
-/* Whether a program that is started now can attach, too. -EIO, and a line on stderr, where the job's
- * segment or this library was removed while the job runs. Neither allocates nor locks. */
+/* Returns 0 if a program that is started now could attach. If the job's segment or this library was
+ * removed while the job runs, returns -EIO and prints a line on stderr. Neither allocates nor
+ * locks. */
 int fan_job_joinable(void);
 
-/* Maps the whole file `fd`, shared, and closes that. The mapping, its size in `bytes`; or -errno,
- * -EINVAL: the file is empty. A negative `fd` is such an answer itself. */
+/* Maps the whole file `fd`, shared, and closes `fd`. Returns the mapping and sets `bytes` to its
+ * size; or -errno, -EINVAL if the file is empty. A negative `fd` is returned as it is. */
 long fan_map_whole(int fd, int prot, uint64_t *bytes);
 
 /* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
@@ -103,14 +104,14 @@ static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
     return __builtin_expect(dataset != NULL, 1) ? dataset : fan_view_map(view);
 }
 
-/* Where the pack is to be had, a fan_place_state. */
+/* The place of a pack, a fan_place_state. */
 static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack)
 {
     return __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
 }
 
-/* Why nobody may read the bytes of a file from its pack: the daemon found it damaged, or has not
- * checked it yet. */
+/* The reason why clients may not read a file's bytes from its pack: the daemon found the file
+ * damaged, or has not checked it yet. */
 enum fan_bar { FAN_NOT_BARRED, FAN_DAMAGED, FAN_UNCHECKED };
 
 static inline bool fan_view_bit(const _Atomic uint64_t *bits, uint64_t id)
@@ -129,9 +130,9 @@ static inline enum fan_bar fan_view_bar(const struct fan_view *view, uint32_t pa
     return unchecked ? FAN_UNCHECKED : FAN_NOT_BARRED;
 }
 
-/* Whether an output was ever made in directory `id`, on any rank: only then its missing names are
- * asked of the node daemon. Pairs with the daemon's bit, set before that output's creation
- * returned. */
+/* Whether any rank ever made an output in directory `id`. Only then does the client ask the node
+ * daemon about names that are missing there. The daemon sets the bit before the call that creates
+ * the output returns. */
 static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
 {
     return fan_view_bit(view->touched, id);
@@ -139,8 +140,8 @@ static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
 
 long fan_count_eio(void) __attribute__((cold));
 
-/* What a program is about to be answered of an input: EIO is one of the errors that the report
- * counts. Where bytes are given out, fan_content_counted does it. */
+/* Passes on the result of a call on an input and counts an EIO for the report. For calls that
+ * return bytes, fan_content_counted does this. */
 static inline long fan_count_error(long rc)
 {
     return __builtin_expect(rc == -EIO, 0) ? fan_count_eio() : rc;

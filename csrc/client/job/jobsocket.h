@@ -10,7 +10,7 @@
 #include "../machine/clock.h"
 
 /* Connects `link` to the socket `name` of the job directory, whose path may be longer than a socket
- * address: when interrupted, again until then. 0 or -errno. */
+ * address. If interrupted, tries again until `until_ns`. Returns 0 or -errno. */
 int fan_job_connect(int link, const char *name, int64_t until_ns);
 
 /* Whether a call that was interrupted may be made again. */

@@ -1,13 +1,14 @@
 /*
  * This thread's lane of the access trace (trace_format.h): what it counts, opens and waits for. A
- * thread claims a free lane when it first counts something, and writes it alone: with single
- * instructions without a lock, so that a signal handler may come between any two of them. The node
- * daemon gives lanes free whose threads have ended.
+ * thread claims a free lane when it first counts something, and is then the lane's only writer. It
+ * uses single instructions and no lock, so a signal handler may run between any two of them. The
+ * node daemon frees the lanes of threads that have ended.
  *
- * Threads that find none share lane 0 and add atomically, as do vfork children that would have to
- * claim one. A vfork child goes on with the lane of its parent's thread, which waits. A fork child,
- * made by libc or past it, claims lanes of its own, since the number of its program lies on a page
- * that the kernel empties for it. After an exec the daemon sees two lanes of one thread.
+ * Threads that find no free lane share lane 0 and add atomically; so do vfork children that would
+ * have to claim a lane. Otherwise a vfork child uses the lane of its parent's thread, which waits.
+ * A fork child, made by libc or past it, claims lanes of its own: the number of its program lies on
+ * a page that the kernel zeroes in the child. After an exec the daemon sees two lanes of one
+ * thread.
  */
 #ifndef FAN_CLIENT_LANE_H
 #define FAN_CLIENT_LANE_H
@@ -19,7 +20,7 @@
 #include "../../format/trace_format.h"
 #include "../machine/page.h"
 
-/* The trace as this process has it mapped. rings: NULL where no notes are wanted. */
+/* This process's mapping of the trace. rings: NULL if no notes are wanted. */
 struct fan_lanes {
     struct fan_trace *trace;
     struct fan_lane *lanes;
@@ -42,25 +43,25 @@ struct fan_thread_lane {
 
 extern __thread struct fan_thread_lane fan_thread_lane __attribute__((tls_model("initial-exec")));
 
-/* The number of this program among those of the job; 0 in a fork child that has not asked for one.
- * It has its page for itself. */
+/* The number of this program among those of the job; 0 in a fork child that has not asked for one
+ * yet. It has a page of its own. */
 struct fan_own_program {
     uint32_t number;
 } __attribute__((aligned(FAN_PAGE_MAX_BYTES)));
 
 extern struct fan_own_program fan_own_program;
 
-/* To be called once, with the trace of the job. */
+/* Sets the job's trace. Call it once. */
 void fan_lane_attach(const struct fan_lanes *lanes);
 
-/* In a fork child, where the kernel did not empty the page. */
+/* Call it in a fork child if the kernel did not zero the page of fan_own_program. */
 void fan_lane_after_fork_child(void);
 
-/* From now on this thread, which shares its thread-local memory with another process's, writes no
- * lane alone. */
+/* Makes this thread use the shared lane from now on, because another process uses the same
+ * thread-local memory. */
 void fan_lane_share(void);
 
-/* Claims a lane for this thread; false: it shares one. */
+/* Claims a lane for this thread. false: the thread uses the shared lane. */
 bool fan_lane_claim(void);
 
 /* Whether this thread has a lane of its own, fan_thread_lane.lane. */
@@ -71,8 +72,8 @@ static inline bool fan_lane_is_own(void)
     return __builtin_expect(own, 1) ? true : fan_lane_claim();
 }
 
-/* Adds to what this thread alone writes: one instruction, between which and the next a signal
- * handler may do the same. */
+/* Adds to a field that only this thread writes. One instruction: a signal handler on this thread
+ * may add to the same field without losing a count. */
 static inline void fan_lane_add(uint64_t *field, uint64_t amount)
 {
 #if defined(__x86_64__)
@@ -95,14 +96,15 @@ static inline void fan_count(size_t field, uint64_t amount)
 
 #define FAN_COUNT(field, amount) fan_count(offsetof(struct fan_counters, field), (uint64_t)(amount))
 
-/* A note but for its lap. mount: as in struct fan_view; record: or FAN_NOTE_NO_FILE. */
+/* Makes a note without its lap. mount: as in struct fan_view; record: an id, or FAN_NOTE_NO_FILE.
+ */
 static inline uint64_t fan_note(enum fan_note_kind kind, uint64_t mount, uint64_t record,
                                 uint64_t payload)
 {
     return (uint64_t)kind << 61 | mount << 56 | record << 24 | payload;
 }
 
-/* Takes the next `count` places of a lane's ring: the first of them. */
+/* Takes the next `count` places of a lane's ring and returns the first. */
 static inline uint64_t fan_lane_take(uint64_t *head, uint64_t count)
 {
 #if defined(__x86_64__)
@@ -119,12 +121,12 @@ static inline void fan_lane_put(uint64_t *ring, uint64_t place, uint64_t note)
     __atomic_store_n(&ring[place % FAN_RING_NOTES], note | lap << 60, __ATOMIC_RELAXED);
 }
 
-/* Has the thread's ring hold the time at `place`; another place. */
+/* Writes the time to the thread's ring at `place`, and returns another place for the note. */
 uint64_t fan_lane_put_time(uint64_t place) __attribute__((cold));
 
 void fan_note_shared(uint64_t note) __attribute__((cold));
 
-/* Leaves a note, and now and then the time before it. */
+/* Writes a note, and now and then the time before it. */
 static inline void fan_lane_note(uint64_t note)
 {
     if (__builtin_expect(!fan_lane_is_own(), 0)) {
@@ -140,21 +142,22 @@ static inline void fan_lane_note(uint64_t note)
     fan_lane_put(ring, place, note);
 }
 
-/* A program opened a file, and it counts. */
+/* Counts and notes that a program opened a file. */
 static inline void fan_trace_open(uint64_t mount, uint64_t record)
 {
     FAN_COUNT(opens, 1);
     fan_lane_note(fan_note(FAN_NOTE_OPEN, mount, record, 0));
 }
 
-/* Notes the MiB of a file between two offsets, but for the one that this thread noted last. */
+/* Notes each MiB of a file that [offset, offset + bytes) touches, except the one that this thread
+ * noted last. */
 void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes);
 
-/* A wait of `ns` has just ended. */
+/* Counts and notes a wait of `ns` that has just ended. */
 void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t record, int64_t ns)
     __attribute__((cold));
 
-/* Stored bytes came from a source, whether they were waited for or not. */
+/* Counts stored bytes that came from a source, whether the program waited for them or not. */
 static inline void fan_trace_bytes(enum fan_stall_source source, uint64_t bytes)
 {
     fan_count(offsetof(struct fan_counters, stalls) + source * sizeof(struct fan_stalls) +

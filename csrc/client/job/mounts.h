@@ -1,6 +1,6 @@
 /*
- * Which mount an absolute path lies in, by the letter: by the mount's prefix, by its alias, or by
- * the place where its programs and libraries are made real. And back: the path of a record.
+ * Finds the mount of an absolute path from its text alone: by the mount's prefix, its alias, or the
+ * folder where its programs and libraries are made real. Also makes the path of a record.
  *
  * Paths are in normal form: no "//", "." or "..". No system call.
  */
@@ -14,22 +14,25 @@
 
 #include "job.h"
 
-/* Behind the job directory: each mount's files that were made real for the kernel and the dynamic
- * linker lie in a folder of its number there. */
+/* Below the job directory: a folder for each mount, named by its number, with the files that were
+ * made real for the kernel and the dynamic linker. */
 #define FAN_CODE_FOLDER "/code/"
 
-/* The mount whose `code/<n>` a path begins with, and the rest, with its slash if it has one: or
- * NULL. */
+/* Returns the mount whose `code/<n>` the path begins with, or NULL. Sets `rest` to the remainder,
+ * with its slash if it has one. */
 struct fan_view *fan_code_begins(const char *path, const char **rest);
 
-/* The mount whose `code/<n>` a path lies in (or is), and the rest: or NULL. */
+/* Returns the mount whose `code/<n>` the path is or lies in, or NULL. Sets `rest` to the remainder.
+ */
 struct fan_view *fan_code_match(const char *path, const char **rest);
 
-/* The mount whose outputs lie where an absolute path of the kernel's leads, and the rest: or NULL.
- */
+/* Returns the mount whose output tree an absolute path from the kernel lies in, or NULL. Sets
+ * `rest` to the remainder.
+ *  */
 struct fan_view *fan_outputs_match(const char *path, const char **rest);
 
-/* Whether a path begins with a prefix. The second and last bytes tell most others apart. */
+/* Whether a path begins with a prefix. Comparing the second and the last byte first rules out most
+ * other paths. */
 static inline bool fan_begins_with(const char *path, size_t bytes, const struct fan_text *prefix)
 {
     size_t length = prefix->bytes;
@@ -39,10 +42,11 @@ static inline bool fan_begins_with(const char *path, size_t bytes, const struct 
            memcmp(path, prefix->text, length) == 0;
 }
 
-/* The mount that a path in the job directory stands for, and the rest: or NULL. */
+/* Returns the mount that a path in the job directory stands for, or NULL. Sets `rest` to the
+ * remainder. */
 struct fan_view *fan_job_match(const char *path, const char **rest);
 
-/* fan_match_prefix of a path whose length is known. Inline: every path passes here. */
+/* fan_match_prefix for a path of known length. Inline, because every path goes through it. */
 static inline struct fan_view *fan_match_bytes(const char *path, size_t bytes, const char **rest)
 {
     for (unsigned i = 0; i < fan_job.view_count; i++) {
@@ -60,19 +64,20 @@ static inline struct fan_view *fan_match_bytes(const char *path, size_t bytes, c
     return fan_code_match(path, rest);
 }
 
-/* The mount that a path lies in (or is), and the rest: or NULL. */
+/* Returns the mount that the path is or lies in, or NULL. Sets `rest` to the remainder. */
 struct fan_view *fan_match_prefix(const char *path, const char **rest);
 
-/* The length of the part of a mount prefix that a path equals, being a directory above it; 0 when
- * it is none. */
+/* If the path is a directory above a mount prefix, returns the length of the part of the prefix
+ * that equals the path; otherwise 0. */
 size_t fan_match_above(const char *path, struct fan_view **view);
 
-/* The path of a record in a tree at `top` that has the shape of the dataset, terminated. Its length
- * or -ENAMETOOLONG, -EIO. */
+/* Writes the path of a record below `top`, a tree with the dataset's directories, and a NUL.
+ * Returns its length or -ENAMETOOLONG, -EIO. */
 int64_t fan_path_below(const struct fan_text *top, const struct fan_dataset *dataset, uint64_t id,
                        char *buffer, size_t capacity);
 
-/* The path of a record into `buffer`, terminated. Its length or -ENAMETOOLONG, -EIO. */
+/* Writes the path of a record in the mount to `buffer`, and a NUL. Returns its length or
+ * -ENAMETOOLONG, -EIO. */
 int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                       char *buffer, size_t capacity);
 

@@ -1,10 +1,10 @@
 /*
- * Lines that clients add to the job's report, by way of a file in the job directory.
+ * Lines that clients add to the job's report, through a file in the job directory.
  */
 #ifndef FAN_CLIENT_NOTES_H
 #define FAN_CLIENT_NOTES_H
 
-/* Adds a line to `file` of the job directory, as long as that is not long. */
+/* Appends a line to `file` of the job directory, unless the file is long already. */
 void fan_job_note(const char *file, const char *line);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The time for limits and waits. May be asked anywhere; no system call where the kernel has a vDSO.
+ * The clock for limits and waits. May be called anywhere; no system call if the kernel has a vDSO.
  */
 #ifndef FAN_CLIENT_CLOCK_H
 #define FAN_CLIENT_CLOCK_H

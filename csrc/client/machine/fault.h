@@ -1,7 +1,8 @@
 /*
- * SIGBUS and SIGSEGV inside fan_copy become its return value, and a store to memory that may be
- * lost goes on in other memory; every other one goes where the program wants it. The program's own
- * handlers are kept here and answered from here, so that it sees its own settings and never ours.
+ * Handles SIGBUS and SIGSEGV. Inside fan_copy they become its return value; a fault on memory that
+ * may be lost makes the store continue in other memory; any other signal goes to the program's own
+ * action. This file keeps the program's actions and reports them, so that the program never sees
+ * our handlers.
  */
 #ifndef FAN_CLIENT_FAULT_H
 #define FAN_CLIENT_FAULT_H
@@ -14,9 +15,9 @@
  * first count. */
 void fan_fault_init(void);
 
-/* Notes shared memory that this process can do without, the job's counters: where a page of it
- * cannot be had (SIGBUS: a full disk), all of it is replaced by memory of this process's own, which
- * nobody else reads. What does not begin on a page is not replaced. Once. */
+/* Notes shared memory that this process can do without: the job's counters. If the kernel cannot
+ * provide a page of it (SIGBUS: a full disk), all of it is replaced by private memory, which no one
+ * else reads. Memory that does not begin on a page is not replaced. Call it once. */
 void fan_fault_may_lose(void *memory, size_t bytes);
 
 static inline bool fan_fault_is_ours(int signal)
@@ -24,7 +25,8 @@ static inline bool fan_fault_is_ours(int signal)
     return signal == SIGBUS || signal == SIGSEGV;
 }
 
-/* sigaction(2) for one of the two signals: keeps the program's action beside ours. 0 or -errno. */
+/* sigaction(2) for one of the two signals: stores the program's action and leaves our handler in
+ * place. Returns 0 or -errno. */
 int fan_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
 
 #endif

@@ -1,13 +1,14 @@
 /*
- * The kernel's own list of mappings. Slow. System calls alone: neither malloc nor a lock.
+ * Reads the kernel's list of this process's mappings. Slow. Makes only system calls: no malloc, no
+ * lock.
  */
 #ifndef FAN_CLIENT_MAPS_H
 #define FAN_CLIENT_MAPS_H
 
 enum { FAN_MAPS_LINE_BYTES = 4200 }; /* a line of it with a path of PATH_MAX */
 
-/* Finds the mapping that has `address` in it, and the path behind it; "" of one without. The path
- * lies in `line`; NULL: nothing is mapped there, or the list cannot be read. */
+/* Finds the mapping that contains `address`. Returns the path of its file, which lies in `line`; ""
+ * if it has none; NULL if nothing is mapped there, or the list cannot be read. */
 const char *fan_maps_path(const void *address, char line[FAN_MAPS_LINE_BYTES]);
 
 #endif

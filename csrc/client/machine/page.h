@@ -11,7 +11,7 @@ enum { FAN_PAGE_MAX_BYTES = 4096 };
 enum { FAN_PAGE_MAX_BYTES = 65536 };
 #endif
 
-/* libc knows it without a system call; safe in signal handlers. */
+/* Makes no system call, because libc stores the size; safe in signal handlers. */
 static inline size_t fan_page_bytes(void)
 {
     return FAN_PAGE_MAX_BYTES == 4096 ? 4096 : (size_t)sysconf(_SC_PAGESIZE);

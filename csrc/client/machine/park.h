@@ -1,8 +1,8 @@
 /*
- * Descriptors of the library's own: moved out of the program's way, but no higher than the kernel's
- * table reaches without growing; closed on exec, and kept from the program's close, dup2,
- * close_range and closefrom. Whoever keeps one does so in a holder (descriptor + 1; 0: none), so
- * that it can move when the program asks for its number.
+ * The library's own descriptors. They are moved out of the program's way, but not so high that the
+ * kernel's table would have to grow; they are close-on-exec and protected from the program's close,
+ * dup2, close_range and closefrom. Code that keeps one stores it in a holder (descriptor + 1; 0:
+ * none), so that the descriptor can move when the program wants its number.
  */
 #ifndef FAN_CLIENT_PARK_H
 #define FAN_CLIENT_PARK_H
@@ -12,9 +12,9 @@
 
 enum { FAN_PARKED_MAX = 1024 };
 
-/* Moves `fd` up into `holder`; `fd` itself is closed in any case. When another thread filled the
- * holder first, its descriptor is the answer. A vfork child's is held nowhere: the parent has no
- * such descriptor. The descriptor or -errno. */
+/* Moves `fd` to a high number and stores that in `holder`; closes `fd` in any case. If another
+ * thread filled the holder first, returns its descriptor. In a vfork child the holder stays empty,
+ * because the parent has no such descriptor. Returns the descriptor or -errno. */
 int fan_park(int fd, atomic_int *holder);
 
 /* The descriptor in a holder, or -1. */
@@ -23,15 +23,15 @@ static inline int fan_parked(const atomic_int *holder)
     return atomic_load_explicit(holder, memory_order_acquire) - 1;
 }
 
-/* Moves a parked descriptor to another number, because the program is about to replace what stands
- * under this one. In a vfork child it stays where it is, and is lost to that child. 0 or -errno. */
+/* Moves a parked descriptor to another number, because the program is about to use this one. In a
+ * vfork child the descriptor does not move, and that child loses it. Returns 0 or -errno. */
 int fan_repark(int fd);
 
-/* Moves a descriptor of the library's own that has the number `fd` above `above`: the child that is
- * about to be made will use the numbers up to there. */
+/* If `fd` is one of the library's own descriptors, moves it above `above`: the child that is about
+ * to be made will use the numbers up to there. */
 void fan_vacate(int fd, int above);
 
-/* Whether `fd` is one of ours. */
+/* Whether `fd` is a parked descriptor. */
 bool fan_is_parked(int fd);
 
 /* Calls close_range(2) for the parts of [first, last] between parked descriptors. 0 or -errno. */

@@ -1,6 +1,6 @@
 /*
- * System calls that code makes by itself, with the instruction and not through libc: where they
- * lie, as far as they can be redirected. Pure: looks at bytes, knows nothing of the process.
+ * Finds system calls that code makes with the instruction itself and not through libc, as far as
+ * they can be redirected. Pure: it only looks at bytes.
  */
 #ifndef FAN_CLIENT_RAW_SITES_H
 #define FAN_CLIENT_RAW_SITES_H
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether this processor's instructions are known here. */
+/* Whether this file can decode the processor's instructions. */
 #if defined(__x86_64__)
 #define FAN_RAW_CALLS 1
 #else
@@ -24,8 +24,8 @@ struct fan_raw_site {
 
 enum { FAN_RAW_MOV_BYTES = 5, FAN_RAW_SYSCALL_BYTES = 2, FAN_RAW_SITE_BYTES = 48 };
 
-/* Finds the next site from *at on, and moves *at behind it; false: none before `end`. Only calls of
- * `wanted` numbers count. */
+/* Finds the next site from *at on whose call number is `wanted`, and moves *at behind it. false:
+ * there is none before `end`. */
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
                   bool (*wanted)(long number), struct fan_raw_site *site);
 

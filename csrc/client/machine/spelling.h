@@ -1,5 +1,6 @@
 /*
- * Paths by the letter: components, unusual spellings, descriptors named by /proc. No system call.
+ * Works on the text of paths: components, unusual spellings, descriptors named by /proc. No system
+ * call.
  */
 #ifndef FAN_CLIENT_SPELLING_H
 #define FAN_CLIENT_SPELLING_H
@@ -18,7 +19,7 @@ static inline bool fan_is_dot_dot(const char *name, size_t bytes)
     return bytes == 2 && name[0] == '.' && name[1] == '.';
 }
 
-/* Where the component that begins at `p` ends. */
+/* The end of the component that begins at `p`. */
 static inline const char *fan_component_end(const char *p)
 {
     return strchrnul(p, '/');
@@ -29,12 +30,13 @@ bool fan_has_odd_part(const char *path, size_t bytes);
 
 bool fan_has_dot_dot(const char *path);
 
-/* Appends a path to the first `*end` bytes of `to`, which stay, without "//", "/./" and, by the
- * letter, "/x/..". above: a ".." would have led out of it. *end becomes the length. false: does not
- * fit. */
+/* Appends a path behind the first `*end` bytes of `to`, without "//", "/./" and "/x/.." (links are
+ * not looked at). Sets *end to the new length, and *above if a ".." would have led above the path's
+ * start. false: it does not fit. */
 bool fan_append_normal(const char *path, char *to, size_t *end, size_t capacity, bool *above);
 
-/* Removes "//", "/./" and, by the letter, "/x/.." from an absolute path. -1: does not fit. */
+/* Removes "//", "/./" and "/x/.." from an absolute path (links are not looked at). -1: it does not
+ * fit. */
 int fan_normalise(const char *path, char *to, size_t capacity);
 
 /* Puts `head` "/" `tail` into `to`, where `tail` may lie already; `head` may be empty. false: does

@@ -7,10 +7,10 @@
 
 #include "../files/filetable.h"
 
-/* fcntl(2) of a FAN_FILE_REGULAR, but for duplicating it. Its result or -errno. */
+/* fcntl(2) of a FAN_FILE_REGULAR, except for duplicating it. Returns its result or -errno. */
 long fan_control(int fd, struct fan_file *file, int command, long argument);
 
-/* F_GETFL of a FAN_FILE_COPY: with the flags that the kernel cannot give a copy. */
+/* F_GETFL of a FAN_FILE_COPY: adds the flags that the kernel cannot set on a copy. */
 long fan_copy_status(int fd, const struct fan_file *file);
 
 /* ioctl(2) of a FAN_FILE_REGULAR. Its result or -errno. */

@@ -2,8 +2,8 @@
  * Listing a directory of the mount: opendir(3) and its kin over the index, without a system call
  * where no output was ever made.
  *
- * A stream is told from libc's by its first word, which no DIR of libc's can hold (there it is a
- * descriptor and a lock). Streams are malloc'ed, as libc's are.
+ * The first word of a stream distinguishes it from libc's: no DIR of libc can hold that value,
+ * because a descriptor and a lock lie there. Streams are malloc'ed, as libc's are.
  */
 #ifndef FAN_CLIENT_DIRSTREAM_H
 #define FAN_CLIENT_DIRSTREAM_H
@@ -16,28 +16,29 @@
 
 struct fan_dirstream;
 
-/* A stream over a directory target. NULL with -errno in `error`. */
+/* Opens a stream over a directory target. On failure returns NULL and sets `error` to -errno. */
 struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *error);
 
-/* A stream over an open directory descriptor, which it takes over. */
+/* Opens a stream over an open directory descriptor, and takes the descriptor over. */
 struct fan_dirstream *fan_dirstream_open_fd(int fd, const struct fan_file *file, int *error);
 
-/* The stream behind a DIR, or NULL when it is libc's. */
+/* Returns the stream of a DIR, or NULL if the DIR is libc's. */
 struct fan_dirstream *fan_dirstream_of(DIR *dir);
 
-/* The next entry, valid until the next call; NULL at the end, or with -EIO in `error`. */
+/* Returns the next entry, valid until the next call; NULL at the end, or on failure, with -EIO in
+ * `error`. */
 struct dirent *fan_dirstream_read(struct fan_dirstream *stream, int *error);
 
 long fan_dirstream_tell(const struct fan_dirstream *stream);
 void fan_dirstream_seek(struct fan_dirstream *stream, long position);
 
-/* From the beginning, with the outputs that there are now. */
+/* Starts again at the beginning, with the outputs that exist now. */
 void fan_dirstream_rewind(struct fan_dirstream *stream);
 
-/* Its descriptor, opened when first asked for. -errno. */
+/* Returns the stream's descriptor, which the first call opens, or -errno. */
 int fan_dirstream_fd(struct fan_dirstream *stream);
 
-/* Frees it. The descriptor to close, or -1. */
+/* Frees the stream. Returns the descriptor to close, or -1. */
 int fan_dirstream_close(struct fan_dirstream *stream);
 
 /* Frees the snapshot of a directory descriptor (filetable.h). */

@@ -1,6 +1,6 @@
 /*
- * A directory's entries, by position: ".", "..", the inputs from the index, then the outputs as the
- * node daemon has them when it is asked: at the beginning, or never where none was ever made.
+ * A directory's entries, by position: ".", "..", the inputs from the index, then the outputs. The
+ * outputs are listed once, at the beginning, or not at all if none was ever made.
  */
 #ifndef FAN_CLIENT_ENTRIES_H
 #define FAN_CLIENT_ENTRIES_H
@@ -18,7 +18,7 @@ struct fan_entries {
     size_t cursor;
 };
 
-/* One of them. name: not terminated. type: DT_REG and so on. */
+/* One entry. name: not terminated. type: DT_REG and so on. */
 struct fan_entry {
     const char *name;
     size_t name_bytes;
@@ -26,16 +26,17 @@ struct fan_entry {
     unsigned char type;
 };
 
-/* Those of a directory record. 0 or -errno; only then is it to be ended. */
+/* Begins the entries of a directory record. Returns 0, and then the caller must end them, or
+ * -errno. */
 int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
                          struct fan_dataset *dataset, uint64_t id);
 
-/* Those of a directory of outputs, by its path in the mount in normal form. own: its inode number,
- * which whoever resolved the path knows. */
+/* The same for a directory of outputs, by its path in the mount in normal form. own: the
+ * directory's inode number, which the caller knows from resolving the path. */
 int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path,
                           uint64_t own);
 
-/* The entry at a position. 0, -ENOENT at the end, -EIO. */
+/* Fills `entry` with the one at a position. Returns 0, -ENOENT at the end, -EIO. */
 int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry);
 
 void fan_entries_end(struct fan_entries *entries);

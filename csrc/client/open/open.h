@@ -7,16 +7,16 @@
 #include "../files/filetable.h"
 #include "../paths/resolve.h"
 
-/* open(2) of a target that fan_open_resolve's flags found (not FAN_OUTSIDE); it may be resolved
- * anew. `mode` before the umask. A descriptor, or -errno. */
+/* open(2) of a target that was located with the flags of fan_open_resolve (not FAN_OUTSIDE). May
+ * resolve the target again. `mode` before the umask. Returns a descriptor, or -errno. */
 int fan_open(struct fan_target *target, int flags, unsigned mode);
 
-/* A real copy (realcopy.h) of an input that a path's target is, which must be readable. A
- * descriptor, closed on exec, or -errno. */
+/* Makes a real copy (realcopy.h) of the input that is the target, which must be readable. Returns a
+ * descriptor, close-on-exec, or -errno. */
 int fan_open_copy(struct fan_target *target);
 
-/* After the kernel opened a directory outside: notes it when it is above a mount or, by a link,
- * inside one. Whether it is inside one. */
+/* Call it after the kernel opened a directory outside. Notes the directory if it lies above a mount
+ * or, through a link, inside one. Returns whether it lies inside one. */
 bool fan_open_noticed(int fd, int flags);
 
 #endif

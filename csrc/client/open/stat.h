@@ -15,7 +15,7 @@
 int fan_stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                     struct stat *st);
 
-/* stat(2) of a resolved target, not FAN_BEYOND; -errno when it is missing. */
+/* stat(2) of a resolved target (not FAN_BEYOND); -errno if it is missing. */
 int fan_stat(const struct fan_target *target, struct stat *st);
 
 /* statx(2) from a filled stat. */
@@ -24,8 +24,8 @@ void fan_stat_to_statx(const struct stat *st, struct statx *stx);
 /* fstat(2) of an open file that is a record or an output. 0 or -errno. */
 int fan_stat_file(int fd, const struct fan_file *file, struct stat *st);
 
-/* statfs(2): a file system of a remote type, with the dataset's totals, and as much room as the job
- * directory's. */
+/* statfs(2): shows a file system of a remote type, with the dataset's totals and the free space of
+ * the job directory's file system. */
 void fan_statfs(const struct fan_view *view, const struct fan_dataset *dataset, struct statfs *fs);
 void fan_statvfs(const struct fan_view *view, const struct fan_dataset *dataset,
                  struct statvfs *fs);

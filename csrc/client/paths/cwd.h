@@ -1,6 +1,6 @@
 /*
- * The working directory, as far as mounts are concerned. Kept between calls that change it; asked
- * of the kernel each time in a vfork child.
+ * The working directory, in relation to the mounts. Cached until a call changes it; a vfork child
+ * asks the kernel each time.
  */
 #ifndef FAN_CLIENT_CWD_H
 #define FAN_CLIENT_CWD_H
@@ -25,14 +25,15 @@ struct fan_cwd {
 
 struct fan_cwd fan_cwd_get(void);
 
-/* After chdir or fchdir. */
+/* Call it after chdir or fchdir. */
 void fan_cwd_changed(void);
 
-/* getcwd(2) with a skeleton's path shown as the mount's. The length without NUL, or -errno. */
+/* getcwd(2), but shows a skeleton's path as the mount's. Returns the length without NUL, or -errno.
+ */
 long fan_cwd_path(char *buffer, size_t capacity);
 
-/* Rewrites a path inside a skeleton, or of a program or library made real (code.h), to the mount's
- * in place. The new length (capacity permitting, else -ERANGE). */
+/* Rewrites, in place, a path inside a skeleton, or of a program or library made real (code.h), to
+ * the path in the mount. Returns the new length, or -ERANGE if it does not fit. */
 long fan_unskeleton(char *path, size_t length, size_t capacity);
 
 #endif

@@ -1,7 +1,6 @@
 /*
- * Which file a path means: one of a mounted dataset, an output, a name missing there, or something
- * outside. The node daemon is asked only about outputs of which another rank keeps the name, or
- * that it has.
+ * Finds the file that a path means: an input, an output, a name that is missing in a mount, or a
+ * file outside. Asks the node daemon only about outputs whose name or content another rank keeps.
  *
  * The walk follows the kernel's rules (path_resolution(7)): components in order, "..", symbolic
  * links of the dataset up to 40, search permission. Nothing here allocates or locks.
@@ -47,13 +46,13 @@ struct fan_target {
     char buffer[PATH_MAX];
 };
 
-/* Whether the real call is to be made. */
+/* Whether to make the real call. */
 static inline bool fan_target_is_real(const struct fan_target *target)
 {
     return target->where == FAN_OUTSIDE || target->where == FAN_TREE;
 }
 
-/* A target, and a path: together more than a stack may have room for (FAN_OFF_STACK). */
+/* A target and a path: together they may be too large for a stack (FAN_OFF_STACK). */
 struct fan_target_room {
     struct fan_target target;
     char path[PATH_MAX];
@@ -76,7 +75,7 @@ static inline bool fan_open_changes(int flags)
            ((flags & (O_CREAT | O_TRUNC)) != 0 || (flags & O_ACCMODE) != O_RDONLY);
 }
 
-/* How open(2) with these flags resolves its path: for fan_locate. */
+/* The flags for fan_locate with which open(2) resolves its path. */
 static inline unsigned fan_open_resolve(int flags)
 {
     bool exclusive = (flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL);
@@ -85,34 +84,35 @@ static inline unsigned fan_open_resolve(int flags)
            (flags & O_CREAT ? FAN_MAKE : 0u);
 }
 
-/* Resolves a path. true when it is ours, with `target` filled; false when the real call is to be
- * made with target->dirfd and target->path: FAN_OUTSIDE, FAN_TREE. A NULL or bad path is left for
- * the kernel to refuse. */
+/* Resolves a path. true: the path is ours, and `target` says what it means. false: make the real
+ * call with target->dirfd and target->path (FAN_OUTSIDE, FAN_TREE). The kernel gets to refuse a
+ * NULL or bad path. */
 bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
-/* As fan_locate, for calls that make or change something: FAN_THROUGH, for they would succeed in a
- * skeleton, and FAN_CHANGE. Never FAN_OUTPUT. */
+/* fan_locate for calls that make or change something: adds FAN_THROUGH, because such calls would
+ * succeed in a skeleton, and FAN_CHANGE. The target is never FAN_OUTPUT. */
 bool fan_locate_change(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
-/* After the daemon said that a path goes on elsewhere: from there, an absolute path. As fan_locate;
- * too often for one target is FAN_MISSING with ELOOP. `path` may be target->buffer. */
+/* Resolves the absolute path at which the daemon said to continue. As fan_locate; too many restarts
+ * of one target end at FAN_MISSING with ELOOP. `path` may be target->buffer. */
 bool fan_locate_again(struct fan_target *target, const char *path, unsigned flags);
 
-/* After the real call for a path that fan_locate found outside answered ENOENT, or a directory that
- * may be a skeleton's: whether a symbolic link or an open directory outside leads into a mount
- * after all. true with `target` filled, with FAN_OUTSIDE where a link there led out again. errno is
- * left alone. */
+/* Call it if fan_locate found a path outside and the real call answered ENOENT, or gave a directory
+ * that may be a skeleton's. Finds out whether a symbolic link or an open directory outside leads
+ * into a mount after all. true: `target` is filled, with FAN_OUTSIDE if a link in the mount led out
+ * again. Leaves errno alone. */
 bool fan_relocate(int dirfd, const char *path, unsigned flags, struct fan_target *target);
 
-/* The absolute path of a target: an input, or an output (followed to the end; of FAN_BEYOND, by the
- * path it was found at). Its length or -errno. */
+/* Writes the absolute path of a target: of an input, or of an output with its links followed (for
+ * FAN_BEYOND, the path at which it was found). Returns its length or -errno. */
 int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t capacity);
 
-/* access(2)'s question of one record: R_OK, W_OK, X_OK or'ed; ids 0 real, 1 effective. Outputs can
- * be made in any directory, inputs be written never. 0, -EACCES, -EROFS. */
+/* access(2) of one record. mode: R_OK, W_OK, X_OK combined; effective: use the effective ids
+ * instead of the real ones. Outputs can be made in any directory; inputs can never be written.
+ * Returns 0, -EACCES, -EROFS. */
 int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
 
-/* The same of an output. */
+/* The same for an output. */
 int fan_output_permitted(const struct fan_output_attr *attr, int mode, bool effective);
 
 #endif

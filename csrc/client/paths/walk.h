@@ -1,7 +1,7 @@
 /*
- * A walk along a path inside a mount (resolve.h says what it finds). Each of these that is a bool
- * gives the answer of fan_locate. A walk that leaves its mount, or is led to another path, says so:
- * whoever began it goes on from there (resolve.c).
+ * A walk along a path inside a mount (resolve.h lists the possible results). The functions that
+ * return a bool return the result of fan_locate. A walk that leaves its mount, or that a link leads
+ * to another path, returns FAN_WALK_ON: the caller continues from there (resolve.c).
  */
 #ifndef FAN_CLIENT_WALK_H
 #define FAN_CLIENT_WALK_H
@@ -10,8 +10,8 @@
 
 enum { FAN_LINKS_MAX = 40 };
 
-/* A walk in progress: standing in `id`, mostly a directory, with `rest` to go. view: NULL until it
- * has entered a mount. */
+/* A walk in progress. It has reached record `id`, mostly a directory; `rest` is still to be walked.
+ * view: NULL until the walk enters a mount. */
 struct fan_walk {
     struct fan_target *target;
     struct fan_view *view;
@@ -25,7 +25,7 @@ struct fan_walk {
     unsigned flags;
 };
 
-/* Stands in directory `id` of a mount. false: its index cannot be used. */
+/* Places the walk in directory `id` of a mount. false: the mount's index cannot be used. */
 static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, uint64_t id,
                                   const char *rest)
 {
@@ -41,27 +41,27 @@ static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, 
     return id == 0 || fan_index_path_hash(&walk->dataset->index, id, &walk->hash) == 0;
 }
 
-/* How a walk ends: with one of fan_locate's answers, or at another path. */
+/* The end of a walk: one of fan_locate's results, or another path. */
 enum fan_walk_end {
     FAN_WALK_OUTSIDE = false,
     FAN_WALK_OURS = true,
-    FAN_WALK_ON /* to the absolute path in the target's buffer, in a mount or outside */
+    FAN_WALK_ON /* continue at the absolute path in the target's buffer, in a mount or outside */
 };
 
 /* Walks the rest of the path. */
 enum fan_walk_end fan_walk_run(struct fan_walk *walk);
 
-/* Where a walk ends. */
+/* Each of these ends a walk: fills its target and returns the result of fan_locate. */
 bool fan_walk_found(const struct fan_walk *walk, bool slash);
 bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable);
 bool fan_walk_missing_name(const struct fan_walk *walk, int error, bool creatable, bool slash);
 bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path);
 
-/* Ends at the path in the target's buffer, relative to the mount: FAN_BEYOND, or what the daemon
- * says. last: only its last name is not among the inputs. */
+/* Ends the walk at the path in the target's buffer, relative to the mount: FAN_BEYOND, or the
+ * daemon's answer. last: only the last name of the path is not among the inputs. */
 enum fan_walk_end fan_walk_beyond(struct fan_walk *walk, bool last, bool slash);
 
-/* The index cannot be mapped: for want of a descriptor, or for good. */
+/* Ends a walk whose index cannot be mapped, for want of a descriptor or for good. */
 bool fan_walk_unusable(const struct fan_walk *walk);
 
 /* Puts `head` "/" `tail` into the target's buffer, where `tail` may lie already. false: does not

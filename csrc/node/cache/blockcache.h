@@ -1,15 +1,15 @@
 /*
- * The blocks of the cache segment. A frame is what the daemon itself knows of an entry; what a
- * client could overwrite is never read back, but for pins and `touched`.
+ * The blocks of the cache segment. A frame is the daemon's own record of an entry: it never reads
+ * back what a client could overwrite, except pins and `touched`.
  *
  *     free -> filling -> ready -> doomed -> free
  *                `-----> quarantined -----> free
  *
  * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned, or
- * being sent, are ready again. A quarantined frame may still be written by the transport. Under
- * minio and belady the data is divided into two areas: a block goes to the first with room. From
- * the second, for what passes through, blocks are evicted as under close; from the first under
- * belady alone, in favour of a block that is used again sooner. Called by one thread at a time.
+ * being sent, become ready again. The transport may still write to a quarantined frame. Under minio
+ * and belady the data has two areas, and a block goes to the first one with room. The second holds
+ * blocks that only pass through: they are evicted as under close. From the first, only belady
+ * evicts, in favour of a block that is used again sooner. Called by one thread at a time.
  */
 #ifndef FAN_NODE_BLOCKCACHE_H
 #define FAN_NODE_BLOCKCACHE_H
@@ -26,8 +26,8 @@
 
 enum { FAN_CACHE_AREAS = 2 };
 
-/* The block that a frame is to be filled with. urgency: enum fan_urgency. next_use: when it is used
- * next behind the use that it is filled for (staying.h). */
+/* The block with which to fill a frame. urgency: enum fan_urgency. next_use: when the block is used
+ * next, after the use for which it is fetched (staying.h). */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
@@ -43,9 +43,9 @@ struct fan_live {
     uint32_t sessions[FAN_SESSIONS_MAX];
 };
 
-/* unread: unread.h. victims: ready frames that may go; staying: under belady, others that may in
- * favour of a better one. files: by a file's hash, the first of the
- * ready and doomed frames of a chain, FAN_NO_FRAME; a chain holds all blocks of a file. */
+/* unread: unread.h. victims: ready frames that may be evicted; staying: under belady, further
+ * frames that may be evicted for a better one. files: a hash table with the first frame of each
+ * chain, or FAN_NO_FRAME; a chain has the ready and doomed frames of all blocks of a file. */
 struct fan_blockcache {
     struct fan_segment *segment;
     struct fan_granules areas[FAN_CACHE_AREAS];
@@ -74,7 +74,7 @@ void fan_blockcache_fini(struct fan_blockcache *cache);
 /* The frame of a ready block, or FAN_NO_FRAME. */
 uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
 
-/* A frame to be filled, in whatever area or in one of them; FAN_NO_FRAME where there is no room. */
+/* Takes a frame to fill, in any area or in the given one; FAN_NO_FRAME if there is no room. */
 uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill);
 uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
                                       unsigned area);
@@ -82,26 +82,27 @@ uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct
 /* The address of the bytes of a frame. */
 void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id);
 
-/* A frame is filled: clients may find it. */
+/* Makes a filled frame ready: clients may find it from now on. */
 void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id);
 
-/* Nothing will be written to a frame that is filling or quarantined: it is free. */
+/* Frees a frame that is filling or quarantined and to which nothing more will be written. */
 void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id);
 
-/* The fill of a frame was given up, and may be written still. */
+/* Puts a frame in quarantine: its fill was given up, but the transport may still write to it. */
 void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id);
 
-/* Ready blocks of a file are found no more; those that nobody has pinned are free. */
+/* Hides the ready blocks of a file from clients, and frees those that no one has pinned. */
 void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
                            const struct fan_live *live);
 
-/* A ready frame was used now. */
+/* Notes that a ready frame was used just now. */
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
 
-/* Whether a frame that is filling or ready stays for good, once it is filled. */
+/* Whether a frame that is filling or ready will stay for good once it is filled. */
 bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id);
 
-/* An order is to come to a ready frame, which is unread again; does not come to it any more. */
+/* await: an order will read a ready frame, so the frame counts as unread again. unawait: the order
+ * will not read it any more. */
 void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id);
 void fan_blockcache_unawait(struct fan_blockcache *cache, uint32_t id);
 
@@ -111,20 +112,21 @@ static inline bool fan_blockcache_foresees(const struct fan_blockcache *cache)
     return cache->staying.owners != NULL;
 }
 
-/* Sets the next use of all blocks of a file. */
+/* Sets the time of the next use of all blocks of a file. */
 void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_t next_use);
 
-/* Passes over a victim that is unread or awaited. Whether it is. */
+/* If a victim is unread or awaited, spares it. Returns whether it did. */
 bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id);
 
-/* Nobody has a file open any more: the policy is told of each of its blocks that is not unread. */
+/* Call it when no one has a file open any more: tells the policy about each of its blocks, except
+ * the unread ones. */
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
 
-/* The granules that are evicted from. */
+/* The number of granules in the area from which blocks are evicted. */
 uint32_t fan_blockcache_passing(const struct fan_blockcache *cache);
 
-/* Marks a ready frame for `reap`, which looks at the pins of all live sessions once, frees what
- * none of them names, and returns how many that were. */
+/* doom marks a ready frame for reap. reap looks at the pins of all live sessions once, frees the
+ * doomed frames that no pin names, and returns how many it freed. */
 void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id);
 uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live *live);
 

@@ -1,6 +1,6 @@
 /*
- * Room in the cache: which blocks go, by ../policy/victims.h, and when. Clients say which files
- * they closed in their sessions; that is looked at now and then, and when room is needed.
+ * Makes room in the cache: decides by ../policy/victims.h which blocks to evict, and when. Clients
+ * mark closed files in their sessions; this reads the marks now and then, and when it needs room.
  */
 #ifndef FAN_NODE_EVICTION_H
 #define FAN_NODE_EVICTION_H
@@ -16,16 +16,16 @@ struct fan_eviction {
 void fan_eviction_init(struct fan_eviction *eviction, struct fan_blockcache *cache,
                        const struct fan_live *live);
 
-/* As fan_blockcache_begin_fill, making room where there is none. For what nobody wants yet no block
- * of an open file goes, where the policy knows which those are. */
+/* fan_blockcache_begin_fill, but makes room if there is none. For a block that no one wants yet it
+ * evicts no block of an open file, if the policy follows opens. */
 uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill);
 
-/* Takes what clients closed, where that is due, and evicts what the policy does not keep. Whether
- * anything was evicted. */
+/* Reads the closed files from the sessions, if it is time to, and evicts what the policy does not
+ * keep. Returns whether it evicted anything. */
 bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns);
 
-/* A file may have been closed without a client's saying so: a session that had it open ended, or
- * its block came after all who wanted it had gone. */
+/* Checks a file that may be closed although no client said so: a session that had it open ended, or
+ * a block of it arrived after every client that wanted it had gone. */
 void fan_eviction_check(struct fan_eviction *eviction, uint64_t file);
 
 #endif

@@ -1,6 +1,5 @@
 /*
- * The daemon's own knowledge of the entries of the cache segment, a frame each, and lists of
- * frames.
+ * The daemon's own record of each entry of the cache segment, a frame, and lists of frames.
  */
 #ifndef FAN_NODE_FRAMES_H
 #define FAN_NODE_FRAMES_H
@@ -13,12 +12,13 @@ enum { FAN_NO_FRAME = UINT32_MAX };
 struct fan_flight;
 struct fan_reading;
 
-/* The source of the bytes of a frame while it is filled. */
+/* The source from which a frame is filled. */
 enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
-/* flight, rank or reading, deadline_ns: of the attempt that fills it, kept by attempts.c.
- * sibling_before, sibling: in the chain of its file, while its block can be found. previous, next:
- * in the list that it is in; a ready frame is in none but that of the unread ones. */
+/* flight, rank or reading, deadline_ns: of the attempt that fills the frame; attempts.c sets them.
+ * sibling_before, sibling: its neighbours in the chain of its file, while clients can find its
+ * block. previous, next: its neighbours in its list; a ready frame is in no list except that of
+ * unread frames. */
 struct fan_frame {
     uint64_t file;
     uint64_t block;
@@ -33,8 +33,8 @@ struct fan_frame {
     uint32_t bytes;
     uint32_t generation;
     uint32_t rank;
-    uint32_t sending; /* replies to other ranks that are on their way out of it */
-    uint32_t awaited; /* how many orders (../foresight/orders.h) are to come to it */
+    uint32_t sending; /* replies to other ranks that still send its bytes */
+    uint32_t awaited; /* how many orders (../foresight/orders.h) will read it */
     uint32_t key;     /* of a block that stays (staying.h) */
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
@@ -50,7 +50,8 @@ struct fan_frames {
     uint32_t count;
 };
 
-/* Adds a frame, which is in no list, behind or before all others; takes one out. */
+/* Adds a frame that is in no list at the end or at the front of one; detach removes a frame from
+ * its list. */
 void fan_frames_append(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
 void fan_frames_prepend(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
 void fan_frames_detach(struct fan_frame *frames, struct fan_frames *list, uint32_t id);

@@ -1,6 +1,6 @@
 /*
- * Hands out runs of granules, up to one block long: the shortest free run that is long enough, from
- * its start, so that little is left between runs of different lengths. Numbers only; it never
+ * Allocates runs of granules, up to one block long, from the start of the shortest free run that is
+ * long enough, so that few gaps remain between runs of different lengths. It only counts and never
  * touches the granules. One thread.
  */
 #ifndef FAN_NODE_GRANULES_H
@@ -15,8 +15,9 @@ struct fan_granule_link {
     uint32_t next;
 };
 
-/* heads: of the free runs of each length, the last of those that are longer, too; there: a bit for
- * each that has any. lengths: of a free run, at its first and its last granule; else 0. */
+/* heads: the lists of free runs by length; the last list also holds the longer ones. there: one bit
+ * for each list that is not empty. lengths: the length of a free run, at its first and its last
+ * granule; else 0. */
 struct fan_granules {
     uint32_t count;
     uint32_t free_count;
@@ -26,12 +27,12 @@ struct fan_granules {
     uint32_t *lengths;
 };
 
-/* All of `count` granules are free. 0 or -ENOMEM. */
+/* Makes `count` granules, all free. Returns 0 or -ENOMEM. */
 int fan_granules_init(struct fan_granules *granules, uint32_t count);
 void fan_granules_fini(struct fan_granules *granules);
 
-/* The first of `count` adjacent granules, 1 to FAN_GRANULES_RUN_MAX; -ENOSPC when no free run is
- * that long. */
+/* Takes `count` adjacent granules, 1 to FAN_GRANULES_RUN_MAX. Returns the first; -ENOSPC if no free
+ * run is that long. */
 int64_t fan_granules_take(struct fan_granules *granules, uint32_t count);
 
 /* Gives back a run that was taken, or any part of one. */

@@ -1,6 +1,6 @@
 /*
- * The cache segment as a memory file: its size, the places of its parts, its header. Made once; the
- * size is sealed, so that no holder of the descriptor can cut it off under another.
+ * Makes the cache segment, a memory file: its size, its parts and its header. The size is sealed,
+ * so that no process with the descriptor can truncate it while others use it.
  */
 #ifndef FAN_NODE_SEGMENT_H
 #define FAN_NODE_SEGMENT_H
@@ -15,7 +15,7 @@ enum {
     FAN_SESSIONS_MIN = 64
 };
 
-/* The counts are the daemon's own: those in the header can be overwritten by a client. */
+/* The counts are the daemon's own copies: a client can overwrite those in the header. */
 struct fan_segment {
     int fd;
     char *base;
@@ -27,16 +27,17 @@ struct fan_segment {
     struct fan_cache_entry *entries;
     uint32_t session_count;
     uint32_t bucket_count;
-    uint32_t entry_count; /* that of the granules too */
-    uint8_t *taken;       /* for each block's worth of data, whether there is memory for it */
+    uint32_t entry_count; /* also the number of granules */
+    uint8_t *taken;       /* for each block-sized piece of data, whether memory was taken */
 };
 
-/* Makes a segment of at most `cache_bytes`. 0, -EINVAL when that is not room for
- * FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM where there is no memory for so many. */
+/* Makes a segment of at most `cache_bytes`. Returns 0, -EINVAL if that is too little for
+ * FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no memory for that many. */
 int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy);
 
-/* Takes memory for granules that are about to be written: where it cannot be had (it is accounted
- * strictly, and used up) the first store would be SIGBUS. One thread. 0 or -ENOMEM. */
+/* Allocates memory for granules that are about to be written: if there is none left (memory is
+ * limited strictly), the first store to them would raise SIGBUS. One thread. Returns 0 or -ENOMEM.
+ */
 int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32_t count);
 
 /* Accepts a zeroed segment. */

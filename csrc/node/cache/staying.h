@@ -1,8 +1,8 @@
 /*
- * The blocks that stay, under belady: those of the cache's first area, ordered by when each is used
- * next, and which of its granules each has. A block that another rank could send again comes before
- * all that would have to be read from the shared file system. Below blockcache.h, which says what
- * happens to each frame; replacing.h decides by it.
+ * The blocks that stay, under belady: those of the cache's first area, in the order of their next
+ * use, and the granules of each. Blocks that another rank could send again are evicted before those
+ * that would have to be read from the shared file system. blockcache.h reports each frame's changes
+ * to it; replacing.h decides by it.
  */
 #ifndef FAN_NODE_STAYING_H
 #define FAN_NODE_STAYING_H
@@ -15,8 +15,8 @@
 
 struct fan_blockcache;
 
-/* by_next_use: of the first area's ready frames those that no order awaits. owners: of each granule
- * of the first area the frame that has it, or FAN_NO_FRAME; NULL: under other policies. */
+/* by_next_use: the first area's ready frames that no order awaits. owners: the frame that has each
+ * granule of the first area, or FAN_NO_FRAME; NULL under other policies. */
 struct fan_staying {
     struct fan_victims by_next_use;
     uint32_t *owners;
@@ -26,24 +26,25 @@ struct fan_staying {
 int fan_staying_init(struct fan_staying *staying, uint32_t frame_count, uint32_t granule_count);
 void fan_staying_fini(struct fan_staying *staying);
 
-/* Whether a frame that has taken room in the first area, or gives it, is noted as its owner. */
+/* Notes a frame as the owner of its granules in the first area, or removes it there. */
 void fan_staying_own(struct fan_blockcache *cache, uint32_t id, bool owns);
 
-/* Whether the next use of a frame matters now: it is ready, and no order awaits it. */
+/* Whether a frame belongs among these now: it is ready, and no order awaits it. */
 bool fan_staying_has(const struct fan_blockcache *cache, uint32_t id);
 
-/* To be called when that becomes so, or is about to end. */
+/* Call enter when fan_staying_has has become true for a frame, and leave before it becomes false.
+ */
 void fan_staying_enter(struct fan_blockcache *cache, uint32_t id);
 void fan_staying_leave(struct fan_blockcache *cache, uint32_t id);
 
-/* By which a block is evicted, the highest key first. next_use: when it is used next, less than
- * FAN_NEVER / 2; FAN_NEVER. */
+/* The key that orders blocks for eviction, the highest first. next_use: the time of the next use,
+ * less than FAN_NEVER / 2, or FAN_NEVER. */
 uint32_t fan_staying_key(enum fan_source source, uint32_t next_use);
 
-/* Whether no order that is known reads a frame's block again. */
+/* Whether none of the known orders reads a frame's block again. */
 bool fan_staying_is_unforeseen(const struct fan_blockcache *cache, uint32_t id);
 
-/* Sets the next use, or the key, of a frame that is among them. */
+/* Sets the next use, or the key, of a frame that is among the staying ones. */
 void fan_staying_foresee(struct fan_blockcache *cache, uint32_t id, uint32_t next_use);
 void fan_staying_set_key(struct fan_blockcache *cache, uint32_t id, uint32_t key);
 

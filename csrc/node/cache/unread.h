@@ -1,7 +1,7 @@
 /*
- * The blocks that a hint brought and that nobody has read since, as far as the daemon knows: a
- * client that finds a block in the cache says nothing, but marks it. They stay when nobody has
- * their file open, for somebody is about to open it.
+ * The blocks that a hint brought and that no one has read since, as far as the daemon can see: a
+ * client that finds a block in the cache only marks it. Unread blocks stay even if no one has their
+ * file open, because someone is about to open it.
  */
 #ifndef FAN_NODE_UNREAD_H
 #define FAN_NODE_UNREAD_H
@@ -11,18 +11,19 @@
 
 struct fan_blockcache;
 
-/* A ready frame becomes one of them; is no longer one, if it was. */
+/* enter adds a ready frame to the unread ones; leave removes it, if it is one. */
 void fan_unread_enter(struct fan_blockcache *cache, uint32_t id);
 void fan_unread_leave(struct fan_blockcache *cache, uint32_t id);
 
-/* Whether a frame is still one. */
+/* Whether a frame is still unread. */
 bool fan_unread_is(struct fan_blockcache *cache, uint32_t id);
 
-/* Whether a client has used a ready frame since this was last asked. One that it has used is unread
- * no longer. */
+/* Whether a client has used a ready frame since the last call. A frame that was used is no longer
+ * unread. */
 bool fan_unread_take_touched(struct fan_blockcache *cache, uint32_t id);
 
-/* How many granules they take. Looks at a few of them first, others each time. */
+/* How many granules the unread frames take. First checks a few of them for use, different ones at
+ * each call. */
 uint32_t fan_unread_granules(struct fan_blockcache *cache);
 
 #endif

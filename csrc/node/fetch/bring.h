@@ -1,6 +1,6 @@
 /*
- * Whether a block may be brought before anybody wants it. It goes where there is room for it, or
- * not at all; most of the cache's room, and of the readers, is left for demands.
+ * Decides whether to fetch a block before anyone wants it. Such a block is only fetched if there is
+ * room; most of the cache, and most readers, are kept free for demands.
  */
 #ifndef FAN_NODE_BRING_H
 #define FAN_NODE_BRING_H
@@ -11,13 +11,13 @@
 
 struct fan_node;
 
-/* The reason to bring a block: its file is read from front to back; a client gave a hint; a loader
- * reads in an order that is known (prefetch.h). */
+/* The reason to fetch a block ahead: its file is read from front to back; a client gave a hint; a
+ * loader reads in a known order (prefetch.h). */
 enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT, FAN_FOR_ORDER };
 
-/* BRING: it may be, or was begun. THERE: it is in the cache, or on its way. LATER: as many as may
- * be are under way. NO_ROOM: nor will there be any soon. NOWHERE: there is no such block, or it is
- * damaged. */
+/* BRING: the block may be fetched, or its fetch was begun. THERE: it is in the cache, or on its
+ * way. LATER: the limit of fetches in progress is reached. NO_ROOM: there is no room, and will be
+ * none soon. NOWHERE: there is no such block, or it is damaged. */
 enum fan_bring {
     FAN_BRING,
     FAN_BRING_THERE,
@@ -26,7 +26,7 @@ enum fan_bring {
     FAN_BRING_NOWHERE
 };
 
-/* With what to ask for the block in `request`, where it may be brought. */
+/* Decides about one block. If it may be fetched, fills `request`. */
 enum fan_bring fan_bring_check(struct fan_node *node, uint64_t file, uint64_t block,
                                enum fan_bring_for whom, struct fan_fetch_request *request);
 

@@ -1,5 +1,5 @@
 /*
- * Looking for wants of clients that were not seen yet.
+ * Finds the new wants of clients.
  */
 #ifndef FAN_NODE_NEW_WANTS_H
 #define FAN_NODE_NEW_WANTS_H
@@ -9,7 +9,8 @@
 
 struct fan_node;
 
-/* Looks at the pins of the sessions that rang; starts what they want. Whether there was any. */
+/* Looks at the pins of the sessions that rang, and starts to fetch the blocks that they want.
+ * Returns whether there were any. */
 bool fan_new_wants_start(struct fan_node *node, uint64_t now_ns);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The hints that wait to be followed, in a line of bounded length. Pure.
+ * The waiting line of hints, of limited length. Pure.
  */
 #ifndef FAN_NODE_HINT_LINE_H
 #define FAN_NODE_HINT_LINE_H
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Blocks of a file, from `block` on and before `end`. */
+/* The blocks of a file from `block` up to `end`, exclusive. */
 struct fan_hinted {
     uint64_t file;
     uint64_t block;
@@ -23,10 +23,10 @@ struct fan_hints {
     uint32_t count;
 };
 
-/* Adds to the line. False: it is full, or the hint is for nothing. */
+/* Adds a hint to the line. False: the line is full, or the hint covers no blocks. */
 bool fan_hints_enter(struct fan_hints *hints, const struct fan_hinted *hinted);
 
-/* Whether a hint for a block stands in the line. */
+/* Whether the line has a hint for a block. */
 bool fan_hints_have(const struct fan_hints *hints, uint64_t file, uint64_t block);
 
 #endif

@@ -1,8 +1,8 @@
 /*
- * When blocks are used next, by the orders that are known: what the block cache keeps under belady.
- * Time is counted in records. An order begins when it is told, or where the order ends that it is
- * behind; beyond the orders that are known nothing is used. So that a time fits into a key of 32
- * bits it is counted from a moment that is moved on in long jobs.
+ * Computes from the known orders when each block is used next; under belady the block cache decides
+ * by it. Time is counted in records. An order begins when it is announced, or at the end of the
+ * order behind which it comes; nothing is used beyond the known orders. A time must fit into a key
+ * of 32 bits, so it counts from a moment that moves on in long jobs.
  */
 #ifndef FAN_NODE_NEXT_USE_H
 #define FAN_NODE_NEXT_USE_H
@@ -15,9 +15,8 @@ struct fan_mounts;
 struct fan_order;
 struct fan_orders;
 
-/* cache, mounts, own_rank: of the node. now: the latest place that any order has passed. since:
- * keys count from there. frame: those before it, all when it is behind the last one, have the keys
- * that the orders of now give. */
+/* cache, mounts, own_rank: the node's. now: the latest time that any order has passed. since: the
+ * time from which keys count. frame: the frames before this one have up-to-date keys. */
 struct fan_next_uses {
     struct fan_blockcache *cache;
     const struct fan_mounts *mounts;
@@ -27,18 +26,19 @@ struct fan_next_uses {
     uint32_t frame;
 };
 
-/* The key of a file's next use: 0 for what this node keeps for all ranks; else behind what the
- * orders have brought, and, if somebody reads it now, behind that; FAN_NEVER. */
+/* The key of a file's next use. 0 for files that this node keeps for all ranks; FAN_NEVER if no
+ * order uses it. Otherwise the first use that the orders have not fetched yet; if someone reads the
+ * file now, the use after that. */
 uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read);
 
-/* The blocks of a file have the key of its next use from now on. */
+/* Sets the keys of a file's blocks to that of its next use. */
 void fan_next_use_renew(struct fan_orders *orders, uint64_t file);
 
-/* An order was added: what it reads is used sooner than was known, which blocks of a long one learn
- * some at a time. */
+/* Call it after an order was added, whose records now have a sooner next use. Updates the keys at
+ * once for a short order; for a long one fan_next_use_advance does it bit by bit. */
 void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order);
 
-/* Gives the next ones their keys. Whether there are more. */
+/* Updates the keys of the next few frames. Returns whether there are more. */
 bool fan_next_use_advance(struct fan_orders *orders);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * Orders: what one loader reads in one epoch each, and how far it is.
+ * An order: the records that one loader reads in one epoch, and the loader's progress.
  */
 #ifndef FAN_NODE_ORDERS_H
 #define FAN_NODE_ORDERS_H
@@ -12,14 +12,15 @@
 #include "turns.h"
 #include "window.h"
 
-/* Of its records those before `passed` were read, and those before `next` brought; `block` of that
- * one is next, and its blocks before that take `bytes`. brought: what each record between them
- * takes of a room of the window, a ring; what stays in the cache for good takes none. behind: the
- * id of an order all of which is brought before, or 0. retry_ns: there was no room in the cache for
- * the next one, which is tried again then, or when the loader has moved on. wanted: a bit for each
- * record that its reader wanted before it was brought. begins: for next_use.h. */
+/* Records before `passed` were read, and records before `next` were fetched; the next block to
+ * fetch is `block` of record `next`, whose earlier blocks take `bytes`. brought: a ring with the
+ * bytes that each record from `passed` to `next` takes in a pool of the window; 0 for records that
+ * stay in the cache for good. behind: the id of an order that is fetched completely first, or 0.
+ * retry_ns: the cache had no room for the next record; try again then, or when the loader has moved
+ * on. wanted: one bit for each record that its reader wanted before it was fetched. begins: for
+ * next_use.h. */
 struct fan_order {
-    struct fan_turn turn; /* first, so that one is the other */
+    struct fan_turn turn; /* first, so that pointers to both are equal */
     struct fan_window_part part;
     uint64_t id;
     uint64_t behind;
@@ -37,8 +38,8 @@ struct fan_order {
     uint64_t begins;
 };
 
-/* All orders of this node. turns: a queue of the orders themselves. uses: when what the cache has
- * is used next. */
+/* All orders of this node. turns: the queue of the orders. uses: the next uses of the blocks in the
+ * cache. */
 struct fan_orders {
     struct fan_queue turns;
     struct fan_window window;
@@ -59,8 +60,8 @@ static inline struct fan_order *fan_orders_after(const struct fan_order *order)
 /* Frees all orders. */
 void fan_orders_fini(struct fan_orders *orders);
 
-/* Of records of a mount, which are copied. `ahead`: how many may be ahead at once. NULL: there is
- * no memory, or the records are too many. */
+/* Makes an order from a copy of a list of a mount's records. ahead: how many may be ahead at once.
+ * NULL: there is no memory, or there are too many records. */
 struct fan_order *fan_order_make(uint32_t mount, const uint64_t *records, uint64_t count,
                                  uint32_t ahead);
 void fan_order_free(struct fan_order *order);
@@ -68,8 +69,8 @@ void fan_order_free(struct fan_order *order);
 /* The order with an id, or NULL. */
 struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id);
 
-/* Somebody wants a file that is not here: orders that are about to come to it need not bring it
- * again. Whether that was so of a record. */
+/* note_want: a client wants a file that is not here, so orders that would soon fetch it need not do
+ * so. fan_order_is_wanted: whether a record was wanted in this way. */
 void fan_orders_note_want(const struct fan_orders *orders, uint64_t file);
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place);
 

@@ -1,7 +1,7 @@
 /*
- * Bringing this rank's share to the local disk ahead of its reading: records in the order that the
- * caller of node.h gave, run by run, a few at a time, so that reader threads are left for what
- * programs wait for.
+ * Fetches this rank's share to the local disk before it is read: records in the order that the
+ * caller of node.h gave, in runs, a few runs at a time, so that reader threads stay free for the
+ * records that programs wait for.
  */
 #ifndef FAN_NODE_SHARE_FILL_H
 #define FAN_NODE_SHARE_FILL_H
@@ -13,9 +13,9 @@
 #include "../storage/mounts.h"
 #include "../storage/readers.h"
 
-/* lists: what is left of each list of records, by its urgency: those that somebody waits for are
- * brought first. running: runs of all lists that reader threads are at, at most `most`. made: how
- * many lists there have been. mounts, shared, cache, live: of the node. */
+/* lists: the rest of each list of records, by urgency: lists that someone waits for come first.
+ * running: how many runs the reader threads work on, at most `most`. made: how many lists there
+ * have been. mounts, shared, cache, live: the node's. */
 struct fan_share_fill {
     struct fan_queue lists[FAN_URGENCIES];
     uint32_t running;
@@ -31,30 +31,31 @@ void fan_share_fill_init(struct fan_share_fill *fill, struct fan_mounts *mounts,
                          struct fan_readers *shared, struct fan_blockcache *cache,
                          const struct fan_live *live);
 
-/* Frees all lists. Accepts a zeroed one. */
+/* Frees all lists. Accepts a zeroed struct. */
 void fan_share_fill_fini(struct fan_share_fill *fill);
 
-/* Adds a list behind all of its urgency; what is no record of a file with content is left out. The
- * number of the list, above 0, or -ENOMEM. */
+/* Adds a list behind all others of its urgency; leaves out ids that are no record of a file with
+ * content. Returns the number of the list, above 0, or -ENOMEM. */
 int fan_share_fill_add(struct fan_share_fill *fill, uint32_t mount, const uint64_t *records,
                        uint64_t count, enum fan_urgency urgency);
 
-/* Adds all records of whole packs that an earlier job left: they are checked. 0 or -ENOMEM. */
+/* Adds all records of whole packs that an earlier job left, so that they get checked. Returns 0 or
+ * -ENOMEM. */
 int fan_share_fill_check_kept(struct fan_share_fill *fill);
 
-/* Whether reader threads are at as many runs as may be. */
+/* Whether the limit of runs in progress is reached. */
 static inline bool fan_share_fill_is_busy(const struct fan_share_fill *fill)
 {
     return fill->running >= fill->most;
 }
 
-/* Begins what may be begun. Whether there is more to be looked at. */
+/* Begins as many runs as allowed. Returns whether there are more records to look at. */
 bool fan_share_fill_advance(struct fan_share_fill *fill);
 
-/* Whether something of a list is still to be brought. */
+/* Whether records of a list are still to be fetched. */
 bool fan_share_fill_goes_on(const struct fan_share_fill *fill, uint32_t number);
 
-/* Whether all was brought that could be. */
+/* Whether all lists are done. */
 static inline bool fan_share_fill_is_done(const struct fan_share_fill *fill)
 {
     return fill->lists[FAN_DEMAND].count == 0 && fill->lists[FAN_AHEAD].count == 0;

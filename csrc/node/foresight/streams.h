@@ -1,16 +1,16 @@
 /*
- * Finds files of several blocks that are read from front to back, as far as the wants that come
- * here show it. A client that finds a block in the cache says nothing, so a run goes on with the
- * block behind those that were brought ahead. Random reads must not look like a run: each block
- * that nobody reads is one too many. Pure.
+ * Detects from the wants of clients which files of several blocks are read from front to back. A
+ * client that finds a block in the cache sends no want, so a run continues with the block behind
+ * those that were fetched ahead. Random reads must not look like a run: every block that no one
+ * reads is a waste. Pure.
  */
 #ifndef FAN_NODE_STREAMS_H
 #define FAN_NODE_STREAMS_H
 
 #include <stdint.h>
 
-/* last: the block that was wanted last; next: the first one behind those brought ahead. What is
- * wanted between them was still under way. length: of the run, in wants. */
+/* last: the last wanted block; next: the first block behind those fetched ahead. A want between
+ * them is for a block that was still on its way. length: of the run, in wants. */
 struct fan_stream {
     uint64_t file;
     uint64_t last;
@@ -25,7 +25,7 @@ struct fan_streams {
     struct fan_stream streams[FAN_STREAMS];
 };
 
-/* A session wants a block: how many of those behind it are to be brought ahead. */
+/* Notes that a session wants a block. Returns how many of the next blocks to fetch ahead. */
 uint32_t fan_streams_note(struct fan_streams *streams, uint32_t session, uint64_t file,
                           uint64_t block);
 

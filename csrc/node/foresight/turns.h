@@ -1,14 +1,14 @@
 /*
- * Whose record is brought next, where a node has several streams: that of the stream whose reader
- * will have read what is ahead of it first. So the bytes ahead and under way are divided by need: a
- * stream that reads faster gets more of them, and all are as many seconds ahead. Lobster (Liu,
- * Nicolae, Li, ICPP 2022, section 4.4) has that aim for threads: its Algorithm 1 searches, batch by
- * batch, how many should load for each GPU, so that T_L + T_P - T_train is as near 0 for one as for
- * the others. Here one decision a record does it (earliest deadline first): no model of threads is
- * needed, nothing is searched, and what was wrong is put right with the next record.
+ * Decides which stream of a node fetches its next record: the one whose reader will run out of
+ * records first. So the bytes ahead and on their way are divided by need: a faster stream gets more
+ * of them, and all streams are the same number of seconds ahead. Lobster (Liu, Nicolae, Li, ICPP
+ * 2022, section 4.4) has that aim for threads: its Algorithm 1 searches, batch by batch, how many
+ * should load for each GPU, so that T_L + T_P - T_train is as near 0 for one as for the others.
+ * Here one decision for each record does it (earliest deadline first): no model of threads is
+ * needed, nothing is searched, and the next record corrects a wrong decision.
  *
- * How fast a stream reads is measured while something is ahead of it: one that waits for what is
- * brought would look slow for that, and get less. Pure: the clock is the caller's.
+ * The pace of a stream is measured only while records are ahead of it: a stream that waits for
+ * records would look slow, and get even less. Pure: the caller passes the time.
  */
 #ifndef FAN_NODE_TURNS_H
 #define FAN_NODE_TURNS_H
@@ -18,8 +18,8 @@
 
 #include "../machine/queue.h"
 
-/* records, in time_ns: what was read lately, older reads count less. read: how many records were,
- * by at_ns, which is 0 before the first note. */
+/* records, time_ns: how many records were read lately, and in which time; older reads count less.
+ * read: the total number of records read by at_ns, which is 0 before the first note. */
 struct fan_pace {
     double records;
     double time_ns;
@@ -27,8 +27,8 @@ struct fan_pace {
     uint64_t at_ns;
 };
 
-/* One stream. ahead: how many records were brought that it has not read; period_ns: of a record, by
- * its pace. held: nothing of it can be brought before the next fan_turns_begin. */
+/* One stream. ahead: how many fetched records it has not read yet; period_ns: the time for one
+ * record, by its pace. held: nothing more can be fetched for it before the next fan_turns_begin. */
 struct fan_turn {
     struct fan_queued link; /* first, so that one is the other */
     struct fan_pace pace;
@@ -37,8 +37,8 @@ struct fan_turn {
     bool held;
 };
 
-/* The streams are a queue of turns, in the order in which they go where all need their next record
- * as soon. */
+/* The streams are a queue of turns; its order decides between streams that need their next record
+ * equally soon. */
 static inline struct fan_turn *fan_turn_first(const struct fan_queue *turns)
 {
     return (struct fan_turn *)turns->first;
@@ -49,17 +49,18 @@ static inline struct fan_turn *fan_turn_after(const struct fan_turn *turn)
     return (struct fan_turn *)turn->link.next;
 }
 
-/* `read` records of a stream were read by now. waited: none was ahead of it. */
+/* Notes that a stream has read `read` records by now. waited: no record was ahead of it. */
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns);
 
-/* Decisions begin, for which each stream says what is `ahead`. One whose pace is not known yet
+/* Begins a round of decisions; the caller has set `ahead` in each stream. A stream of unknown pace
  * counts as the fastest. */
 void fan_turns_begin(struct fan_queue *turns, uint64_t now_ns);
 
 /* The stream that comes next, or NULL: all are held. */
 struct fan_turn *fan_turns_next(const struct fan_queue *turns);
 
-/* One more record of it is ahead; or it was held. It goes behind those that need theirs as soon. */
+/* Notes that one more record of a stream is ahead, or that the stream is held. The stream goes
+ * behind those that need their next record equally soon. */
 void fan_turns_took(struct fan_queue *turns, struct fan_turn *turn);
 void fan_turns_hold(struct fan_queue *turns, struct fan_turn *turn);
 

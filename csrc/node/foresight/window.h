@@ -1,7 +1,8 @@
 /*
- * The bytes that all orders may have ahead together: in the pool of the block cache, and in that of
- * pages of this node's disk. An order that finds no room rests until a part of it is free, so
- * that much is brought at a time. A small part is kept for orders that have little ahead. Pure.
+ * Limits the bytes that all orders together may have ahead, in two pools: the block cache, and
+ * memory pages of this node's disk. An order that finds no room rests until a larger part of the
+ * pool is free, so that it then fetches much at a time. A small part is reserved for orders that
+ * have little ahead. Pure.
  */
 #ifndef FAN_NODE_WINDOW_H
 #define FAN_NODE_WINDOW_H
@@ -11,15 +12,16 @@
 
 enum fan_pool { FAN_POOL_CACHE, FAN_POOL_PAGES, FAN_POOLS };
 
-/* most: of each pool. taken: by all orders, of which there are `sharers`. */
+/* most: the limit of each pool. taken: the bytes of all orders; sharers: how many orders there are.
+ */
 struct fan_window {
     uint64_t most[FAN_POOLS];
     uint64_t taken[FAN_POOLS];
     uint32_t sharers;
 };
 
-/* The share that one order has taken. rests: the pool in which there is no room for it, FAN_POOLS:
- * it goes on. */
+/* The part of one order. rests: the pool that has no room for it; FAN_POOLS: the order does not
+ * rest. */
 struct fan_window_part {
     uint64_t taken[FAN_POOLS];
     enum fan_pool rests;
@@ -33,13 +35,14 @@ void fan_window_take(struct fan_window *window, struct fan_window_part *part, en
 void fan_window_give(struct fan_window *window, struct fan_window_part *part, enum fan_pool pool,
                      uint64_t bytes);
 
-/* Whether so many bytes more may be ahead; if not, the order rests. full: one that comes before it
- * found no room, which is not to be taken from that. */
+/* Whether the order may have `bytes` more ahead; if not, it rests. full: an order with an earlier
+ * turn found no room, so this one may not take the room away from it. */
 bool fan_window_admit(const struct fan_window *window, struct fan_window_part *part,
                       enum fan_pool pool, uint64_t bytes, bool full);
 
-/* Has an order go on where there is room for it again. own: of its bytes some were read just now.
- */
+/* Wakes an order that rests, if there is room for it again. own: some of its own bytes were read
+ * just now.
+ *  */
 void fan_window_wake(const struct fan_window *window, struct fan_window_part *part, bool own);
 
 #endif

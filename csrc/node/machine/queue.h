@@ -1,6 +1,6 @@
 /*
- * A queue of things, the oldest first. Each has a link in it, so nothing is allocated; a zeroed
- * queue is empty. The caller sees to it that one thread at a time uses a queue.
+ * A queue of things, the oldest first. Each thing contains its link, so the queue allocates
+ * nothing; a zeroed queue is empty. The caller makes sure that one thread at a time uses a queue.
  */
 #ifndef FAN_NODE_QUEUE_H
 #define FAN_NODE_QUEUE_H
@@ -21,7 +21,7 @@ struct fan_queue {
     uint32_t count;
 };
 
-/* The thing whose `member` is a link, which is not NULL. */
+/* The thing that contains the link as its `member`; the link is not NULL. */
 #define FAN_OF_QUEUED(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
 
 /* Adds a thing behind all others. */
@@ -46,7 +46,7 @@ static inline void fan_queue_put_first(struct fan_queue *queue, struct fan_queue
     queue->count++;
 }
 
-/* Takes the oldest thing; NULL where there is none. */
+/* Takes the oldest thing; NULL if the queue is empty. */
 static inline struct fan_queued *fan_queue_take(struct fan_queue *queue)
 {
     struct fan_queued *link = queue->first;
@@ -57,7 +57,8 @@ static inline struct fan_queued *fan_queue_take(struct fan_queue *queue)
     return link;
 }
 
-/* Takes a thing from its place, which is looked for from the front. Whether it was there. */
+/* Removes a thing from wherever it is in the queue; searches from the front. Returns whether it was
+ * there. */
 static inline bool fan_queue_remove(struct fan_queue *queue, const struct fan_queued *link)
 {
     struct fan_queued *before = NULL, *each = queue->first;

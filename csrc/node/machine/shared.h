@@ -26,14 +26,15 @@ static inline void fan_total_store(uint32_t *field, uint32_t value)
     __atomic_store_n(field, value, __ATOMIC_SEQ_CST);
 }
 
-/* A pin from WANTED to what the daemon makes of it; false when the client took it back. Publishes
- * the pin's entry or error. */
+/* Changes a pin from WANTED to HELD or FAILED, and so publishes its entry or error. false: the
+ * client has taken the want back. */
 static inline bool fan_total_change(uint32_t *field, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(field, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Takes what clients set before they rang the doorbell: pairs with their fetch-or and increment. */
+/* Reads and clears a field that clients set before they rang the doorbell: pairs with their
+ * fetch-or and increment. */
 static inline uint64_t fan_take64(uint64_t *field)
 {
     return __atomic_exchange_n(field, 0, __ATOMIC_SEQ_CST);
@@ -44,7 +45,7 @@ static inline uint32_t fan_take32(uint32_t *field)
     return __atomic_exchange_n(field, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Pairs with the release store of whoever publishes the field. */
+/* Pairs with the release store that publishes the field. */
 static inline uint32_t fan_acquire32(const uint32_t *field)
 {
     return __atomic_load_n(field, __ATOMIC_ACQUIRE);
@@ -81,13 +82,13 @@ static inline void fan_put64(uint64_t *field, uint64_t value)
     __atomic_store_n(field, value, __ATOMIC_RELAXED);
 }
 
-/* A statistic: one thread adds, any may read. */
+/* Adds to a statistic: one thread adds, any thread may read. */
 static inline void fan_add64(uint64_t *field, uint64_t amount)
 {
     fan_put64(field, fan_relaxed64(field) + amount);
 }
 
-/* The same of several threads. */
+/* The same if several threads add. */
 static inline void fan_count64(uint64_t *field, uint64_t amount)
 {
     __atomic_fetch_add(field, amount, __ATOMIC_RELAXED);

@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* A thread that takes no signals but those of its own faults: were these blocked, they would kill
- * before the transport's handler saw them. 0 or -errno. */
+/* Starts a thread that blocks all signals except those of its own faults: if these were blocked,
+ * they would kill the process before the transport's handler could run. Returns 0 or -errno. */
 int fan_start_thread(pthread_t *thread, void *(*run)(void *), void *argument);
 
 #endif

@@ -17,10 +17,11 @@ enum { FAN_WIRE_VERSION = 3 }; /* of what ranks send each other */
 
 enum { FAN_NO_RANK = UINT32_MAX };
 
-/* Whether somebody waits for what is read: that goes before all else, on every queue. */
+/* Whether someone waits for the bytes (DEMAND): such requests come first in every queue. */
 enum fan_urgency { FAN_DEMAND = 0, FAN_AHEAD = 1, FAN_URGENCIES = 2 };
 
-/* `bytes` at `offset` of a pack; `record` is whose bytes they are, for its damage mark. */
+/* `bytes` at `offset` of a pack. record: the record to which the bytes belong, for its damage mark.
+ */
 struct fan_fetch_request {
     uint32_t mount;
     uint32_t pack;
@@ -33,9 +34,9 @@ struct fan_fetch_request {
 
 enum { FAN_MESSAGE_MAX_BYTES = 4194304 };
 
-/* A message of one daemon to another, from malloc; whoever has it frees it. link: of
- * whoever has it. rank: whom it goes to or comes from. error and head: of the transport, which
- * sends the head and the data in one piece. */
+/* A message of one daemon to another, from malloc. Its current owner frees it and may use `link`.
+ * rank: the receiver, or the sender. The transport uses `error` and `head`, and sends the head and
+ * the data in one piece. */
 struct fan_message {
     struct fan_queued link;
     uint64_t bytes;
@@ -47,10 +48,10 @@ struct fan_message {
 
 enum fan_transport_event_kind {
     FAN_EVENT_FETCHED,   /* token; error: 0, -EIO (damaged there), -ENOENT (not there), or other */
-    FAN_EVENT_CANCELLED, /* token: nothing will be written there any more */
+    FAN_EVENT_CANCELLED, /* token: nothing more will be written there */
     FAN_EVENT_REQUEST,   /* rank, request: answer with reply or refuse */
     FAN_EVENT_NOTICE,    /* rank, notice */
-    FAN_EVENT_SENT,      /* token of a reply: its bytes may go */
+    FAN_EVENT_SENT,      /* token of a reply: its bytes may be freed */
     FAN_EVENT_MESSAGE    /* rank; error: 0, message, now the caller's; or one of its is lost */
 };
 
@@ -69,35 +70,36 @@ struct fan_transport {
     uint32_t rank;
     uint32_t world_size;
 
-    /* Posts the receive into `to`, then asks `rank`. A FETCHED event with `token` follows, whenever
-     * that is; nothing gives up by itself. */
+    /* Posts a receive into `to`, then asks `rank`. A FETCHED event with `token` follows at some
+     * time; the transport never gives up by itself. */
     int (*fetch)(void *context, uint32_t rank, const struct fan_fetch_request *request, void *to,
                  uint64_t token);
 
-    /* Asks that the receive of `token` be given up: FETCHED or CANCELLED follows, or neither while
+    /* Asks to give up the receive of `token`: FETCHED or CANCELLED follows, but neither as long as
      * the bytes are on their way. */
     int (*cancel)(void *context, uint64_t token);
 
-    /* Answers a request with its bytes, which stay in place until SENT with `token`. */
+    /* Answers a request with its bytes. They must stay in place until the SENT event with `token`.
+     */
     int (*reply)(void *context, uint32_t rank, const struct fan_fetch_request *request,
                  const void *from, uint64_t token);
 
-    /* Answers that it cannot: the other side's FETCHED has -error. */
+    /* Refuses a request: the FETCHED event of the other side has -error. */
     int (*refuse)(void *context, uint32_t rank, const struct fan_fetch_request *request, int error);
 
-    /* Passes a number on; arrives as NOTICE. */
+    /* Sends a number, which arrives as a NOTICE event. */
     int (*notify)(void *context, uint32_t rank, uint32_t notice);
 
-    /* Takes a message over and sends it to its rank, where messages of this one arrive in order.
-     * Not taken over where this answers -errno. */
+    /* Takes a message over and sends it to its rank; messages from one rank arrive in order. On
+     * -errno the caller still owns the message. */
     int (*send)(void *context, struct fan_message *message);
 
-    /* Makes progress and fills up to `count` events. The number filled, or -errno: the transport is
-     * broken for good. */
+    /* Makes progress and fills up to `count` events. Returns the number filled, or -errno: the
+     * transport is broken for good. */
     int (*poll)(void *context, struct fan_transport_event *events, int count);
 
-    /* Outstanding operations of this side, those to be waited for before it may be closed: messages
-     * that are not sent yet among them. */
+    /* The number of this side's outstanding operations, including messages that are not sent yet.
+     * Wait for them before you close the transport. */
     unsigned (*pending)(void *context);
 
     void (*close)(void *context);

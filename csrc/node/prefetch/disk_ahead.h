@@ -1,6 +1,7 @@
 /*
- * Reading records ahead that this node's disk has, or is to keep: the first into the page cache,
- * the second from the shared file system. By threads, so that nobody waits; a few at a time.
+ * Reads records ahead: those on this node's disk into the page cache, and those that the disk will
+ * keep from the shared file system. Threads do it, a few records at a time, so that the node thread
+ * does not wait.
  */
 #ifndef FAN_NODE_DISK_AHEAD_H
 #define FAN_NODE_DISK_AHEAD_H
@@ -10,14 +11,14 @@
 #include "../fetch/bring.h"
 #include "../machine/transport.h"
 
-/* Whether the record of a request, which is for all of it, is one for this node's disk. */
+/* Whether the record of `whole`, a request for all of the record, belongs on this node's disk. */
 bool fan_disk_ahead_serves(const struct fan_node *node, const struct fan_fetch_request *whole);
 
-/* Has the record of a request, which is to be kept here and is not, come to the disk before what is
- * brought for nobody. LATER: as many as may be are on their way. */
+/* Fetches the record of a request to this disk, which should keep it but lacks it, before records
+ * that no one waits for. LATER: the limit of records on their way is reached. */
 enum fan_bring fan_disk_keep(struct fan_node *node, const struct fan_fetch_request *request);
 
-/* Reads it. LATER: as many as may be are being read. */
+/* Reads such a record ahead. LATER: the limit of records being read is reached. */
 enum fan_bring fan_disk_ahead(struct fan_node *node, const struct fan_fetch_request *whole);
 
 #endif

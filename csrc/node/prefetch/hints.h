@@ -1,7 +1,8 @@
 /*
- * Bringing the blocks that clients say they will read soon (cache_format.h). The hints of a session
- * are moved to a line; the first one of it goes on as others' blocks arrive. What finds no room is
- * dropped: in the line, in the cache, or beyond the share of the cache that hints may fill.
+ * Fetches the blocks that clients say they will read soon (cache_format.h). Moves the hints of
+ * sessions to a waiting line, and continues with the first hint as earlier blocks arrive. Drops a
+ * hint if the line or the cache has no room, or the share of the cache that hints may fill is used
+ * up.
  */
 #ifndef FAN_NODE_HINTS_H
 #define FAN_NODE_HINTS_H
@@ -11,7 +12,8 @@
 
 struct fan_node;
 
-/* Takes what clients have hinted at, begins what may be begun. Whether there was anything. */
+/* Takes new hints from the clients and starts the fetches that may start. Returns whether there was
+ * anything to do. */
 bool fan_hints_advance(struct fan_node *node, uint64_t now_ns);
 
 #endif

@@ -1,10 +1,11 @@
 /*
- * Bringing records before programs read them, in the order in which they will (NoPFS, section 5.1).
- * An order is what one loader reads in one epoch. Of all orders together as much is brought ahead
- * as fits in a part of the cache; that stays until it is used, or until the loader is past it.
- * Record by record that order comes next whose loader needs it first (turns.h), and each may have a
- * little ahead however much the others have. Records on this node's disk are read into memory;
- * those too long to be brought as a whole are passed over.
+ * Fetches records before programs read them, in the order in which they will read them (NoPFS,
+ * section 5.1). An order is the list of records that one loader reads in one epoch. All orders
+ * together may fetch ahead as much as fits in a part of the cache; a record stays there until it is
+ * used, or until the loader is past it. For each next record the turn goes to the order whose
+ * loader needs its record first (turns.h); each order may have a little ahead, however much the
+ * others have. Records on this node's disk are read into memory; records too long to be fetched
+ * whole are skipped.
  */
 #ifndef FAN_NODE_PREFETCH_H
 #define FAN_NODE_PREFETCH_H
@@ -19,19 +20,21 @@ enum { FAN_PREFETCH_RECORDS = 65536 };
 
 struct fan_node;
 
-/* Begins an order. behind: the id of one that comes first, or 0. Its id, from 1. */
+/* Begins an order. behind: the id of an order that comes first, or 0. Returns the order's id, from
+ * 1 on. */
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind);
 
-/* The loader has read `read` records, at least those that it is past. 0; -EINVAL. */
+/* Notes that the loader has read `read` records, at least those that it is past. Returns 0 or
+ * -EINVAL. */
 int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns);
 
-/* The loader is past the first `position` records; ends an order, of which no more is read. What
- * was brought for them stays no longer than other blocks do. 0; -EINVAL: there is none; -EAGAIN:
- * not all was done, call it again. */
+/* pass: the loader is past the first `position` records. end: the loader reads no more of the
+ * order. Blocks that were fetched for these records get no protection any more. Return 0; -EINVAL:
+ * there is no such order; -EAGAIN: the work is not finished, call again. */
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position);
 int fan_prefetch_end(struct fan_node *node, uint64_t id);
 
-/* Begins what may be begun. Whether anything was. */
+/* Starts the fetches that may start. Returns whether there were any. */
 bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,6 @@
 /*
- * Messages between daemons, on their way through this one: those posted, which the thread sends,
- * and those that came, which somebody takes. Their lock is held for moments, by any thread.
+ * Messages between daemons: the outbox, from which the thread sends, and the inbox, from which any
+ * caller takes. Any thread may hold their lock, for moments only.
  */
 #ifndef FAN_NODE_MESSAGES_H
 #define FAN_NODE_MESSAGES_H
@@ -14,9 +14,10 @@
 
 struct fan_ranks;
 
-/* posted: atomic, messages in the outbox and in `going`. going: of the thread alone, taken from the
- * outbox to be sent. fd: an eventfd, readable while the inbox has something. open: messages are
- * accepted. The outbox, the inbox and `open` are under the lock. */
+/* posted: the number of messages in the outbox and in `going`, atomic. going: messages that the
+ * thread has taken from the outbox to send; only the thread uses it. fd: an eventfd, readable while
+ * the inbox is not empty. open: whether messages are accepted. The lock guards the outbox, the
+ * inbox and `open`. */
 struct fan_messages {
     pthread_mutex_t lock;
     struct fan_queue outbox;
@@ -31,30 +32,30 @@ struct fan_messages {
 /* 0 or -errno. */
 int fan_messages_init(struct fan_messages *messages);
 
-/* Frees all that nobody took. Accepts what was not made. */
+/* Frees all messages that were not taken. Accepts a zeroed struct. */
 void fan_messages_fini(struct fan_messages *messages);
 
-/* Messages are accepted from now on; no more. */
+/* Starts, or stops, accepting messages. */
 void fan_messages_admit(struct fan_messages *messages);
 void fan_messages_refuse(struct fan_messages *messages);
 
-/* Copies `bytes` of a message for a rank, which the thread is to send. 0, -ENOMEM, -EMSGSIZE,
- * -EINVAL: no other rank; -EREMOTEIO: it is lost; -ESHUTDOWN: messages are not accepted. */
+/* Copies a message of `bytes` for a rank; the thread will send it. Returns 0, -ENOMEM, -EMSGSIZE,
+ * -EINVAL: no other rank; -EREMOTEIO: the rank is lost; -ESHUTDOWN: messages are not accepted. */
 int fan_messages_post(struct fan_messages *messages, const struct fan_ranks *ranks, uint32_t rank,
                       const void *data, uint64_t bytes);
 
-/* Takes the next message that came, as fan_node_take (node.h) says. */
+/* Takes the next received message, as fan_node_take (node.h). */
 int64_t fan_messages_take(struct fan_messages *messages, void *to, uint64_t room, uint32_t *rank,
                           uint64_t *needed);
 
-/* The rest is the thread's. A MESSAGE event. */
+/* Only the thread calls this and the functions below. Handles a MESSAGE event. */
 void fan_messages_come(struct fan_messages *messages, struct fan_ranks *ranks,
                        const struct fan_transport_event *event, uint64_t now_ns);
 
-/* Gives the transport what was posted. Whether there was anything that it took. */
+/* Gives the posted messages to the transport. Returns whether it took any. */
 bool fan_messages_send(struct fan_messages *messages, struct fan_ranks *ranks);
 
-/* Whether there are some that the transport has not taken yet. */
+/* Whether there are posted messages that the transport has not taken yet. */
 bool fan_messages_left(const struct fan_messages *messages);
 
 #endif

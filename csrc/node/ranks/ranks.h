@@ -1,8 +1,8 @@
 /*
  * The other ranks: whether each can be reached, how busy it is, and which of them to ask.
  *
- * A rank that let a deadline pass is suspect until it answers anything: it is asked only where
- * nobody else can be, and then once a deadline. A lost one is never asked again.
+ * A rank that let a deadline pass is suspect until anything arrives from it: it is asked only if no
+ * other rank can be, and then once in each deadline. A lost rank is never asked again.
  */
 #ifndef FAN_NODE_RANKS_H
 #define FAN_NODE_RANKS_H
@@ -13,8 +13,8 @@
 #include "../machine/transport.h"
 #include "../storage/mounts.h"
 
-/* lost: atomic, read by any thread. outstanding: fetches under way. probed_ns: when it was last
- * asked although suspect. heard_ns, pinged_ns: for the end of the job. */
+/* lost: atomic; any thread may read it. outstanding: fetches in progress. probed_ns: when the rank
+ * was last asked although suspect. heard_ns, pinged_ns: for the end of the job. */
 struct fan_rank {
     uint32_t lost;
     uint32_t outstanding;
@@ -27,8 +27,8 @@ struct fan_rank {
 
 enum fan_told { FAN_TOLD_NOBODY = 0, FAN_TOLD_RANK_0 = 1, FAN_TOLD_ALL = 2 };
 
-/* transport: how they are reached; NULL: there is no other rank. broken: it is, for good. dropped:
- * since a rank was lost, what it was asked has been given up. */
+/* transport: NULL if there is no other rank. broken: the transport is broken for good. dropped:
+ * everything that lost ranks were asked for has been given up. */
 struct fan_ranks {
     struct fan_rank *ranks;
     struct fan_transport *transport;
@@ -39,15 +39,15 @@ struct fan_ranks {
     bool dropped;
     bool finishing;
     uint64_t finishing_ns; /* since when */
-    uint64_t looked_ns;    /* when it was last looked for ranks that say nothing (deadlines.c) */
-    enum fan_told told;    /* who knows that this rank is finished */
-    bool all_finished;     /* nobody reads any more, as rank 0 said or this one found */
+    uint64_t looked_ns;    /* when deadlines.c last looked for silent ranks */
+    enum fan_told told;    /* which ranks know that this one is finished */
+    bool all_finished;     /* no rank reads any more: rank 0 said so, or this one saw */
     uint32_t lost_count;
 };
 
-enum { FAN_TRIED_MOST = 16 }; /* so many attempts are enough */
+enum { FAN_TRIED_MOST = 16 }; /* the most attempts for one block */
 
-/* Ranks that were asked for a block already. */
+/* The ranks that were already asked for a block. */
 struct fan_tried {
     uint32_t ranks[FAN_TRIED_MOST];
     uint32_t count;
@@ -58,36 +58,37 @@ int fan_ranks_init(struct fan_ranks *ranks, uint32_t own_rank, uint32_t world_si
                    uint64_t deadline_ns);
 void fan_ranks_fini(struct fan_ranks *ranks);
 
-/* The rank to ask for a block: of those not tried the one with the fewest outstanding requests,
- * ties broken by a hash. FAN_NO_RANK when nobody is left to be asked now. */
+/* Chooses the rank to ask for a block: among those not tried, the one with the fewest outstanding
+ * requests; a hash breaks ties. FAN_NO_RANK if there is no rank left to ask now. */
 uint32_t fan_ranks_choose(const struct fan_ranks *ranks, const struct fan_replicas *replicas,
                           const struct fan_tried *tried, uint64_t hash, uint64_t now_ns);
 
-/* A request goes to a rank; it let a deadline pass; something came from it. */
+/* Notes that a request goes to a rank; that the rank let a deadline pass; that something arrived
+ * from it. */
 void fan_ranks_ask(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
 void fan_ranks_suspect(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
 void fan_ranks_hear(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns);
 
-/* Counts a rank as lost; what it was asked is given up in the thread's next turn. */
+/* Marks a rank as lost. In its next turn the thread gives up all requests to the rank. */
 void fan_ranks_lose(struct fan_ranks *ranks, uint32_t rank);
 bool fan_ranks_is_lost(const struct fan_ranks *ranks, uint32_t rank);
 
 /* Whether the transport can be used to send something to a rank. */
 bool fan_ranks_can_reach(const struct fan_ranks *ranks, uint32_t rank);
 
-/* The transport is broken: all ranks are lost. */
+/* Marks the transport as broken and all ranks as lost. */
 void fan_ranks_lose_all(struct fan_ranks *ranks);
 
-/* Whether an error of the transport says nothing about the rank it was to reach. */
+/* Whether an error of the transport may pass, and says nothing about the rank. */
 bool fan_is_momentary(int rc);
 
-/* Whether rank 0 counts who is finished; where it is lost, all tell all. */
+/* Whether rank 0 counts the finished ranks. If it is lost, every rank tells all others. */
 bool fan_ranks_are_counted(const struct fan_ranks *ranks);
 
 /* Whether this rank waits for `rank` at the end of the job. */
 bool fan_ranks_is_waited_for(const struct fan_ranks *ranks, uint32_t rank);
 
-/* How many it waits for. */
+/* The number of ranks for which this one waits. */
 uint32_t fan_ranks_unfinished(const struct fan_ranks *ranks);
 
 #endif

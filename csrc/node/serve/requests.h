@@ -1,6 +1,6 @@
 /*
- * Answering the requests of other ranks: with the bytes, straight from the mapped pack, or with the
- * reason why there are none. A reader's thread waits for the disk where they are not in memory.
+ * Answers the requests of other ranks: with the bytes, straight from the mapped pack, or with the
+ * reason why there are none. If the bytes are not in memory, a reader's thread waits for the disk.
  */
 #ifndef FAN_NODE_REQUESTS_H
 #define FAN_NODE_REQUESTS_H
@@ -11,7 +11,7 @@
 
 struct fan_node;
 
-/* A REQUEST event. Answers it now, or when a reader's thread has the bytes. */
+/* Answers a REQUEST event now, or when a reader's thread has the bytes. */
 void fan_request_answer(struct fan_node *node, const struct fan_transport_event *event,
                         uint64_t now_ns);
 

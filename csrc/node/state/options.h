@@ -13,7 +13,7 @@ struct fan_node_options {
     uint32_t policy;             /* enum fan_policy */
     uint32_t rank;
     uint32_t world_size;
-    uint32_t idle_sleep_us; /* how long the thread sleeps at most when nothing happens */
+    uint32_t idle_sleep_us; /* the thread sleeps at most this long if nothing happens */
 };
 /* cffi: end */
 

@@ -1,6 +1,6 @@
 /*
- * All that the node daemon's core has. `lock` is held by the thread while it works and by every
- * call of node.h that is not the thread's; nobody waits for a disk or a rank while he holds it.
+ * All state of the node daemon's core. The thread holds `lock` while it works, and so does every
+ * call of node.h from another thread; no one waits for a disk or a rank while holding it.
  */
 #ifndef FAN_NODE_STATE_H
 #define FAN_NODE_STATE_H
@@ -25,8 +25,8 @@
 #include "../foresight/streams.h"
 #include "../machine/transport.h"
 
-/* callers: of node.h that want the lock; the thread lets them have it. stopping: asked to end.
- * drained: the thread ended with nothing outstanding. */
+/* callers: how many callers of node.h wait for the lock; the thread lets them in. stopping: the
+ * thread must end. drained: the thread ended with nothing outstanding. */
 struct fan_node {
     struct fan_node_options options;
     struct fan_segment segment;
@@ -54,7 +54,7 @@ struct fan_node {
     bool drained;
 };
 
-/* Takes and gives the lock as a caller of node.h. */
+/* Take and release the lock as a caller of node.h. */
 void fan_node_enter(struct fan_node *node);
 void fan_node_leave(struct fan_node *node);
 

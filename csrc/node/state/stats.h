@@ -14,20 +14,20 @@ struct fan_node_stats {
     uint64_t coalesced; /* wants that joined a fetch already under way */
     uint64_t ahead;     /* blocks brought before anybody wanted them */
     uint64_t ahead_bytes;
-    uint64_t ahead_late;         /* of those, wanted before they had come */
-    uint64_t ahead_unread_bytes; /* brought for an order, which was passed without a read of them */
-    uint64_t hints_dropped;      /* hints that found no room, in whole or from some block on */
+    uint64_t ahead_late;         /* of those, blocks that were wanted before they arrived */
+    uint64_t ahead_unread_bytes; /* fetched for an order whose loader passed them unread */
+    uint64_t hints_dropped;      /* hints that found no room for all or some of their blocks */
     uint64_t retries;            /* attempts at a further replica */
     uint64_t timeouts;     /* attempts past their deadline, or a fifth of it at a silent rank */
     uint64_t failures;     /* wants answered with FAILED */
-    uint64_t shared_reads; /* reads of the shared file system, and what they gave */
+    uint64_t shared_reads; /* reads of the shared file system, and their bytes */
     uint64_t shared_bytes;
     uint64_t kept_records; /* brought to the local disk, of packs that are here in part */
     uint64_t kept_bytes;
-    uint64_t full_disks;      /* datasets of which the disk took no more */
-    uint64_t damaged_records; /* found on the way */
-    uint64_t mended_records;  /* of what an earlier job left: wrong, and brought anew */
-    uint64_t filling_ahead;   /* whether something is still to be brought */
+    uint64_t full_disks;      /* datasets for which the disk was full */
+    uint64_t damaged_records; /* records that were found to be damaged */
+    uint64_t mended_records;  /* wrong records of an earlier job, fetched again */
+    uint64_t filling_ahead;   /* whether records are still to be fetched ahead */
     uint64_t served;          /* requests of other ranks answered with bytes */
     uint64_t served_bytes;
     uint64_t refused; /* requests of other ranks refused */

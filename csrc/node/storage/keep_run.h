@@ -1,6 +1,7 @@
 /*
- * Bringing records here ahead of their reading, many at once. Short ones are checked and then
- * written; a long one is written piece by piece, checked as it lies there, and only then here.
+ * Fetches many records at once to this node's disk before they are read. Checks short records and
+ * then writes them; writes a long record piece by piece, checks it on the disk, and only then marks
+ * it as resident.
  */
 #ifndef FAN_NODE_KEEP_RUN_H
 #define FAN_NODE_KEEP_RUN_H
@@ -9,9 +10,10 @@
 
 struct fan_mounts;
 
-/* Brings `count` records of one pack, rising in it, that lie within FAN_FILL_MAX_BYTES; or just one
- * that is longer. By any thread. 0, -ENOSPC: the disk takes no more, or -errno: some are not here.
- */
+/* Fetches `count` records of one pack, in ascending order, that span at most FAN_FILL_MAX_BYTES; or
+ * a single longer one. Any thread may call it. Returns 0, -ENOSPC: the disk takes no more, or
+ * -errno: some records were not fetched.
+ *  */
 int fan_keep_run(struct fan_mounts *mounts, uint32_t mount, const uint64_t *records,
                  uint64_t count);
 

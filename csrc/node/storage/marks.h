@@ -1,6 +1,6 @@
 /*
- * The marks of records in the job segment: that one is damaged, or that an earlier job left it on
- * the local disk and nobody has checked it since. By any thread.
+ * The marks of records in the job segment: a record is damaged, or an earlier job left it on the
+ * local disk and no one has checked it since. Any thread may call these.
  */
 #ifndef FAN_NODE_MARKS_H
 #define FAN_NODE_MARKS_H

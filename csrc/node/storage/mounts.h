@@ -1,7 +1,7 @@
 /*
- * The datasets of the job as the node daemon sees them: where each mount's packs are, who else has
- * them, and the staged ones mapped. Everything that comes from a client or another rank is checked
- * here against the index before it is followed.
+ * The node daemon's view of the job's datasets: where each mount's packs are, which other ranks
+ * have them, and mappings of the staged ones. Checks every reference from a client or another rank
+ * against the index before it is used.
  */
 #ifndef FAN_NODE_MOUNTS_H
 #define FAN_NODE_MOUNTS_H
@@ -20,9 +20,9 @@ struct fan_replicas {
 };
 
 /* places, damage, unchecked: in the job segment. unchecked_count: how many records of whole packs
- * are still to be checked, atomic. mapped: the mapping of each pack that is staged, or here in
- * part, or NULL. shared: a descriptor + 1 of each pack on the shared file system, or 0; by any
- * thread. */
+ * still need a check, atomic. mapped: the mapping of each pack that is staged, or here in part, or
+ * NULL. shared: a descriptor + 1 of each pack on the shared file system, or 0; any thread may use
+ * it. */
 struct fan_node_mount {
     struct fan_index index;
     void *index_base;
@@ -46,7 +46,7 @@ static inline const struct fan_record *fan_mount_record(const struct fan_node_mo
     return fan_index_record(&mount->index, id);
 }
 
-/* Counts of what readers did, since the start. Atomic. */
+/* What the readers have done since the start. Atomic. */
 struct fan_mounts_counts {
     uint64_t shared_reads;
     uint64_t shared_bytes;
@@ -57,8 +57,8 @@ struct fan_mounts_counts {
     uint64_t mended_records;
 };
 
-/* kept, kept_most: descriptors of packs on the shared file system; kept is atomic, as is `ending`:
- * nothing more is to be brought here. */
+/* kept, kept_most: the number of open descriptors of packs on the shared file system, and its
+ * limit. ending: fetch nothing more to this node. kept and ending are atomic. */
 struct fan_mounts {
     char *segment;
     uint64_t segment_bytes;
@@ -70,26 +70,26 @@ struct fan_mounts {
     uint32_t ending;
 };
 
-/* Attaches the job segment at `path` and the indexes it names. 0, -EINVAL (not a segment, or it
- * and its indexes disagree), or -errno. */
+/* Attaches the job segment at `path` and its indexes. Returns 0, -EINVAL (not a job segment, or its
+ * indexes do not match it), or -errno. */
 int fan_mounts_init(struct fan_mounts *mounts, const char *path);
 
 /* Accepts a zeroed or half-made one. */
 void fan_mounts_fini(struct fan_mounts *mounts);
 
-/* Copies the list of who has a pack. 0, -EINVAL, -ENOMEM. */
+/* Copies the list of ranks that have a pack. Returns 0, -EINVAL, -ENOMEM. */
 int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t pack,
                             const uint32_t *ranks, uint32_t count);
 
-/* The request to another rank for a block of a file, both as in a pin. 0, or -EIO when there is no
- * such block. */
+/* Fills the request to another rank for a block of a file, both as in a pin. Returns 0, or -EIO if
+ * there is no such block. */
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
-/* Whether a record is that of a file with content, and lies inside its pack. */
+/* Whether a record is a file with content that lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* Whether a request from elsewhere is for bytes that there are. 0 or -EINVAL. */
+/* Checks that the bytes of another rank's request exist. Returns 0 or -EINVAL. */
 int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 #endif

@@ -10,8 +10,8 @@
 /* A descriptor, or -errno. */
 int fan_open_file(const char *path, int flags);
 
-/* Maps a whole file of `*bytes`, or of any size when that is 0, and closes it; a negative fd is
- * returned. 0 or -errno. */
+/* Maps a whole file of `*bytes` (0: of any size) and closes it. Returns 0 or -errno; a negative fd
+ * is returned as it is. */
 int fan_map_file(int fd, int protection, uint64_t *bytes, char **base);
 
 /* The path of a pack in a folder. 0 or -ENAMETOOLONG. */

@@ -1,7 +1,7 @@
 /*
- * Threads that wait for disks, so that the node thread never does: it hands a reading over, goes on
- * with what is at hand, and takes the reading back when the bell rings. Threads are started as
- * readings wait, and stay.
+ * Threads that wait for disks, so that the node thread never does: it hands a reading over, does
+ * other work, and takes the reading back when the bell rings. A thread is started when a reading
+ * has to wait, and stays.
  */
 #ifndef FAN_NODE_READERS_H
 #define FAN_NODE_READERS_H
@@ -13,15 +13,16 @@
 #include "../machine/queue.h"
 #include "../machine/transport.h"
 
-/* Depth at which local disks reach their rate; how many threads may be at what nobody waited for
- * when it was begun; how many demands go before one of those that wait. */
+/* MAX: the queue depth at which local disks reach their full rate. AHEAD_MAX: how many threads may
+ * do readings that no one waited for when they began. PASSED_MAX: after how many demands one such
+ * waiting reading gets its turn. */
 enum { FAN_READERS_MAX = 16, FAN_READERS_AHEAD_MAX = 8, FAN_READERS_PASSED_MAX = 32 };
 
 struct fan_node;
 
-/* Embedded in what its owner wants to be read. urgency: demands are read first. read: what a
- * reader's thread does, without any lock of the node's; 0 or -errno, which goes to `error`. done:
- * what the node thread does then, and frees it. */
+/* One reading, embedded in its owner's struct. urgency: demands are read first. read: the reader's
+ * thread calls it, without any lock of the node; it returns 0 or -errno, which goes to `error`.
+ * done: the node thread calls it then; it frees the reading. */
 struct fan_reading {
     struct fan_queued link;
     enum fan_urgency urgency;
@@ -30,9 +31,9 @@ struct fan_reading {
     int error;
 };
 
-/* waiting: by urgency. ahead: how many threads are at what nobody waited for when they began.
- * passed: how many demands went before what waits there. done_count: of `done`, to be looked at
- * without the lock. bell: what a reader's thread calls when something is done. */
+/* waiting: by urgency. ahead: how many threads do readings that no one waited for when they began.
+ * passed: how many demands have overtaken those that wait. done_count: the length of `done`,
+ * readable without the lock. bell: a reader's thread calls it when a reading is done. */
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
@@ -50,30 +51,32 @@ struct fan_readers {
 
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of);
 
-/* Has the threads end, which finish what they are at; what waits is done with -ECANCELED. Does not
- * wait for them. */
+/* Tells the threads to finish their current readings and end; does not wait for them. Waiting
+ * readings end with -ECANCELED. */
 void fan_readers_end(struct fan_readers *readers);
 
-/* Whether there are no threads, and all readings were done. A thread that hangs in a file system
- * may stay, and then everything that it may touch has to. */
+/* Whether all threads have ended and all readings are done. A thread that hangs in a file system
+ * may remain; then keep everything that it may touch. */
 bool fan_readers_have_ended(struct fan_readers *readers);
 
-/* Of readers that have ended. */
+/* Frees readers that have ended. */
 void fan_readers_fini(struct fan_readers *readers);
 
-/* Hands a reading over. 0, -EAGAIN where not one thread can be had, -ESHUTDOWN once they end. */
+/* Hands a reading over. Returns 0, -EAGAIN if not a single thread can be started, -ESHUTDOWN after
+ * fan_readers_end. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
-/* How many wait for a thread. */
+/* How many readings wait for a thread. */
 unsigned fan_readers_waiting(struct fan_readers *readers);
 
-/* Somebody waits for a reading by now: it goes before all that nobody does, unless it has begun. */
+/* Makes a reading a demand, because someone waits for it now; no effect once it has begun. */
 void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading);
 
-/* Takes a reading back that no thread has begun; `done` is not called. Whether that was so. */
+/* Takes a reading back if no thread has begun it; its `done` is not called. Returns whether it did.
+ */
 bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading *reading);
 
-/* Calls `done` of the readings that are. Whether there were any. */
+/* Calls `done` for each finished reading. Returns whether there were any. */
 bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * An earlier job may have left packs on the local disk (--keep-staged). Their bytes may have rotted
- * since, or never have reached the disk. Each record of them is checked before it is served, and
- * brought anew from the shared file system where it is wrong. By any thread.
+ * Checks packs that an earlier job left on the local disk (--keep-staged): their bytes may have
+ * rotted since, or may never have reached the disk. Each record is checked before it is served, and
+ * copied again from the shared file system if it is wrong. Any thread may call these.
  */
 #ifndef FAN_NODE_SETTLE_H
 #define FAN_NODE_SETTLE_H
@@ -12,18 +12,18 @@
 
 struct fan_mounts;
 
-/* Checks those records of one pack that an earlier job left (fan_mount_is_unchecked), and mends
- * them. Of the last: 0, its bytes may be read here; -EIO, it is damaged, or could not be read anew;
- * -ENODATA, a partial pack does not have it; -EBUSY, it is for later. */
+/* Checks the records of one pack that an earlier job left (fan_mount_is_unchecked), and repairs
+ * them. Returns the result for the last one: 0: its bytes may be read here; -EIO: it is damaged, or
+ * could not be read again; -ENODATA: the partial pack does not have it; -EBUSY: try again later. */
 int fan_settle(struct fan_mounts *mounts, uint32_t number, const uint64_t *records, uint64_t count);
 
 /* Locks or unlocks (fcntl's F_WRLCK, F_UNLCK) the bytes of a record in a local pack, against all
- * threads and jobs: what one of them writes there is not written over by another. 0 or -EBUSY. */
+ * threads and jobs, so that no two of them write the record at once. Returns 0 or -EBUSY. */
 int fan_lock_record(const struct fan_record *record, int fd, short type);
 
-/* Copies the stored bytes of a record from the shared file system to a local pack, piece by piece
- * until the node ends, and checks them there. 0, -EIO (twice wrong: it counts as damaged; or not to
- * be read), -ECANCELED or -errno. */
+/* Copies the stored bytes of a record from the shared file system to a local pack, piece by piece,
+ * and checks them there. Returns 0, -EIO (wrong twice, so it counts as damaged; or unreadable),
+ * -ECANCELED if the node ends meanwhile, or -errno. */
 int fan_copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd);
 
 #endif

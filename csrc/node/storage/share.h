@@ -1,10 +1,10 @@
 /*
  * The share that each rank keeps of a dataset that lies on the local disks in part; every rank
- * knows the shares of all. Either the records in the order of their packs and offsets are divided
- * among the ranks at `bounds`: what is behind the last is on no disk, as is what is too large for
- * any. Or `keepers` says of each record which ranks keep it, none, one or several. A record comes
- * here when it is first read (keep.h), or ahead (keep_run.h). What is on no disk is divided among
- * the ranks' memories, as far as these go, by bounds of their own; there it is kept in the block
+ * knows all shares. Either `bounds` divide the records, in the order of packs and offsets, among
+ * the ranks: records behind the last bound, and those too large for any disk, are on no disk. Or
+ * `keepers` lists for each record the ranks that keep it: none, one or several. A record is fetched
+ * when it is first read (keep.h), or ahead (keep_run.h). Records on no disk are divided among the
+ * ranks' memories, as far as these suffice, by memory_bounds; each rank keeps its part in the block
  * cache (../serve/from_cache.h).
  */
 #ifndef FAN_NODE_SHARE_H
@@ -20,15 +20,15 @@ struct fan_mounts;
 struct fan_node_mount;
 
 /* cffi: begin */
-/* Longer records come here ahead alone: whoever reads a part of one wants just that part. */
+/* Longer records are only fetched ahead: a client that reads a part of one wants just that part. */
 enum { FAN_FILL_MAX_BYTES = 8388608 };
 /* cffi: end */
 
-/* starts: of each pack, in bytes before it in that order; packs that are staged whole somewhere
- * take none; NULL: there are no partial packs. bounds: of rank r from bounds[r] on; memory_bounds:
- * the same of memories. keepers: a row of fan_share_row_bytes for each record, in which bit r % 8
- * of byte r / 8 is that of rank r; or NULL, as bounds is where there are keepers. spoiled: of each
- * pack, whether something else lies in its place; full: the disk took no more; both atomic. */
+/* starts: for each pack, the bytes before it in that order; packs that are staged whole somewhere
+ * count as 0 bytes; NULL if there are no partial packs. bounds: rank r's share begins at bounds[r];
+ * memory_bounds: the same for memories. keepers: a row of fan_share_row_bytes for each record; bit
+ * r % 8 of byte r / 8 belongs to rank r. Either bounds or keepers is NULL. spoiled: for each pack,
+ * whether another file lies in its place; full: the disk took no more; both atomic. */
 struct fan_share {
     struct fan_partial partial;
     uint64_t *starts;
@@ -47,32 +47,33 @@ static inline size_t fan_share_row_bytes(uint32_t world_size)
     return (size_t)world_size / 8 + (world_size % 8 != 0);
 }
 
-/* Sets the share of a mount, whose ranks are set: by world_size + 1 bounds, where the largest
- * record is set, too, or by a row of keepers for each record; the other is NULL. 0 or -errno. */
+/* Sets the share of a mount; world_size, own_rank and, for bounds, largest_bytes must be set. Give
+ * either world_size + 1 bounds or a row of keepers for each record, and NULL for the other. Returns
+ * 0 or -errno. */
 int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds, const uint8_t *keepers,
                    const uint64_t *memory_bounds);
 void fan_share_fini(struct fan_share *share);
 
-/* The ranks that keep the record of a request, at most `most` of them; of several, each rank sees
- * others first. Returns how many. */
+/* Lists the ranks that keep the record of a request, at most `most` of them; if there are several,
+ * each rank gets them in another order. Returns how many. */
 uint32_t fan_share_ranks(const struct fan_node_mount *mount,
                          const struct fan_fetch_request *request, uint32_t *ranks, uint32_t most);
 
-/* The rank whose memory keeps the record of a request; FAN_NO_RANK. */
+/* The rank whose memory keeps the record of a request, or FAN_NO_RANK. */
 uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
                                const struct fan_fetch_request *request);
 
 /* Whether the record of a request is here, in a partial pack. */
 bool fan_share_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
-/* Whether a record has to be brought, for it is of this rank's share and not here; or checked, for
- * an earlier job left it. */
+/* Whether a record of this rank's share must be fetched because it is not here, or a record must be
+ * checked because an earlier job left it. */
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* The same of the record of a request, which must also be short enough to be read whole. */
+/* The same for the record of a request; false if the record is too long to be read whole. */
 bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
-/* A request for all of a record's stored bytes. */
+/* Makes a request for all of a record's stored bytes. */
 struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,
                                             uint64_t id);
 

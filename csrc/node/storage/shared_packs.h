@@ -8,8 +8,8 @@
 
 struct fan_mounts;
 
-/* Reads the bytes of a request of this node's own from the shared file system. By any thread. 0,
- * -EIO, or -errno where this process lacks something. */
+/* Reads the bytes of one of this node's own requests from the shared file system. Any thread may
+ * call it. Returns 0, -EIO, or -errno if this process lacks something. */
 int fan_shared_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
 
 #endif

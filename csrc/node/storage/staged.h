@@ -1,6 +1,6 @@
 /*
- * The bytes of packs on this node's local disk, staged whole or in part, as other ranks ask for
- * them: mapped, for they are sent from there.
+ * Serves other ranks the bytes of packs on this node's local disk, staged whole or in part. The
+ * packs are mapped, and the bytes are sent from the mapping.
  */
 #ifndef FAN_NODE_STAGED_H
 #define FAN_NODE_STAGED_H
@@ -12,27 +12,27 @@
 struct fan_mounts;
 struct fan_node_mount;
 
-/* Opens a pack on the local disk: the staged one, or the one that is here in part. A descriptor or
- * -errno. By any thread. */
+/* Opens a pack on the local disk, staged whole or here in part. Returns a descriptor or -errno. Any
+ * thread may call it. */
 int fan_staged_open(struct fan_node_mount *mount, uint32_t pack, bool to_write);
 
 /* Whether the bytes of a request are on the local disk, and were checked. */
 bool fan_staged_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
-/* Whether the bytes that another rank asks for are here; reads none. 0, -EINVAL (no such bytes),
- * -ENOENT (they are not here), -EIO (damaged). The functions below are for requests that this let
- * pass, and may be called by any thread. */
+/* Checks whether the bytes that another rank requests are here; reads none. Returns 0, -EINVAL (no
+ * such bytes), -ENOENT (not here), -EIO (damaged). The functions below are for requests for which
+ * this returned 0; any thread may call them. */
 int fan_staged_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 /* The address at which the bytes are mapped. */
 const char *fan_staged_bytes(const struct fan_mounts *mounts,
                              const struct fan_fetch_request *request);
 
-/* Whether reading them waits for no disk. */
+/* Whether the bytes can be read without waiting for a disk. */
 bool fan_staged_is_in_memory(const struct fan_mounts *mounts,
                              const struct fan_fetch_request *request);
 
-/* Waits until the bytes can be read where they are mapped. 0 or -EIO. */
+/* Waits until the mapped bytes are in memory. Returns 0 or -EIO. */
 int fan_staged_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The blocks on their way here, and who wants each. A flight whose urgency is FAN_AHEAD is one that
- * nobody wants yet; it becomes a demand with the first want that joins it. One that finds no room
- * in the cache is grounded until there is some.
+ * Flights: the blocks on their way to this node, and the wants for each. No one wants a flight of
+ * urgency FAN_AHEAD yet; the first want that joins it makes it a demand. A flight that finds no
+ * room in the cache is grounded until there is some.
  */
 #ifndef FAN_NODE_FLIGHTS_H
 #define FAN_NODE_FLIGHTS_H
@@ -22,11 +22,11 @@ struct fan_asked {
     uint32_t rank;
 };
 
-/* frame: of the attempt that is under way, FAN_NO_FRAME. unreadable: a replica said that the bytes
- * are damaged, or the shared file system could not give them. read_shared: it was asked.
- * asked_ahead: a rank was, when nobody wanted the block yet, and is no late one for that alone.
- * hinted: what it brings is kept until it is read. awaited: as of a frame. grounded_ns: since when
- * the flight waits for room. */
+/* frame: of the attempt in progress, or FAN_NO_FRAME. unreadable: a replica answered that the bytes
+ * are damaged, or the shared file system could not deliver them. read_shared: the shared file
+ * system was tried. asked_ahead: a rank was asked before anyone wanted the block, so it does not
+ * count as late for that alone. hinted: the block is kept until it is read. awaited: as in a frame.
+ * grounded_ns: when the flight began to wait for room. */
 struct fan_flight {
     uint64_t file;
     uint64_t block;
@@ -41,13 +41,13 @@ struct fan_flight {
     bool read_shared;
     bool asked_ahead;
     bool hinted;
-    struct fan_flight *chained; /* the next in its chain of the table */
-    struct fan_queued waiting;  /* among those that are grounded */
+    struct fan_flight *chained; /* the next flight in this chain of the table */
+    struct fan_queued waiting;  /* its link among the grounded flights */
 };
 
 enum { FAN_FLIGHT_CHAINS = 1024 };
 
-/* counts: of flights by their urgency. */
+/* counts: the number of flights by urgency. */
 struct fan_flights {
     struct fan_flight *chains[FAN_FLIGHT_CHAINS];
     struct fan_queue grounded;
@@ -55,28 +55,30 @@ struct fan_flights {
     uint64_t retry_ns;
 };
 
-/* A zeroed one has no flights. Frees all. */
+/* Frees all flights. A zeroed struct has none. */
 void fan_flights_fini(struct fan_flights *flights);
 
 struct fan_flight *fan_flight_find(const struct fan_flights *flights, uint64_t file,
                                    uint64_t block);
 
-/* A new flight that nobody wants yet, with the urgency of its request. NULL: there is no memory. */
+/* Makes a flight that no one wants yet, with the urgency of its request. NULL if there is no
+ * memory. */
 struct fan_flight *fan_flight_begin(struct fan_flights *flights, uint64_t file, uint64_t block,
                                     const struct fan_fetch_request *request);
 
 /* Ends a flight that has no wants and is not grounded. */
 void fan_flight_end(struct fan_flights *flights, struct fan_flight *flight);
 
-/* A flight is a demand from now on. */
+/* Makes a flight a demand. */
 void fan_flight_hurry(struct fan_flights *flights, struct fan_flight *flight);
 
-/* Adds a want to a flight, which hurries; takes a want out of its flight, which
- * goes on without it. */
+/* join adds a want to a flight, which becomes a demand; leave removes a want from its flight, which
+ * continues without it. */
 void fan_flight_join(struct fan_flights *flights, struct fan_flight *flight, struct fan_want *want);
 void fan_flight_leave(struct fan_want *want);
 
-/* Has a flight wait behind, or before, all that do; takes the first of them, or NULL. */
+/* Grounds a flight at the end, or at the front, of the waiting ones; unground takes the first of
+ * them, or returns NULL. */
 void fan_flight_ground(struct fan_flights *flights, struct fan_flight *flight, uint64_t now_ns);
 void fan_flight_ground_first(struct fan_flights *flights, struct fan_flight *flight);
 struct fan_flight *fan_flight_unground(struct fan_flights *flights);

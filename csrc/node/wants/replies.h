@@ -1,6 +1,6 @@
 /*
- * Answers to other ranks. Bytes that are sent stay in place until FAN_EVENT_SENT comes: those of a
- * pack are mapped until the end, a block of the cache is not evicted meanwhile.
+ * Answers to other ranks. The sent bytes stay in place until FAN_EVENT_SENT arrives: packs stay
+ * mapped until the end, and a cache block is not evicted meanwhile.
  */
 #ifndef FAN_NODE_REPLIES_H
 #define FAN_NODE_REPLIES_H
@@ -11,8 +11,8 @@
 #include "flights.h"
 #include "../ranks/ranks.h"
 
-/* under_way: replies whose bytes are not sent yet. The others count since the start; relaxed
- * atomics, which the thread writes. */
+/* under_way: the number of replies whose bytes are not sent yet. The other counts are totals since
+ * the start. All are relaxed atomics that the thread writes. */
 struct fan_replies {
     struct fan_ranks *ranks;
     struct fan_blockcache *cache;
@@ -22,7 +22,7 @@ struct fan_replies {
     uint64_t refused;
 };
 
-/* Sends bytes of a mapped pack, or those that a frame of the cache holds; or says why not. */
+/* Send bytes of a mapped pack, or of a frame of the cache; or the reason why there are none. */
 void fan_reply(struct fan_replies *replies, uint32_t rank, const struct fan_fetch_request *request,
                const void *bytes);
 void fan_reply_from_frame(struct fan_replies *replies, uint32_t rank,
@@ -30,11 +30,11 @@ void fan_reply_from_frame(struct fan_replies *replies, uint32_t rank,
 void fan_reply_refuse(struct fan_replies *replies, uint32_t rank,
                       const struct fan_fetch_request *request, int error);
 
-/* Answers all of a list, which is empty then. id: the frame where the block is, FAN_NO_FRAME: it
- * did not come. */
+/* Answers all requests of a list and empties it. id: the frame with the block; FAN_NO_FRAME: it did
+ * not arrive. */
 void fan_reply_all(struct fan_replies *replies, struct fan_asked **asked, uint32_t id);
 
-/* A reply was sent. token: of the event. */
+/* Call it when a reply was sent. token: the event's. */
 void fan_reply_sent(struct fan_replies *replies, uint64_t token);
 
 #endif
