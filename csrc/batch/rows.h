@@ -1,7 +1,7 @@
 /*
- * The files of a batch, read into the rows of one array.
+ * Reads the files of a batch into the rows of one array.
  *
- * The calls are libc's: in a program that FanStore got into, they see its mounts.
+ * It calls libc, so in a program into which FanStore was loaded the calls see the mounts.
  */
 #ifndef FAN_BATCH_ROWS_H
 #define FAN_BATCH_ROWS_H
@@ -10,8 +10,8 @@
 
 /* cffi: begin */
 /* Reads `count` whole files into rows of `row_bytes` bytes each, one after the other. paths: their
- * paths, each ended by a zero byte. Returns how many were read. Where these are fewer than `count`,
- * *error is why the next was not: an errno, EINTR where a signal came first, or 0 where it is no
+ * paths, each ended by a zero byte. Returns how many were read. If these are fewer than `count`,
+ * *error is the reason for the next file: an errno, EINTR if a signal arrived, or 0 if it is no
  * regular file of that size. */
 uint64_t fan_read_rows(const char *paths, uint64_t count, char *rows, uint64_t row_bytes,
                        int32_t *error);

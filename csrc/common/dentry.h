@@ -1,9 +1,9 @@
 /*
- * Where the dentry of a path lies: a minimal perfect hash of the path hashes, in parts of about a
- * thousand. Part of the index format; docs/format.md specifies it, and names the papers.
+ * Finds the place of a path's dentry: a minimal perfect hash of the path hashes, in parts of about
+ * a thousand. Part of the index format; docs/format.md specifies it and cites the papers.
  *
- * The high bits of a hash say its part, the low ones its bucket there. The bucket's pilot, which
- * was sought when the index was made, sends all hashes of the bucket to places that no other has.
+ * The high bits of a hash select its part, the low ones its bucket in the part. The bucket's pilot,
+ * found when the index was made, maps all hashes of the bucket to places that no other hash has.
  */
 #ifndef FAN_COMMON_DENTRY_H
 #define FAN_COMMON_DENTRY_H
@@ -23,7 +23,7 @@ static inline uint64_t fan_part_count(uint64_t dentry_count)
     return dentry_count / FAN_DENTRIES_PER_PART + 1;
 }
 
-/* Where the pilots of part number `part` start, whose first dentry is `first`. */
+/* The start of the pilots of part number `part`, whose first dentry is `first`. */
 static inline uint64_t fan_first_pilot(uint64_t first, uint64_t part)
 {
     return first / FAN_DENTRIES_PER_PILOT + part;
@@ -41,7 +41,7 @@ static inline uint64_t fan_place_of(uint64_t hash, uint32_t seed, uint16_t pilot
     return ((fan_hash_fold(hash ^ tried * FAN_PATH_HASH_A, FAN_PATH_HASH_B) >> 32) * count) >> 32;
 }
 
-/* A byte of the hash: most names that are not there are known by it, without a look at a dentry. */
+/* A byte of the hash. It rules out most missing names without reading a dentry. */
 static inline uint8_t fan_tag_of(uint64_t hash)
 {
     return (uint8_t)(hash >> 32);

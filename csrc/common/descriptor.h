@@ -1,7 +1,7 @@
 /*
- * Descriptors: the link in /proc that names one, another description of the same file, and their
- * way through a socket. System calls alone: no lock and no malloc, safe in signal handlers, after
- * fork and in a vfork child.
+ * Descriptors: names one by its link in /proc, reopens its file, and sends one through a socket.
+ * Makes only system calls: no lock and no malloc; safe in signal handlers, after fork and in a
+ * vfork child.
  */
 #ifndef FAN_COMMON_DESCRIPTOR_H
 #define FAN_COMMON_DESCRIPTOR_H
@@ -14,7 +14,7 @@ enum { FAN_FD_LINK_BYTES = 32 };
 /* Writes "/proc/self/fd/<fd>", terminated. Returns its length. */
 size_t fan_fd_link(int fd, char link[FAN_FD_LINK_BYTES]);
 
-/* Opens the file behind `fd` anew, close-on-exec: the caller's to close. -errno as open(2). */
+/* Opens the file of `fd` again, close-on-exec; the caller closes it. -errno as open(2). */
 int fan_fd_reopen(int fd, int flags);
 
 /* sendmsg(2) of `bytes` > 0 together with a duplicate of `fd`. The count or -errno. */

@@ -18,7 +18,8 @@
 #include "../format/index_format.h"
 #include "path_hash.h"
 
-/* Why a file was refused. `field` is static; `offset` counts from the start of the file. */
+/* The reason why a file was refused: its bad field. `field` is static; `offset` counts from the
+ * start of the file. */
 struct fan_fault {
     const char *field;
     uint64_t offset;
@@ -46,7 +47,7 @@ struct fan_index {
     uint64_t part_count;
 };
 
-/* A child that was found. dentry: NULL in an index with slots. */
+/* The result of fan_index_child. dentry: NULL in an index with slots. */
 struct fan_child {
     uint64_t id;
     uint64_t hash;
@@ -68,16 +69,17 @@ int fan_index_name(const struct fan_index *index, const struct fan_record *recor
 int fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
                     const char *name, size_t name_bytes, struct fan_child *child);
 
-/* The one dentry that a path with this hash can have: its number, or FAN_NO_DENTRY. Needs dentries.
- */
+/* Returns the number of the only dentry that a path with this hash can have, or FAN_NO_DENTRY. The
+ * index must have dentries.
+ *  */
 #define FAN_NO_DENTRY UINT64_MAX
 uint64_t fan_index_dentry(const struct fan_index *index, uint64_t hash);
 
 /* The path hash of a record, from its chain of parents. 0, or -EIO. */
 int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash);
 
-/* The relpath of a record into `buffer` (not terminated; "" for the root). The length, -ERANGE
- * when it does not fit, or -EIO. */
+/* Writes the relpath of a record to `buffer` (not terminated; "" for the root). Returns the length,
+ * -ERANGE if it does not fit, or -EIO. */
 int64_t fan_index_path(const struct fan_index *index, uint64_t id, char *buffer, size_t capacity);
 
 /* Looks up a relpath in normal form (no empty, "." or ".." component; "" is the root), following

@@ -1,4 +1,5 @@
-/* Numbers as text, where printf(3) must not be called: in signal handlers and in vfork children. */
+/* Writes numbers as text in places where printf(3) must not be called: signal handlers and vfork
+ * children. */
 #ifndef FAN_COMMON_NUMBER_H
 #define FAN_COMMON_NUMBER_H
 

@@ -29,8 +29,8 @@ static inline uint64_t fan_hash_word(const unsigned char *p)
     return word;
 }
 
-/* The last `n` (0 to 7) of `all` bytes, which end at `end`, as one little-endian word: loads that
- * overlap, none of another byte. */
+/* The last `n` (0 to 7) of `all` bytes that end at `end`, as one little-endian word. Its loads may
+ * overlap, but read no other byte. */
 static inline uint64_t fan_hash_tail(const unsigned char *end, size_t n, size_t all)
 {
     uint32_t low, high;

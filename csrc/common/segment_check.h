@@ -1,5 +1,5 @@
 /*
- * Checks of a mapped segment, before anybody follows its first offset.
+ * Checks a mapped segment before its first offset is used.
  */
 #ifndef FAN_COMMON_SEGMENT_CHECK_H
 #define FAN_COMMON_SEGMENT_CHECK_H
@@ -10,7 +10,7 @@
 
 #include "../format/shm_format.h"
 
-/* Whether `count` entries at `offset` lie in a segment, where the compiler may want them. */
+/* Whether `count` entries at `offset` lie in a segment and are aligned to 8 bytes. */
 static inline bool fan_segment_has(uint64_t segment_bytes, uint64_t offset, uint64_t count,
                                    uint64_t entry_bytes)
 {
@@ -18,7 +18,7 @@ static inline bool fan_segment_has(uint64_t segment_bytes, uint64_t offset, uint
            count <= (segment_bytes - offset) / entry_bytes;
 }
 
-/* Whether a mapping of `bytes` is a job segment of this version whose mounts lie inside. */
+/* Whether a mapping of `bytes` is a job segment of this version with all its mounts inside. */
 static inline bool fan_is_job_segment(const struct fan_job_header *header, uint64_t bytes)
 {
     return bytes >= sizeof(*header) &&

@@ -1,7 +1,7 @@
 /*
- * Memory of the kernel's that is kept for whoever needs some next. Neither malloc nor a lock: to be
- * had in signal handlers, after fork and in a vfork child. What a jump took its user away from is
- * lost.
+ * Keeps freed memory mappings for the next caller that needs memory. Neither malloc nor a lock:
+ * safe in signal handlers, after fork and in a vfork child. If a longjmp skips the call that gives
+ * memory back, that memory is lost.
  */
 #ifndef FAN_COMMON_SPARE_H
 #define FAN_COMMON_SPARE_H
@@ -19,16 +19,16 @@ struct fan_spares {
     _Atomic(void *) kept[FAN_SPARES];
 };
 
-/* At least `bytes`, on a boundary of 64, with anything in them; the caller's until it gives them
- * back. NULL: there is no memory. */
+/* Returns at least `bytes`, aligned to 64, with arbitrary content; the caller gives them back with
+ * fan_spare_give. NULL if there is no memory. */
 void *fan_spare_take(struct fan_spares *spares, size_t bytes);
 
 void fan_spare_give(struct fan_spares *spares, void *memory);
 
 /*
- * A variable that is too large for the stack of a signal handler or of a small thread (16 KiB), as
- * two paths are: a pointer to memory that is given back where its scope ends. NULL: there is no
- * memory. Not for what ends in exec, which gives nothing back.
+ * Declares a variable that is too large for the stack of a signal handler or of a small thread (16
+ * KiB), such as two paths: a pointer to memory that is given back at the end of its scope. NULL if
+ * there is no memory. Do not use it in a function that ends in exec: that gives nothing back.
  */
 #define FAN_OFF_STACK(type, name)                                                                  \
     _Static_assert(sizeof(type) <= FAN_OFF_STACK_BYTES, "too large even for this");                \
@@ -38,7 +38,7 @@ struct fan_path {
     char text[PATH_MAX];
 };
 
-enum { FAN_OFF_STACK_BYTES = 16 << 10 }; /* of all, so that any kept one will do */
+enum { FAN_OFF_STACK_BYTES = 16 << 10 }; /* one size for all: any kept memory fits */
 
 void *fan_off_stack(void);
 void fan_off_stack_end(void *variable);

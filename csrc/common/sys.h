@@ -1,11 +1,11 @@
 /*
- * System calls without libc: no errno, no cancellation, no symbol that a preload could catch.
- * Each returns the kernel's answer, -errno on failure. Safe in signal handlers, after fork and in
- * a vfork child.
+ * System calls without libc: no errno, no cancellation, no symbol that a preload could intercept.
+ * Each returns the kernel's result, -errno on failure. Safe in signal handlers, after fork and in a
+ * vfork child.
  *
- * Calls of up to five arguments carry a mark in the sixth, which the kernel does not look at: the
- * filter of `--trap` (csrc/trap) lets them through, for they mean what they say. The register is
- * emptied behind them, so that no call of the program's carries the mark.
+ * Calls of up to five arguments carry a mark in the sixth, which the kernel ignores: the filter of
+ * `--trap` (csrc/trap) does not catch calls with the mark. The register is cleared after each call,
+ * so that no call of the program itself carries the mark.
  */
 #ifndef FAN_COMMON_SYS_H
 #define FAN_COMMON_SYS_H
@@ -80,7 +80,7 @@ static inline long fan_sys_pread(int fd, void *buffer, size_t bytes, int64_t off
     return FAN_SYS(pread64, fd, buffer, bytes, offset);
 }
 
-/* pread(2) until all is there. 0; -EIO, also where the file ends before; -EFAULT. */
+/* Repeats pread(2) until all is read. Returns 0; -EIO, also if the file ends too early; -EFAULT. */
 static inline int fan_sys_read_full(int fd, void *to, size_t bytes, uint64_t offset)
 {
     for (size_t done = 0; done < bytes;) {
@@ -92,7 +92,7 @@ static inline int fan_sys_read_full(int fd, void *to, size_t bytes, uint64_t off
     return 0;
 }
 
-/* The mapping, or a value from -4095 to -1. */
+/* Returns the mapping, or -errno (-4095 to -1). */
 static inline long fan_sys_mmap(void *at, size_t bytes, int prot, int flags, int fd,
                                 int64_t offset)
 {
@@ -109,7 +109,7 @@ static inline int fan_sys_failed(long answer)
     return (unsigned long)answer >= (unsigned long)-4095L;
 }
 
-/* Empty memory of this process's own, in whole pages, until fan_sys_munmap. NULL: there is none. */
+/* Maps zeroed private memory, in whole pages; fan_sys_munmap frees it. NULL if there is none. */
 static inline void *fan_sys_memory(size_t bytes)
 {
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,6 +1,6 @@
 /*
- * The local disk as a storage class: packs that are here in part (resident_format.h). By any
- * thread.
+ * The local disk as a storage class: packs that are here in part (resident_format.h). Any thread
+ * may call these.
  */
 #ifndef FAN_LOCAL_PARTIAL_H
 #define FAN_LOCAL_PARTIAL_H
@@ -14,8 +14,8 @@
 
 enum { FAN_PARTIAL_LOCKS = 64 };
 
-/* One dataset's. making: held by who makes a partial pack; locks: of records by their number, held
- * by who brings one here. */
+/* The partial packs of one dataset. making: held while a partial pack is made; locks: for records
+ * by their number, held while a record is fetched. */
 struct fan_partial {
     const struct fan_index *index;
     const char *dir;
@@ -28,20 +28,21 @@ struct fan_partial {
     pthread_mutex_t locks[FAN_PARTIAL_LOCKS];
 };
 
-/* Maps `resident` in `dir`, which stays the caller's, as the index does. 0, -EINVAL (it is not of
- * this dataset), or -errno. */
+/* Maps the file `resident` in `dir`; the caller still owns `dir` and `index`. Returns 0, -EINVAL
+ * (the file is not of this dataset), or -errno. */
 int fan_partial_init(struct fan_partial *partial, const struct fan_index *index, const char *dir);
 
-/* Accepts a zeroed one. */
+/* Frees it. Accepts a zeroed struct. */
 void fan_partial_fini(struct fan_partial *partial);
 
-/* Whether a record is here. Its bytes may be read then. */
+/* Whether a record is here. If so, its bytes may be read. */
 static inline bool fan_partial_has(const struct fan_partial *partial, uint64_t id)
 {
     return (__atomic_load_n(&partial->bits[id / 64], __ATOMIC_ACQUIRE) >> id % 64 & 1) != 0;
 }
 
-/* Whether an earlier job says that a record is here, and nobody has checked its bytes since. */
+/* Whether an earlier job left a claim that a record is here, and no one has checked its bytes
+ * since. */
 static inline bool fan_partial_is_claimed(const struct fan_partial *partial, uint64_t id)
 {
     return !fan_partial_has(partial, id) &&
@@ -54,17 +55,17 @@ static inline void fan_partial_drop_claim(struct fan_partial *partial, uint64_t 
     __atomic_fetch_and(&partial->claims[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);
 }
 
-/* For whoever brings a record here: others that want the same wait. */
+/* The lock to hold while a record is fetched, so that others that want it wait. */
 static inline pthread_mutex_t *fan_partial_lock(struct fan_partial *partial, uint64_t id)
 {
     return &partial->locks[id % FAN_PARTIAL_LOCKS];
 }
 
-/* Opens the partial pack: to write to it, which makes it where there is none, or to read. A
- * descriptor, -ESTALE (something else lies there) or -errno. */
+/* Opens a partial pack for reading or, with to_write, for writing, and then makes it if there is
+ * none. Returns a descriptor, -ESTALE (another file lies there) or -errno. */
 int fan_partial_open(struct fan_partial *partial, uint32_t pack, bool to_write);
 
-/* A record's bytes are written and right: it is here from now on. */
+/* Marks a record as here, after its bytes were written and checked. */
 void fan_partial_set(struct fan_partial *partial, uint64_t id);
 
 #endif

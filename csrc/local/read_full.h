@@ -1,10 +1,10 @@
-/* pread(2) and pwrite(2) until all is done, whatever signals come. */
+/* Repeats pread(2) and pwrite(2) until all bytes are done, whatever signals arrive. */
 #ifndef FAN_LOCAL_READ_FULL_H
 #define FAN_LOCAL_READ_FULL_H
 
 #include <stdint.h>
 
-/* A short count means that the file was cut off. 0 or -EIO. */
+/* Returns 0 or -EIO, also if the file is too short. */
 int fan_read_full(int fd, void *to, uint64_t offset, uint64_t bytes);
 
 /* 0 or -errno: -ENOSPC, -EDQUOT, -EFBIG, -EIO. */

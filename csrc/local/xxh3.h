@@ -1,6 +1,6 @@
 /*
- * XXH3-64 with seed 0, the checksum of every file's content: an implementation of its specification
- * (xxHash, "XXH3 algorithm overview") for bytes that come in pieces and whose count is known.
+ * XXH3-64 with seed 0, the checksum of every file's content. Implements the specification (xxHash,
+ * "XXH3 algorithm overview") for input of known length that comes in pieces.
  */
 #ifndef FAN_LOCAL_XXH3_H
 #define FAN_LOCAL_XXH3_H
@@ -11,8 +11,8 @@
 /* Each piece but the last is a multiple of this. */
 enum { FAN_XXH3_PIECE_BYTES = 1024, FAN_XXH3_STRIPE_BYTES = 64 };
 
-/* lanes: of long inputs; result: of short ones, which come in one piece. tail: the end of the piece
- * before. */
+/* lanes: used for long inputs; result: used for short ones, which come in one piece. tail: the end
+ * of the previous piece. */
 struct fan_xxh3 {
     uint64_t lanes[8];
     uint64_t total;

@@ -1,6 +1,6 @@
 /*
- * Where the bytes of a file lie inside its pack: the extent of the whole, and of each block.
- * References of a record are checked here, once, before any byte is touched.
+ * Finds the bytes of a file inside its pack: the extent of the whole file, and of each block.
+ * Checks the references of a record once, before any byte is read.
  */
 #ifndef FAN_PACK_CONTENT_H
 #define FAN_PACK_CONTENT_H
@@ -19,17 +19,17 @@ struct fan_block {
     unsigned codec; /* FAN_CODEC_STORE when this block did not compress */
 };
 
-/* Checks that a regular file's record stays inside its pack. 0, or -EIO. */
+/* Checks that the bytes of a regular file's record lie inside its pack. Returns 0 or -EIO. */
 int fan_content_check(const struct fan_index *index, const struct fan_record *record);
 
 /* The number of blocks of a compressed file: 1 up to block_bytes. */
 uint64_t fan_content_block_count(const struct fan_index *index, const struct fan_record *record);
 
-/* The bytes of block table in front of the blocks: 0 for a file of one block. */
+/* The size of the block table in front of the blocks: 0 for a file of one block. */
 uint64_t fan_content_table_bytes(const struct fan_index *index, const struct fan_record *record);
 
-/* Describes block `number` of a compressed file. `ends` holds the two table words around it (end of
- * the block before and of this one), both ignored for a file of one block. 0, or -EIO. */
+/* Describes block `number` of a compressed file. ends: the ends of the block before and of this
+ * one, from the table; ignored for a file of one block. Returns 0 or -EIO. */
 int fan_content_block(const struct fan_index *index, const struct fan_record *record,
                       uint64_t number, const uint64_t ends[2], struct fan_block *block);
 

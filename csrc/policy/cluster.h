@@ -1,5 +1,5 @@
 /*
- * The caches of all nodes of a job, fed with what their ranks read in step: all ranks read their
+ * Simulates the caches of all nodes of a job while their ranks read in step: all ranks read their
  * first item, in the order of the ranks, then all their second, and so on. Pure.
  */
 #ifndef FAN_POLICY_CLUSTER_H
@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 /* cffi: begin */
-/* slot_count: the most items that one cache can hold at once. sizes: in bytes of each item; they
- * stay the caller's and must outlive the cluster. capacity_bytes: of each cache. */
+/* slot_count: the most items that one cache can hold at once. sizes: the bytes of each item; the
+ * caller owns them and must keep them as long as the cluster. capacity_bytes: of each cache. */
 struct fan_cluster_shape {
     uint32_t policy;
     uint32_t node_count;
@@ -22,11 +22,11 @@ struct fan_cluster_shape {
 
 enum fan_found { FAN_FOUND_NOWHERE = 0, FAN_FOUND_HERE = 1, FAN_FOUND_ELSEWHERE = 2 };
 
-/* items, next_uses, found: ranks x columns. items: what is read; item_count where nothing is.
- * next_uses (reuse, belady): as fan_next_uses gives them. first_place: of what the first rank of
- * each node reads first. kept: nodes x items, FAN_NOT_KEPT where a node does not have the item
- * outside of its cache; what it has passes the cache by; NULL: it has none. found: enum fan_found
- * of each read, by what the caches held just before it. */
+/* items, next_uses, found: ranks x columns. items: the item of each read; item_count means no read.
+ * next_uses (reuse, belady): from fan_next_uses. first_place: the place of the first read of each
+ * node's first rank. kept: nodes x items; FAN_NOT_KEPT if the node does not have the item outside
+ * its cache; items that it has there bypass the cache; NULL: no node has any. found: enum fan_found
+ * of each read, by the content of the caches just before it. */
 struct fan_cluster_reads {
     uint64_t columns;
     const int64_t *items;
@@ -42,15 +42,16 @@ struct fan_cluster;
 int fan_cluster_open(const struct fan_cluster_shape *shape, struct fan_cluster **cluster);
 void fan_cluster_close(struct fan_cluster *cluster);
 
-/* Reads an epoch. */
+/* Simulates the reads of an epoch, and fills `found`. */
 void fan_cluster_read(struct fan_cluster *cluster, const struct fan_cluster_reads *reads);
 
-/* The most that one cache held at once. */
+/* The most bytes that any one cache held at once. */
 uint64_t fan_cluster_peak_bytes(const struct fan_cluster *cluster);
 
-/* Of an epoch of ranks x columns items, the last one first: at which place each node reads each
- * item next, or UINT32_MAX. A node's places count all reads of its ranks. last: nodes x items, what
- * epochs after this one gave: UINT32_MAX before the first call. */
+/* Fills next_uses for an epoch of ranks x columns items: the place at which the node reads the item
+ * next, or UINT32_MAX. Call it for the last epoch first. A node's places count all reads of its
+ * ranks. last: nodes x items, passed from each call to the next; UINT32_MAX everywhere before the
+ * first. */
 void fan_next_uses(const struct fan_cluster_shape *shape, uint64_t columns, const int64_t *items,
                    uint64_t first_place, uint32_t *last, uint32_t *next_uses);
 /* cffi: end */

@@ -1,6 +1,6 @@
 /*
- * The content of a cache without its bytes: which items it holds, under a policy of ./victims.h.
- * An item is read as if it were opened, read and closed before the next. Pure.
+ * A cache without its bytes: it tracks which items the cache holds under a policy of ./victims.h.
+ * Each item counts as opened, read and closed before the next one. Pure.
  */
 #ifndef FAN_POLICY_HOLDINGS_H
 #define FAN_POLICY_HOLDINGS_H
@@ -11,7 +11,7 @@
 
 #include "victims.h"
 
-/* sizes: in bytes of each item; NULL where each has item_bytes. */
+/* sizes: the bytes of each item; NULL if each has item_bytes. */
 struct fan_items {
     const uint64_t *sizes;
     uint64_t item_bytes;
@@ -31,9 +31,10 @@ struct fan_admissions {
     uint64_t peak_bytes; /* the most that was held at once */
 };
 
-/* slots: of each item that is held its slot + 1, else 0. items_at: of each slot its item, or where
- * it is free the next free one. fresh: slots from here on were never used. copies: of each item, in
- * how many caches it is; may be NULL. log: told of each item that comes or goes; may be NULL. */
+/* slots: for each item its slot + 1, or 0 if it is not held. items_at: for each slot its item, or,
+ * in a free slot, the next free one. fresh: slots from here on were never used. copies: for each
+ * item, the number of caches that hold it; may be NULL. log: called for each item that comes or
+ * goes; may be NULL. */
 struct fan_holdings {
     struct fan_victims victims;
     struct fan_items items;
@@ -49,7 +50,7 @@ struct fan_holdings {
     void *log_context;
 };
 
-/* slot_count: the most items that it can hold at once. 0 or -ENOMEM. */
+/* slot_count: the most items that the cache can hold at once. Returns 0 or -ENOMEM. */
 int fan_holdings_init(struct fan_holdings *holdings, enum fan_policy policy,
                       const struct fan_items *items, uint32_t slot_count, uint64_t capacity_bytes);
 void fan_holdings_fini(struct fan_holdings *holdings);
@@ -59,8 +60,8 @@ static inline bool fan_holdings_has(const struct fan_holdings *holdings, uint32_
     return holdings->slots[item] != 0;
 }
 
-/* An item is read. foreseen: what the oracle says of it, as in fan_victims_foresee; 0 without one.
- * lone: nobody else has a copy. Whether it was there. */
+/* Reads an item. foreseen: the oracle's value for it, as in fan_victims_foresee; 0 without an
+ * oracle. lone: no other node has a copy. Returns whether the cache held the item. */
 bool fan_holdings_read(struct fan_holdings *holdings, uint32_t item, uint32_t foreseen, bool lone);
 
 #endif

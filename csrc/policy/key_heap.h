@@ -1,20 +1,20 @@
-/* Slots by a key of 32 bits, the lowest key first and of equal ones the lowest slot. Pure; nothing
- * is allocated but at the beginning. A change takes a time that grows with the logarithm of the
- * count. */
+/* A heap of slots by a key of 32 bits: the lowest key first and, among equal keys, the lowest slot.
+ * Pure; only fan_key_heap_init allocates. A change takes time logarithmic in the count. */
 #ifndef FAN_POLICY_KEY_HEAP_H
 #define FAN_POLICY_KEY_HEAP_H
 
 #include <stdint.h>
 
-/* entries: a key in the high half and its slot in the low one; each comes before those at
- * ARITY times its place and the next. places: of each slot that is among the entries. */
+/* entries: a key in the high half and its slot in the low half; each entry comes before its ARITY
+ * children, the first of which is at ARITY times its place plus 1. places: the place of each slot
+ * that is among the entries. */
 struct fan_key_heap {
     uint64_t *entries;
     uint32_t *places;
     uint32_t count;
 };
 
-/* For slots 0 to slot_count - 1. 0 or -ENOMEM. */
+/* Makes an empty heap for slots 0 to slot_count - 1. Returns 0 or -ENOMEM. */
 int fan_key_heap_init(struct fan_key_heap *heap, uint32_t slot_count);
 void fan_key_heap_fini(struct fan_key_heap *heap);
 
@@ -24,7 +24,7 @@ void fan_key_heap_put(struct fan_key_heap *heap, uint32_t slot, uint32_t key);
 /* Removes a slot that was added. */
 void fan_key_heap_remove(struct fan_key_heap *heap, uint32_t slot);
 
-/* Of the slot that comes first, where there is one. */
+/* The first slot, and its key; the heap must not be empty. */
 static inline uint32_t fan_key_heap_first(const struct fan_key_heap *heap)
 {
     return (uint32_t)heap->entries[0];

@@ -1,14 +1,14 @@
 /*
- * The places of each record in an order of reading, where it stands once or several times. Pure.
- * Made once, by whoever has the order; asked with a place that only grows.
+ * Finds the places of a record in a reading order, in which it may occur several times. Pure. The
+ * owner of the order makes it once; queries must come with a growing `passed`.
  */
 #ifndef FAN_POLICY_PLACES_H
 #define FAN_POLICY_PLACES_H
 
 #include <stdint.h>
 
-/* slots: a hash table of the first place of each record; again: of each place, the next one of the
- * same record. FAN_NO_PLACE: there is none. */
+/* slots: a hash table of the first place of each record; again: for each place, the next place of
+ * the same record, or FAN_NO_PLACE. */
 struct fan_places {
     const uint64_t *records;
     uint32_t *slots;
@@ -18,12 +18,12 @@ struct fan_places {
 
 enum { FAN_NO_PLACE = UINT32_MAX };
 
-/* Of `count` records, which are to stay where they are. 0, -ENOMEM, or -E2BIG. */
+/* Indexes `count` records, which must stay in memory. Returns 0, -ENOMEM, or -E2BIG. */
 int fan_places_init(struct fan_places *places, const uint64_t *records, uint64_t count);
 void fan_places_fini(struct fan_places *places);
 
-/* The first place of a record that is `from` or later; FAN_NO_PLACE. Those before `passed`, which
- * grows from call to call, are forgotten. */
+/* Returns the first place of a record at `from` or later, or FAN_NO_PLACE. Forgets places before
+ * `passed`, which must not shrink from call to call. */
 uint32_t fan_places_find(struct fan_places *places, uint64_t record, uint64_t passed,
                          uint64_t from);
 

@@ -1,16 +1,16 @@
-/* A trace of reads, replayed on a cache without bytes (./holdings.h). Pure. */
+/* Replays a trace of reads on a cache without bytes (./holdings.h). Pure. */
 #ifndef FAN_POLICY_REPLAY_H
 #define FAN_POLICY_REPLAY_H
 
 #include <stdint.h>
 
 /* cffi: begin */
-/* items: of each read, less than item_count. sizes: in bytes of each item; NULL where each has
- * item_bytes. next_uses (reuse, belady): of each read, the place of the next read of its item, or
- * UINT32_MAX. frequencies (frequency): of each item, how often it is read; with count_down each
- * read takes one off. epoch_reads (reuse): how many reads an epoch has. lone (reuse): of each item,
- * whether nobody else has a copy, so that it goes only when room is needed; NULL where somebody has
- * one of each. hits: of each read, whether it was one. */
+/* items: the item of each read, less than item_count. sizes: the bytes of each item; NULL if each
+ * has item_bytes. next_uses (reuse, belady): for each read, the place of the next read of its item,
+ * or UINT32_MAX. frequencies (frequency): for each item, how often it is read; with count_down each
+ * read subtracts one. epoch_reads (reuse): the number of reads in an epoch. lone (reuse): for each
+ * item, whether no other node has a copy, so that it is evicted only if room is needed; NULL if
+ * each item has another copy. hits: for each read, whether it was a hit. */
 struct fan_replay {
     uint64_t read_count;
     const uint32_t *items;

@@ -1,7 +1,7 @@
 /*
- * The blocks that leave a cache, in order. Pure: blocks are known by the number of the slot that
- * holds them, and all that happens to them is told here, event by event; there is no clock, no lock
- * and no content. The node daemon decides by it, and so does whoever replays what it did.
+ * Decides which blocks leave a cache, and in which order. Pure: a block is the number of its slot,
+ * and the caller reports each event; there is no clock, no lock and no content. The node daemon
+ * uses it, and so does the replay of its decisions.
  *
  *     close   a block of a file that nobody has open goes, whether or not room is needed
  *     lru     the block that was not used for the longest goes when room is needed
@@ -9,7 +9,7 @@
  *     minio   what came while there was room stays for good; the rest passes through as under close
  *     none    as close, in a cache of a few blocks
  *
- * These ask an oracle, which says of each block when it is used next, or how often:
+ * These policies need an oracle, which knows of each block when it is used next, or how often:
  *
  *     frequency   the block with the fewest reads goes when room is needed
  *     reuse       the block whose next use is farthest goes when room is needed; one whose next use
@@ -18,8 +18,8 @@
  *                 is farther than that of all that may go is not kept. In the node daemon that is
  *                 so of what stays, as under minio, and what is not kept passes through
  *
- * Without an oracle, when room is needed and nothing else is left, blocks of open files go too,
- * the least recently used first: a file larger than the cache is readable.
+ * Without an oracle, if room is needed and nothing else is left, blocks of open files go too, the
+ * least recently used first, so that a file larger than the cache can be read.
  */
 #ifndef FAN_POLICY_VICTIMS_H
 #define FAN_POLICY_VICTIMS_H
@@ -36,7 +36,7 @@ enum fan_policy {
     FAN_POLICY_RANDOM = 2,
     FAN_POLICY_MINIO = 3,
     FAN_POLICY_NONE = 4,
-    FAN_POLICY_COUNT = 5, /* of those without an oracle, which are the node daemon's */
+    FAN_POLICY_COUNT = 5, /* of the policies without an oracle */
     FAN_POLICY_FREQUENCY = 5,
     FAN_POLICY_REUSE = 6,
     FAN_POLICY_BELADY = 7
@@ -45,7 +45,7 @@ enum fan_policy {
 
 enum { FAN_NO_SLOT = UINT32_MAX, FAN_NEVER = UINT32_MAX };
 
-/* Of a slot that may go. Under random `previous` is its place among those to draw from. */
+/* A slot that may be evicted. Under random `previous` is its place in `drawn`. */
 struct fan_victim {
     uint32_t previous;
     uint32_t next;
@@ -57,10 +57,10 @@ struct fan_victim_list {
     uint32_t tail;
 };
 
-/* open, closed: slots whose file somebody has open, or nobody; the least recently used first.
- * drawn: under random, all slots that may go. foreseen: with an oracle, all of them. horizon: under
- * reuse, the place of the end of the next epoch, set by whoever tells of uses; FAN_NEVER at first,
- * which serves with an oracle that sees no further. */
+/* open, closed: slots whose file is open, or closed; the least recently used first. drawn: under
+ * random, all slots that may go. foreseen: with an oracle, all slots that may go. horizon: under
+ * reuse, the place at which the next epoch ends; the caller that reports uses sets it. FAN_NEVER at
+ * first, which is right for an oracle that sees no further. */
 struct fan_victims {
     enum fan_policy policy;
     uint32_t count; /* of slots that may go */
@@ -73,7 +73,7 @@ struct fan_victims {
     uint32_t horizon;
 };
 
-/* Whether it matters to a policy who has which file open. */
+/* Whether a policy needs to know which files are open. */
 static inline bool fan_policy_follows_opens(enum fan_policy policy)
 {
     return policy == FAN_POLICY_CLOSE || policy == FAN_POLICY_MINIO || policy == FAN_POLICY_NONE;
@@ -84,34 +84,38 @@ static inline bool fan_policy_has_oracle(enum fan_policy policy)
     return policy >= FAN_POLICY_FREQUENCY;
 }
 
-/* For slots 0 to slot_count - 1, none of which may go yet. 0 or -ENOMEM. */
+/* Prepares slots 0 to slot_count - 1, none of which may go yet. Returns 0 or -ENOMEM. */
 int fan_victims_init(struct fan_victims *victims, enum fan_policy policy, uint32_t slot_count);
 void fan_victims_fini(struct fan_victims *victims);
 
-/* The block in a slot was used just now, and may go from now on. */
+/* Call it when the block in a slot was used just now and may go from now on. */
 void fan_victims_enter(struct fan_victims *victims, uint32_t slot);
 
-/* A block that may go was used again, or nobody has its file open any more. */
+/* Call use when a block that may go was used again, and close when no one has its file open any
+ * more. */
 void fan_victims_use(struct fan_victims *victims, uint32_t slot);
 void fan_victims_close(struct fan_victims *victims, uint32_t slot);
 
-/* With an oracle, instead of these: the block in a slot was used just now, and may go. `foreseen`
- * is the place of its next use, or FAN_NEVER; under frequency, how often it is read. */
+/* With an oracle, call this instead of the three above: the block in a slot was used just now, and
+ * may go. `foreseen` is the place of its next use, or FAN_NEVER; under frequency, how often it is
+ * read. */
 void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t foreseen);
 
-/* Whether a block that needs room is better not kept. */
+/* Whether it is better not to keep a block that needs room. */
 bool fan_victims_declines(const struct fan_victims *victims, uint32_t foreseen);
 
-/* Whether a block that others have a copy of is dropped after its use although there is room. */
+/* Whether to drop a block after its use although there is room, given that other nodes have a copy.
+ */
 bool fan_victims_drops(const struct fan_victims *victims, uint32_t foreseen);
 
-/* The block in a slot that might go is gone. */
+/* Call it when the block in a slot that might go has gone. */
 void fan_victims_leave(struct fan_victims *victims, uint32_t slot);
 
-/* The slot to go next when room is needed; FAN_NO_SLOT. Under random each call draws another. */
+/* Returns the slot to evict next if room is needed, or FAN_NO_SLOT. Under random each call draws
+ * anew. */
 uint32_t fan_victims_next(struct fan_victims *victims);
 
-/* Without an oracle: the slot to go next although there is room; FAN_NO_SLOT. */
+/* Without an oracle: returns the slot to evict next although there is room, or FAN_NO_SLOT. */
 uint32_t fan_victims_unneeded(const struct fan_victims *victims);
 
 #endif

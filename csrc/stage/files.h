@@ -1,7 +1,7 @@
 /*
- * Stage-out of small files: copied, synced and named many at a time. One by one from Python, each
- * step waits for the other threads of the daemon, which takes longer than the step. And pieces of
- * large ones.
+ * Stage-out of small files, which are copied, synced and named many at a time, and of pieces of
+ * large ones. If Python did this file by file, each step would wait for the daemon's other threads,
+ * which takes longer than the step.
  */
 #ifndef FAN_STAGE_FILES_H
 #define FAN_STAGE_FILES_H
@@ -12,8 +12,8 @@
 #include "../format/shm_format.h"
 
 /* cffi: begin */
-/* A copy of a file. Given: its attributes, times in nanoseconds. fd: the copy, open; where there is
- * none, error says why (an errno). */
+/* A copy of a file. The caller sets the attributes, times in nanoseconds. fd: the open copy; if
+ * there is none, error is the errno. */
 struct fan_file_copy {
     int64_t atime_ns;
     int64_t mtime_ns;
@@ -24,56 +24,59 @@ struct fan_file_copy {
     int32_t error;
 };
 
-/* Tells a file from another that took its place. */
+/* Identifies a file, so that another that took its place is noticed. */
 struct fan_identity {
     uint64_t inode;
     uint64_t size;
     int64_t mtime_ns;
 };
 
-/* Copies `count` files and gives the copies their attributes; syncs nothing. paths: of each the
- * file's and its copy's, each ended by a zero byte. by_link: the file itself gets a second name
- * instead, and keeps its attributes. A file with holes is not copied (EOPNOTSUPP); of what fails nothing
- * is left. Once *ended is not 0 no more are (ECANCELED). */
+/* Copies `count` files and sets the attributes of the copies; syncs nothing. paths: for each file
+ * its path and its copy's, each ended by a zero byte. by_link: gives the file itself a second name
+ * instead, and leaves its attributes alone. A file with holes is not copied (EOPNOTSUPP); a failed
+ * copy leaves nothing behind. Once *ended is not 0 no further files are copied (ECANCELED). */
 void fan_copy_files(const char *paths, uint64_t count, struct fan_file_copy *copies, bool by_link,
                     const int32_t *ended);
 
-/* Copies bytes of a file from `at` to `end`, or some of them, to the same place of another one:
- * shared between both where the file system can. Returns how many that were; -errno, EIO where the
- * file is shorter. */
+/* Copies bytes of a file from `at` to `end`, or the first of them, to the same place of another
+ * file. If the file system can, both files share the bytes. Returns how many it copied, or -errno:
+ * -EIO if the file is shorter. */
 int64_t fan_copy_piece(int32_t from, int32_t to, int64_t at, int64_t end);
 
-/* Syncs all of a file system, if that has the bytes and names of these files on its disks for sure
- * (statfs(2) tells by its type). errors: of each file 0, or an errno. Returns whether it did; if
- * not, errors says nothing. */
+/* Syncs a whole file system, if its type (statfs(2)) is one for which this surely writes the bytes
+ * and names of these files to its disks. errors: 0 or an errno for each file. Returns whether it
+ * synced; if not, errors means nothing. */
 int fan_sync_whole(const int32_t *fds, uint64_t count, int32_t *errors);
 
 /* Closes these descriptors. */
 void fan_close_all(const int32_t *fds, uint64_t count);
 
 /* Renames `count` files one after the other to names that are free, until one fails or *ended is
- * not 0. paths: the old and the new one of each, each ended by a zero byte. Returns how many it
- * renamed, with their identities; *error: why not the next, 0 if it did not try. */
+ * not 0. paths: the old and the new path of each, each ended by a zero byte. Returns how many it
+ * renamed, and fills their identities; *error: the errno for the next file, 0 if it was not tried.
+ */
 uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *identities,
                         const int32_t *ended, int32_t *error);
-/* Renames to a name that is free; 0, or an errno: EEXIST where it is not. Where the file system
- * cannot do that in one step it is nearly as safe, with directories alone less. */
+/* Renames to a name that must be free. Returns 0, or an errno: EEXIST if it is taken. If the file
+ * system cannot do that in one step, the call is nearly as safe for files, but less so for
+ * directories. */
 int fan_rename_to_free(const char *from, const char *to);
 
-/* Lets two names change places; 0, or an errno: EOPNOTSUPP where the file system cannot. */
+/* Swaps two names. Returns 0, or an errno: EOPNOTSUPP if the file system cannot do it. */
 int fan_exchange_names(const char *one, const char *other);
 
-/* Takes room on the disk for a file beyond its end; 0, or an errno. */
+/* Reserves disk space for a file, also beyond its end, without changing its size. Returns 0 or an
+ * errno. */
 int fan_reserve(int32_t fd, int64_t start, int64_t bytes);
 
 /* Returns when a file or link was made, in nanoseconds since 1970; -1 if its file system does not
  * record that, or nothing is there. */
 int64_t fan_birth_ns(const char *path);
 
-/* The process that has a file open for writing, FAN_WRITER_KILLED, or 0. */
+/* Returns the process that has the file open for writing, FAN_WRITER_KILLED, or 0. */
 uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode);
 
-/* Counts one more in memory that other processes count in, too. */
+/* Adds one to a counter in memory that other processes also add to. */
 void fan_count_up(uint64_t *count);
 /* cffi: end */
 

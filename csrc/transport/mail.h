@@ -1,8 +1,9 @@
 /*
  * Messages between daemons over MPI, on a tag of their own. Each is sent in one piece with its
- * head, and received where it stays. MPI matches those of one rank in order and may complete them
- * in another: they are passed on in order. One that is not what its head says, or that MPI says is
- * lost, is told once and means that its rank has to be given up: what follows it would leave a gap.
+ * head, and received straight into its final memory. MPI matches the messages of one rank in order
+ * but may complete them in another; this file delivers them in order. If a message does not match
+ * its head, or MPI reports it lost, this is reported once, and the rank must be given up: later
+ * messages would leave a gap.
  */
 #ifndef FAN_TRANSPORT_MAIL_H
 #define FAN_TRANSPORT_MAIL_H
@@ -12,14 +13,14 @@
 
 #include "operations.h"
 
-/* coming: on their way from a rank, in order. */
+/* coming: messages on their way from a rank, in order. */
 struct fan_mail_rank {
     uint64_t sent;
     uint64_t heard;
     struct fan_queue coming;
 };
 
-/* arrived: to be told to the caller. */
+/* arrived: messages that wait to be reported to the caller. */
 struct fan_mail {
     MPI_Comm comm;
     uint32_t world_size;
@@ -32,16 +33,16 @@ struct fan_mail {
 /* 0 or -ENOMEM. */
 int fan_mail_init(struct fan_mail *mail, MPI_Comm comm, uint32_t world_size);
 
-/* As `send` of the transport. */
+/* Implements `send` of the transport. */
 int fan_mail_send(struct fan_mail *mail, struct fan_message *message);
 
-/* Receives and sends on. 0 or -EIO: MPI answers nothing but errors. */
+/* Makes progress with receives and sends. Returns 0, or -EIO: MPI returns nothing but errors. */
 int fan_mail_round(struct fan_mail *mail);
 
-/* Fills up to `count` MESSAGE events; the number filled. */
+/* Fills up to `count` MESSAGE events. Returns the number filled. */
 int fan_mail_events(struct fan_mail *mail, struct fan_transport_event *events, int count);
 
-/* Frees all but what MPI may still write to or read from. Accepts what was not made. */
+/* Frees everything except memory that MPI may still use. Accepts a zeroed struct. */
 void fan_mail_fini(struct fan_mail *mail);
 
 #endif

@@ -1,7 +1,7 @@
 /*
- * The MPI requests of this side and what each is for. The requests lie in one dense array, as
- * MPI_Testsome wants them; an operation stays where it is in memory, since MPI may write to its
- * buffer. One thread.
+ * This side's MPI requests, each with its operation. The requests lie in one dense array, as
+ * MPI_Testsome wants them; an operation never moves in memory, because MPI may write to its buffer.
+ * One thread.
  */
 #ifndef FAN_TRANSPORT_OPERATIONS_H
 #define FAN_TRANSPORT_OPERATIONS_H
@@ -12,17 +12,20 @@
 
 #include "wire.h"
 
-/* The errno of an MPI error. EIO and ENOENT are the owner's to say: they are about the bytes. */
+/* The errno for an MPI error. Never EIO or ENOENT: only the owner of the bytes answers with these.
+ */
 int fan_mpi_errno(int mpi_error);
 
-/* Has an MPI with fault tolerance (ULFM) answer probes of any rank again, which it does not while
- * it knows of a dead rank that was not acknowledged. */
+/* Makes an MPI with fault tolerance (ULFM) answer probes for any rank again: it does not as long as
+ * a dead rank is not acknowledged. */
 void fan_mpi_go_on(MPI_Comm comm);
 
-/* No error of MPI may end the process, on whatever communicator the library blames it. */
+/* Makes sure that no error of MPI ends the process, whichever communicator the library assigns it
+ * to. */
 void fan_mpi_keep_alive(MPI_Comm comm);
 
-/* Answers of up to this many bytes are received beside the operation, so that a refusal fits. */
+/* Answers of up to this many bytes are received into the operation's own buffer, so that a refusal
+ * fits. */
 enum { FAN_SMALL_FETCH_BYTES = 16 };
 
 enum fan_operation_kind {
@@ -30,7 +33,7 @@ enum fan_operation_kind {
     FAN_OPERATION_MESSAGE, /* sends the operation's own buffer: a request, a notice, a refusal */
     FAN_OPERATION_REPLY,   /* sends bytes of a pack */
     FAN_OPERATION_FETCH,   /* receives what was asked for */
-    FAN_OPERATION_DISCARD, /* receives, if it ever comes, what was asked for and then given up */
+    FAN_OPERATION_DISCARD, /* receives the late answer to a fetch that was given up */
     FAN_OPERATION_SEND,    /* sends mail */
     FAN_OPERATION_RECEIVE  /* receives mail */
 };
@@ -41,11 +44,11 @@ struct fan_operation {
     uint32_t rank;
     uint32_t tag;
     uint32_t bytes;
-    int error;     /* FETCH: why we gave it up ourselves, -errno */
-    bool given_up; /* FETCH: the caller asked for that */
+    int error;     /* FETCH: the reason why this side gave it up, -errno */
+    bool given_up; /* FETCH: the caller gave it up */
     uint64_t token;
-    void *to;                       /* FETCH: where the caller wants it */
-    void *discard;                  /* where goes what nobody wants, or what is too long; or NULL */
+    void *to;                       /* FETCH: the caller's memory */
+    void *discard;                  /* receives unwanted or too long answers; or NULL */
     struct fan_operation *asks_for; /* MESSAGE: the fetch whose request this is, or NULL */
     struct fan_message *mail;       /* SEND, RECEIVE */
     struct fan_operation *next_free;
@@ -67,38 +70,38 @@ struct fan_operations {
     struct fan_operation **completed;
 };
 
-/* A fresh operation, its request null. NULL: no memory. */
+/* Makes an operation with a null request. NULL if there is no memory. */
 struct fan_operation *fan_operation_begin(struct fan_operations *operations,
                                           enum fan_operation_kind kind);
 
-/* Where its MPI request goes; valid until the next operation begins. */
+/* The place of an operation's MPI request; valid until the next operation begins. */
 static inline MPI_Request *fan_operation_request(struct fan_operations *operations,
                                                  const struct fan_operation *operation)
 {
     return &operations->requests[operation->index];
 }
 
-/* Begins to receive, at `to`, a message that was probed for. One of more than `most` bytes comes
- * whole to memory that is thrown away: Open MPI writes past the end of room that is too small. 0,
- * or -errno: -ENOMEM, and nothing receives it. */
+/* Begins to receive a probed message into `to`. A message of more than `most` bytes goes to
+ * temporary memory that is thrown away, because Open MPI writes past the end of a buffer that is
+ * too small. Returns 0, or -errno: -ENOMEM, and then nothing receives the message. */
 int fan_operation_receive(struct fan_operations *operations, struct fan_operation *operation,
                           MPI_Message *matched, const MPI_Status *status, void *to, int most);
 
-/* Done with it: its request is complete, or was never made. */
+/* Ends an operation whose request is complete, or was never made. */
 void fan_operation_end(struct fan_operations *operations, struct fan_operation *operation);
 
-/* The operation that receives under `tag`, given up or not; NULL: none. */
+/* Returns the operation that receives on `tag`, given up or not, or NULL. */
 struct fan_operation *fan_operation_tagged(const struct fan_operations *operations, uint32_t tag);
 
-/* The fetch of `token`, or NULL. */
+/* Returns the fetch of `token`, or NULL. */
 struct fan_operation *fan_operation_of_token(const struct fan_operations *operations,
                                              uint64_t token);
 
-/* Lets MPI work and finds what is complete: `completed` and `statuses` hold that many. -EIO: MPI
- * answers nothing but errors. */
+/* Lets MPI make progress and finds the complete operations. Returns how many there are in
+ * `completed` and `statuses`; -EIO: MPI returns nothing but errors. */
 int fan_operations_round(struct fan_operations *operations);
 
-/* Frees all but what MPI may still write to or read from. */
+/* Frees everything except memory that MPI may still use. */
 void fan_operations_fini(struct fan_operations *operations);
 
 #endif

@@ -1,10 +1,10 @@
 /*
  * What ranks send each other besides the bytes of packs: requests, notices, refusals, and mail: the
- * messages of daemons, each with a head before it. Fixed-width and of one byte order, checked
- * before anything in it is followed. No MPI here.
+ * messages of daemons, each with a head before it. Fields have a fixed width and one byte order,
+ * and are checked before use. No MPI here.
  *
- * A refusal travels in place of the bytes that were asked for, and is told from them by its length:
- * no fetch of its size can be answered with that many bytes.
+ * A refusal is sent in place of the requested bytes. The receiver recognises it by its length,
+ * which is never that of the requested bytes.
  */
 #ifndef FAN_TRANSPORT_WIRE_H
 #define FAN_TRANSPORT_WIRE_H
@@ -16,7 +16,7 @@
 
 enum { FAN_WIRE_MAGIC = 0x46414e57 };
 
-/* MPI's tags: requests and notices; mail; each answer has one of its own. */
+/* The MPI tags: one for requests and notices, one for mail, and one for each answer. */
 enum { FAN_TAG_NOTES = 0, FAN_TAG_MAIL = 1, FAN_TAG_FIRST_ANSWER = 2 };
 
 enum fan_wire_kind {
@@ -32,7 +32,7 @@ struct fan_wire_head {
     uint16_t kind;
 };
 
-/* A request uses all but `notice`, a notice that alone; what is not used is 0. */
+/* A request uses all fields except `notice`; a notice uses only that. Unused fields are 0. */
 struct fan_wire_message {
     struct fan_wire_head head;
     uint32_t tag;
@@ -45,7 +45,8 @@ struct fan_wire_message {
     uint32_t urgency;
 };
 
-/* error: an errno. The last byte is sent only where 16 could be the bytes asked for. */
+/* error: an errno. The first byte of `longer` is sent only in answer to a fetch of 16 bytes or
+ * fewer. */
 struct fan_wire_refusal {
     struct fan_wire_head head;
     uint32_t tag;
@@ -53,8 +54,8 @@ struct fan_wire_refusal {
     uint8_t longer[8];
 };
 
-/* number: how many the sender sent to this rank before. checksum: of the head before it and of the
- * message's `bytes`. */
+/* number: how many messages the sender sent to this rank before. checksum: of the fields before it
+ * and of the message's `bytes`. */
 struct fan_wire_mail {
     struct fan_wire_head head;
     uint64_t bytes;
@@ -71,30 +72,29 @@ _Static_assert(offsetof(struct fan_wire_refusal, longer) == 16, "fixed on the wi
 struct fan_wire_message fan_wire_request(const struct fan_fetch_request *request, uint32_t tag);
 struct fan_wire_message fan_wire_notice(uint32_t notice);
 
-/* Reads a message of `bytes` that came: fills the kind, and the request or the notice of `event`.
- * tag_max: the greatest tag that a reply may have. 0, or -EPROTO: ill-formed. */
+/* Parses a received message of `bytes`: fills the kind, and the request or the notice, of `event`.
+ * tag_max: the greatest tag that a reply may have. Returns 0, or -EPROTO: ill-formed. */
 int fan_wire_read(const void *data, size_t bytes, uint32_t tag_max,
                   struct fan_transport_event *event);
 
 /* Fills the head of a message. */
 void fan_wire_seal(struct fan_message *message, uint64_t number);
 
-/* Whether a message that came, head and data `bytes` long, is the whole one of that number: 0 or
- * -EPROTO. */
+/* Checks that a received message, `bytes` long with its head, is complete and has this number.
+ * Returns 0 or -EPROTO. */
 int fan_wire_open(const struct fan_message *message, size_t bytes, uint64_t number);
 
 struct fan_wire_refusal fan_wire_refuse(uint32_t tag, int error);
 
-/* How many bytes of a refusal are sent in answer to a fetch of `fetch_bytes`: never as many, and at
- * most one more than 16. */
+/* The bytes of a refusal that answer a fetch of `fetch_bytes`: 16 or 17, never `fetch_bytes`. */
 static inline uint32_t fan_wire_refusal_bytes(uint32_t fetch_bytes)
 {
     uint32_t base = offsetof(struct fan_wire_refusal, longer);
     return fetch_bytes > base ? base : base + 1;
 }
 
-/* What the answer to a fetch of `fetch_bytes` means, `bytes` of `data` long: 0 when those are the
- * bytes asked for, the refusal's -errno, or -EPROTO. */
+/* Interprets the answer, `bytes` of `data`, to a fetch of `fetch_bytes`. Returns 0 if it is the
+ * requested bytes, the refusal's -errno, or -EPROTO. */
 int fan_wire_answer(const void *data, size_t bytes, uint32_t fetch_bytes, uint32_t tag);
 
 #endif

@@ -1,4 +1,5 @@
-/* Keeping once a thing that several entries have: names in the index, and hard-linked files. */
+/* Finds what several entries have in common, so that it is stored once: names in the index, and
+ * hard-linked files. */
 #ifndef FAN_PREPARE_INTERN_H
 #define FAN_PREPARE_INTERN_H
 
@@ -17,16 +18,16 @@ struct fan_runs {
     uint64_t link_count;
 };
 
-/* places[i]: where run i lies in a section that has equal runs once, in the order in which they
- * first come. slots_max: of a table with 8 bytes each, a power of two. Returns the bytes of
- * the section, or -errno. */
+/* Fills places[i] with the offset of run i in a section that holds equal runs once, in the order of
+ * their first occurrence. slots_max: the limit for the slots, 8 bytes each, of a table; a power of
+ * two. Returns the section's size in bytes, or -errno. */
 int64_t fan_intern(const struct fan_runs *runs, uint64_t slots_max, uint64_t *places);
 
-/* Writes that section. */
+/* Writes the section. */
 void fan_intern_copy(const struct fan_runs *runs, const uint64_t *places, char *section);
 
-/* first[i]: the first entry that is the same regular file as entry i, i itself where there is but
- * one. 0 or -errno. */
+/* Fills first[i] with the first entry that is the same regular file as entry i, which may be i
+ * itself. Returns 0 or -errno. */
 int fan_same_files(const struct fan_scan_entry *entries, uint64_t count, uint64_t slots_max,
                    uint64_t *first);
 /* cffi: end */

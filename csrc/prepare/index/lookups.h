@@ -1,9 +1,9 @@
 /*
- * The sections of an index by which paths are found: dentries, or slots where two paths have the
- * same hash.
+ * Makes the sections of an index that serve to look paths up: dentries, or slots if two paths have
+ * the same hash.
  *
- * The pilots of a part are sought as PTHash does (Pibiri and Trani, SIGIR 2021): the largest
- * buckets first, each with the first pilot that sends all its hashes to places that are still free.
+ * The search for the pilots of a part follows PTHash (Pibiri and Trani, SIGIR 2021): the largest
+ * buckets come first, and each gets the first pilot that maps all its hashes to free places.
  */
 #ifndef FAN_PREPARE_LOOKUPS_H
 #define FAN_PREPARE_LOOKUPS_H
@@ -35,17 +35,18 @@ struct fan_dentries {
     uint64_t *order;
 };
 
-/* Fills all dentries, with what leads to them. 0, -ENOMEM, or -EOVERFLOW where two paths have the
- * same hash, or so many lie in one part that it was made for that. */
+/* Fills the dentries and the sections that lead to them. Returns 0, -ENOMEM, or -EOVERFLOW if two
+ * paths have the same hash, or one part has so many hashes that only a crafted dataset can cause
+ * it. */
 int fan_fill_dentries(const struct fan_named *named, const struct fan_dentries *to);
 
-/* Fills slots, zeros before, of which there are more than records. 0 with the longest probe in
- * `max_probe`, or -EINVAL. */
+/* Fills zeroed slots, of which there must be more than records. Returns 0 and sets `max_probe` to
+ * the longest probe, or -EINVAL. */
 int fan_fill_slots(const struct fan_named *named, uint64_t *slots, uint64_t slot_count,
                    uint32_t *max_probe);
 /* cffi: end */
 
-/* The dentry of a record, whose name is there. Pure. */
+/* Makes the dentry of a record. name: the record's. Pure. */
 struct fan_dentry fan_dentry_of(const struct fan_record *record, uint64_t id, const char *name);
 
 #endif

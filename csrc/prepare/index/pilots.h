@@ -1,4 +1,4 @@
-/* The pilots of one part of the dentries (common/dentry.h). */
+/* Finds the pilots of one part of the dentries (common/dentry.h). */
 #ifndef FAN_PREPARE_PILOTS_H
 #define FAN_PREPARE_PILOTS_H
 
@@ -6,11 +6,11 @@
 
 #include "../../format/index_format.h"
 
-/* The most hashes of a part: twice as many as there are, about. */
+/* The most hashes that a part may have: about twice the usual number. */
 enum { FAN_PART_MOST = 2 * FAN_DENTRIES_PER_PART };
 
-/* Finds a seed, and a pilot for each bucket, with which `count` hashes have places of their own.
- * 0, or -EOVERFLOW where two hashes are equal. */
+/* Finds a seed, and a pilot for each bucket, that give each of `count` hashes a different place.
+ * Returns 0, or -EOVERFLOW if two hashes are equal. */
 int fan_seek_pilots(const uint64_t *hashes, uint32_t count, uint16_t *pilots, uint32_t bucket_count,
                     uint32_t *seed);
 

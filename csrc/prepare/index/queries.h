@@ -1,6 +1,6 @@
 /*
- * Python's queries of an index in memory. Each call attaches anew, so there is no state to keep:
- * the checks of the header cost well under a microsecond.
+ * Python's queries of an index in memory. Each call attaches the index again, so there is no state
+ * to keep: checking the header takes well under a microsecond.
  */
 #ifndef FAN_PREPARE_QUERIES_H
 #define FAN_PREPARE_QUERIES_H
@@ -17,10 +17,11 @@ int fan_core_index_check(const void *base, uint64_t bytes, const char **field, u
 int64_t fan_core_index_lookup(const void *base, uint64_t bytes, const char *relpath,
                               uint64_t relpath_bytes);
 
-/* The record ids of `count` paths, which lie one behind the other in `paths`, each with a NUL:
- * UINT64_MAX for one that is not below `prefix`, which has no slash at its end, or is no record.
- * A path may have empty components and ".", but no "..". Links are not followed. Returns how many
- * were found, -EINVAL for a bad index, or where `paths` holds another number of them. */
+/* Looks up `count` paths, which lie one after the other in `paths`, each with a NUL. ids: the
+ * record of each, or UINT64_MAX if the path is not below `prefix` (without a slash at its end) or
+ * is no record. A path may have empty components and ".", but no "..". Links are not followed.
+ * Returns how many were found; -EINVAL for a bad index, or if `paths` does not hold `count` paths.
+ */
 int64_t fan_core_index_lookup_all(const void *base, uint64_t bytes, const char *paths,
                                   uint64_t paths_bytes, const char *prefix, uint64_t prefix_bytes,
                                   uint64_t *ids, uint64_t count);

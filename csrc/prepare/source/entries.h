@@ -15,7 +15,8 @@
 
 /* cffi: begin */
 /* One entry, as lstat described it. names + name_offset is its name, names + target_offset the
- * target of a symbolic link. error: why it could not be examined or, a directory, listed. */
+ * target of a symbolic link. error: the errno with which examining it, or listing a directory,
+ * failed. */
 struct fan_scan_entry {
     uint64_t parent;
     uint64_t name_offset;
@@ -46,8 +47,8 @@ struct fan_scan {
     struct fan_room names_room;
     int root_fd;
     int scratch_fd;
-    uint64_t listed; /* the directory that was listed last, */
-    int listed_fd;   /* and a descriptor of it, or -1 */
+    uint64_t listed; /* the directory that was listed last */
+    int listed_fd;   /* a descriptor of it, or -1 */
     int reserved;
 };
 
@@ -61,21 +62,22 @@ int fan_scan_stat(int root_fd, const char *path, uint64_t path_bytes, struct fan
 int fan_scan_open(int root_fd, const char *path, uint64_t path_bytes, int flags);
 /* cffi: end */
 
-/* Opens directory `id`, from the one that was listed last where that is itself or its parent:
- * opened from the root, 8,000 directories in one another take a second a thousand. A descriptor or
- * -errno. */
+/* Opens directory `id`, starting from the last listed directory if that is `id` itself or its
+ * parent: in a chain of 8,000 nested directories, opening them from the root takes a second per
+ * thousand. Returns a descriptor or -errno. */
 int fan_scan_enter(const struct fan_scan *scan, uint64_t id, int flags);
 
 enum { FAN_TARGET_MAX_BYTES = 4096 };
 
-/* lstat of `name` in an open directory into `entry`, a link's target into `target`. 0 or -errno. */
+/* Fills `entry` with the lstat of `name` in an open directory, and `target` with a link's target.
+ * Returns 0 or -errno. */
 int fan_scan_look(int dir_fd, const char *name, struct fan_scan_entry *entry,
                   char target[FAN_TARGET_MAX_BYTES]);
 
-/* Fills an entry, but for its name and target, with what lstat said. */
+/* Fills an entry from lstat's result, except for its name and target. */
 void fan_scan_fill(struct fan_scan_entry *entry, const struct stat *st);
 
-/* Keeps `n` bytes among the names. 0 or -errno. */
+/* Appends `n` bytes to the names and sets `offset` to their place. Returns 0 or -errno. */
 int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset);
 
 #endif

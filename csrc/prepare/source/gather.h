@@ -1,5 +1,5 @@
 /*
- * Reading many small files into one buffer, each at its place in a pack.
+ * Reads many small files into one buffer, each at its place in a pack.
  *
  * No lock and no shared state: several threads may gather from one scan at once.
  */
@@ -12,7 +12,7 @@
 
 /* cffi: begin */
 enum {
-    /* A file is not what the scan saw: another size, time or inode. Above every errno. */
+    /* The file has changed since the scan: in size, time or inode. Greater than any errno. */
     FAN_GATHER_CHANGED = 4097
 };
 
@@ -25,7 +25,8 @@ int64_t fan_gather(int root_fd, const struct fan_scan_entry *entries, const char
                    const uint64_t *ids, uint64_t count, const uint64_t *places, char *buffer,
                    int32_t *errors);
 
-/* Opens each file for reading and closes it again. errors as above; the number in error. */
+/* Opens each file for reading and closes it again. errors as above. Returns the number of files in
+ * error. */
 int64_t fan_gather_try(int root_fd, const struct fan_scan_entry *entries, const char *names,
                        const uint64_t *ids, uint64_t count, int32_t *errors);
 
@@ -33,7 +34,8 @@ int64_t fan_gather_try(int root_fd, const struct fan_scan_entry *entries, const 
 int fan_gather_open(int root_fd, const struct fan_scan_entry *entries, const char *names,
                     uint64_t id);
 
-/* Whether an open file is still as the scan saw it. 0, FAN_GATHER_CHANGED, or -errno. */
+/* Checks that an open file has not changed since the scan. Returns 0, FAN_GATHER_CHANGED, or
+ * -errno. */
 int fan_gather_check(int fd, const struct fan_scan_entry *entry);
 /* cffi: end */
 

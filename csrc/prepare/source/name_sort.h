@@ -1,6 +1,6 @@
 /*
- * Sorting the names of one directory, however many there are: what does not fit in memory is
- * written to a file in sorted runs, which are merged.
+ * Sorts the names of one directory, however many there are: names that do not fit in memory go to a
+ * file in sorted runs, which are merged.
  */
 #ifndef FAN_PREPARE_NAME_SORT_H
 #define FAN_PREPARE_NAME_SORT_H
@@ -19,14 +19,15 @@ struct fan_name_sort {
 
 typedef int fan_name_taker(void *context, const char *name);
 
-/* Runs of about `run_bytes` go to a file in the directory dir_fd; -1: all stays in memory. */
+/* Begins a sort. Runs of about `run_bytes` go to a file in the directory dir_fd; -1: all names stay
+ * in memory. */
 void fan_name_sort_init(struct fan_name_sort *sort, int dir_fd, size_t run_bytes);
 
 /* Takes a copy of a name. 0 or -errno. */
 int fan_name_sort_add(struct fan_name_sort *sort, const char *name);
 
-/* Gives all names to `take` in the order of strcmp, up to the first time that it returns other than
- * 0. That, 0, or -errno. */
+/* Calls `take` for each name in the order of strcmp, and stops when it returns other than 0.
+ * Returns that value, 0, or -errno. */
 int fan_name_sort_each(struct fan_name_sort *sort, fan_name_taker *take, void *context);
 
 /* Frees what the sort holds. */

@@ -1,7 +1,7 @@
 /*
- * Memory that grows with a source: small on the heap, larger in a file without a name, whose pages
- * the system writes out when memory gets short. The file is gone when nobody uses it any more,
- * however the program ends.
+ * Memory that grows with the size of a source: while small it is on the heap, later in an unnamed
+ * file, whose pages the kernel writes out if memory gets short. The file disappears with its last
+ * user, however the program ends.
  */
 #ifndef FAN_PREPARE_ROOM_H
 #define FAN_PREPARE_ROOM_H
@@ -9,8 +9,8 @@
 #include <stdint.h>
 
 /* cffi: begin */
-/* bytes: zeroed until written. fd: the file, -1 while there is none. dir_fd: where it is made,
- * borrowed; -1: the heap alone. heap_bytes: more of them go to the file. */
+/* bytes: zeroed until written. fd: the file, -1 while there is none. dir_fd: the directory for the
+ * file, borrowed; -1: use the heap only. heap_bytes: the size above which it moves to the file. */
 struct fan_room {
     char *base;
     uint64_t bytes;
@@ -22,17 +22,18 @@ struct fan_room {
 /* An empty room. */
 void fan_room_init(struct fan_room *room, int dir_fd, uint64_t heap_bytes);
 
-/* Makes at least `bytes` of room; `base` may change. 0 or -errno: -ENOSPC where the disk is full,
- * which is told here and not by a signal when the memory is used. */
+/* Grows to at least `bytes`; `base` may change. Returns 0 or -errno: -ENOSPC if the disk is full,
+ * which shows up here and not as a signal when the memory is used. */
 int fan_room_grow(struct fan_room *room, uint64_t bytes);
 
-/* Lets the process do without the pages of the file; they come back when they are used. */
+/* Drops the file's pages from the process's memory; they come back when they are used. */
 void fan_room_release(struct fan_room *room);
 
 /* Frees all; accepts an empty room. */
 void fan_room_fini(struct fan_room *room);
 
-/* A file without a name in a directory, read and written. A descriptor or -errno. */
+/* Makes an unnamed file in a directory, open for reading and writing. Returns a descriptor or
+ * -errno. */
 int fan_room_file(int dir_fd);
 /* cffi: end */
 
