@@ -1,16 +1,17 @@
 /*
  * The cache segment: blocks of packs that lie on other nodes, shared by the node daemon and its
  * clients. A memory file: the daemon makes it and hands its descriptor to each client that asks for
- * a session, so it outlives nobody. One thread of the daemon writes all of it, but for a session's
- * pins and open files, which are its client's.
+ * a session, so it disappears with its last user. One thread of the daemon writes all of it, except
+ * a session's pins and open files, which its client writes.
  *
  *     header | sessions | buckets | entries | data (blocks, in granules)
  *
- * A client reads a block only while one of its pins is HELD and names the block's entry, which was
- * READY when looked at *after* the pin was HELD. The daemon takes an entry away only if no pin
- * names it when looked at *after* the entry was EVICTING. Both sides use sequentially consistent
- * accesses for these four, so one of them always sees the other. A pin is a place in memory and not
- * a count: that of a dead client is cleared, whatever it was doing.
+ * A client reads a block only while one of its pins is HELD and names the block's entry, and only
+ * if it saw the entry READY *after* it set the pin to HELD. The daemon takes an entry away only if
+ * it saw no pin that names it *after* it set the entry to EVICTING. Both sides use sequentially
+ * consistent accesses for these four, so one of them always sees the other. A pin is a place in
+ * memory and not a count, so the daemon can clear the pins of a dead client, whatever the client
+ * was doing.
  */
 #ifndef FAN_FORMAT_CACHE_FORMAT_H
 #define FAN_FORMAT_CACHE_FORMAT_H
@@ -32,7 +33,7 @@ enum {
     FAN_QUESTION_TEXT_BYTES = 1896,
     FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
-    FAN_SESSION_WAYS = 16 /* of a session's open files, where one may be noted */
+    FAN_SESSION_WAYS = 16 /* the places that a file may have in `files` */
 };
 
 enum fan_session_state {
@@ -40,8 +41,8 @@ enum fan_session_state {
     FAN_SESSION_LIVE = 1
 };
 
-/* FREE -> CLAIMED -> HELD or WANTED, back to FREE: the client. WANTED -> HELD or FAILED: the
- * daemon, which then wakes the futex on `state`. */
+/* The client changes FREE -> CLAIMED -> HELD or WANTED, and back to FREE. The daemon changes WANTED
+ * -> HELD or FAILED, and then wakes the futex on `state`. */
 enum fan_pin_state {
     FAN_PIN_FREE = 0,
     FAN_PIN_CLAIMED = 1,
@@ -50,7 +51,8 @@ enum fan_pin_state {
     FAN_PIN_FAILED = 4
 };
 
-/* FREE -> CLAIMED -> GIVEN: the client. GIVEN -> FREE: the daemon, once it took the hint. */
+/* The client changes FREE -> CLAIMED -> GIVEN. The daemon changes GIVEN -> FREE once it has taken
+ * the hint. */
 enum fan_hint_state { FAN_HINT_FREE = 0, FAN_HINT_CLAIMED = 1, FAN_HINT_GIVEN = 2 };
 
 enum fan_entry_state {
@@ -62,22 +64,22 @@ enum fan_entry_state {
 };
 
 /* `file`: mount in the highest 8 bits, record id + 1 in the others. `block`: the number of the
- * piece of the file's stored bytes. error: why it FAILED, an errno: EIO (the content is damaged
- * wherever it lies), EREMOTEIO (nobody who has it answers: read the shared file system). source:
- * where a block came from that was WANTED and is HELD, an enum fan_stall_source. */
+ * piece of the file's stored bytes. error: the errno of a FAILED pin: EIO (every copy of the
+ * content is damaged), EREMOTEIO (no rank that has it answers: read the shared file system).
+ * source: the source, an enum fan_stall_source, of a block that was WANTED and is HELD. */
 struct fan_pin {
     uint32_t state;
     uint32_t entry;
     uint64_t file;
     uint64_t block;
     int32_t error;
-    uint32_t waiters; /* clients asleep on `state`: the daemon wakes them only then */
+    uint32_t waiters; /* clients asleep on `state`; if 0, the daemon wakes no one */
     uint32_t source;
     uint32_t reserved[7];
 };
 
-/* `count` blocks of a file, from `block` on, that the client will read soon. Nobody waits for them,
- * and it is not said what became of them. */
+/* `count` blocks of a file, from `block` on, that the client will read soon. The client does not
+ * wait for them, and gets no answer. */
 struct fan_hint {
     uint32_t state;
     uint32_t reserved;
@@ -86,18 +88,18 @@ struct fan_hint {
     uint64_t count;
 };
 
-/* files: what this client has open, 0 where free; it enters them, and sets a bit of `closed` when
- * it closes one; the daemon takes the bits and frees the places. A file that finds no place is not
- * noted: its blocks may go while it is open, and stay after its close until room is needed. wanted:
- * set by the client after a pin is WANTED, taken by the daemon. hinted: after a
- * hint is GIVEN. */
+/* files: the client's open files, 0 in free places. The client adds them, and sets a bit of
+ * `closed` when it closes one; the daemon takes the bits and frees the places. A file that finds no
+ * place is not noted: its blocks may be evicted while it is open, and stay after its close until
+ * room is needed. wanted: the client sets it after a pin is WANTED, and the daemon clears it.
+ * hinted: the same after a hint is GIVEN. */
 struct fan_session {
     uint32_t state;
     uint32_t wanted;
     uint32_t pid;
     uint32_t hinted;
     uint32_t reserved[12];
-    uint64_t closed[8]; /* a bit a place in `files` */
+    uint64_t closed[8]; /* one bit for each place in `files` */
     struct fan_pin pins[FAN_SESSION_PINS];
     uint64_t files[FAN_SESSION_FILES];
     struct fan_hint hints[FAN_SESSION_HINTS];
@@ -107,8 +109,8 @@ struct fan_bucket {
     uint32_t entries[FAN_CACHE_WAYS]; /* entry + 1, 0: none */
 };
 
-/* offset: of the data, from the start of the segment. touched: set by clients (relaxed) at each
- * hit, for policies that ask for it. */
+/* offset: of the block's data, from the start of the segment. touched: clients set it (relaxed) at
+ * a hit, for policies that ask for it. */
 struct fan_cache_entry {
     uint32_t state;
     uint32_t bytes;
@@ -119,8 +121,8 @@ struct fan_cache_entry {
     uint32_t reserved[7];
 };
 
-/* doorbell: a futex; clients add to it after they set `wanted`, and wake it when `sleeping` is set.
- * follows_opens: whether clients are to note what they have open. state: SERVING until the daemon
+/* doorbell: a futex; clients increment it after they set `wanted`, and wake it if `sleeping` is
+ * set. follows_opens: whether clients should note their open files. state: SERVING until the daemon
  * ends. bucket_count is a power of two. */
 struct fan_cache_header {
     uint8_t magic[8];

@@ -1,7 +1,7 @@
 /*
- * The layout table: sizes and offsets of every struct that Python reads through cffi, as the C
- * compiler laid them out. fanstore._native compares it with cffi's own when it loads the library
- * and refuses a field that drifted, by name.
+ * The layout table: the C compiler's sizes and offsets of every struct that Python reads through
+ * cffi. When fanstore._native loads the library it compares them with cffi's own, and names the
+ * field in its error if one differs.
  *
  * The table itself is generated from the fenced parts of the headers (tools/native.py).
  */

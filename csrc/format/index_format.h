@@ -14,7 +14,7 @@
 
 /* A hash slot: the low 40 bits hold the record id plus one (0: empty), the high 24 the hash's low
  * 24 bits. A probe starts at (hash * slot_count) >> 64 and goes on linearly, wrapping around. An
- * index of version 2 has slots only where two of its paths have the same hash, else dentries. */
+ * index of version 2 has slots only if two of its paths have the same hash, else dentries. */
 #define FAN_SLOT_ID_BITS 40
 #define FAN_SLOT_ID_MASK ((UINT64_C(1) << FAN_SLOT_ID_BITS) - 1)
 
@@ -22,7 +22,7 @@
 enum {
     FAN_INDEX_LAYOUT_ID = 0x46490001,
     FAN_INDEX_HEADER_BYTES = 512,
-    FAN_INDEX_VERSION = 2, /* of those that are written; version 1 ends with the packs */
+    FAN_INDEX_VERSION = 2, /* of new indexes; version 1 ends with the packs */
     FAN_SECTION_ALIGN_BYTES = 64,
     FAN_RECORD_BYTES = 64,
     FAN_DENTRY_NAME_BYTES = 32,
@@ -102,9 +102,9 @@ struct fan_record {
     uint8_t codec;
 };
 
-/* What a look-up of a path and stat(2) ask of a record, in the order of the path hashes: a perfect
- * hash leads to the one place where a path can be. Fields as in the record; of a longer name its
- * first 32 bytes. */
+/* The fields of a record that a path look-up and stat(2) need. Dentries are in the order of the
+ * path hashes: a perfect hash gives the only place where a path can be. Fields as in the record;
+ * name holds the first 32 bytes of a longer name. */
 struct fan_dentry {
     uint64_t logical_size;
     int64_t mtime_ns;
@@ -118,8 +118,9 @@ struct fan_dentry {
     uint8_t name[32];
 };
 
-/* Dentries that a range of the path hashes shares: from `first` to the next part's. `seed` goes
- * into their places. The last part is empty, and says how many dentries there are. */
+/* The dentries of one range of path hashes: from `first` up to the `first` of the next part. The
+ * hash that gives their places also uses `seed`. The last part is empty; its `first` is the number
+ * of dentries. */
 struct fan_part {
     uint32_t first;
     uint32_t seed;
@@ -130,7 +131,8 @@ struct fan_owner {
     uint32_t gid;
 };
 
-/* A further name of a hard-linked file: record shows the inode of first. Sorted by record. */
+/* A further name of a hard-linked file: `record` shows the inode number of `first`. Sorted by
+ * record. */
 struct fan_link {
     uint64_t record;
     uint64_t first;

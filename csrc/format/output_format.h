@@ -1,12 +1,12 @@
 /*
- * What a client asks of the node daemon about outputs whose names other ranks keep, or that those
- * have, and its answers: over a connection of its
- * own to `outputs` in the job directory, one request and one answer each. Fixed-width, this
- * machine's byte order; texts are not terminated.
+ * The requests of a client to the node daemon about outputs whose names or content other ranks
+ * keep, and the answers. Each request has a connection of its own to `outputs` in the job
+ * directory, with one request and one answer. Fixed-width fields in this machine's byte order;
+ * texts are not terminated.
  *
  *     request | path | other        answer | text
  *
- * Paths are relative to the mount `view`, as far from normal form as a program wrote them.
+ * Paths are relative to the mount `view`, and as the program wrote them: not in normal form.
  */
 #ifndef FAN_FORMAT_OUTPUT_FORMAT_H
 #define FAN_FORMAT_OUTPUT_FORMAT_H
@@ -36,8 +36,8 @@ enum fan_output_op {
     FAN_OUTPUT_TRUNCATE = 12
 };
 
-/* NOFOLLOW: the last component is not followed when it is a link; of RENAME, UNLINK, RMDIR, MKDIR,
- * MKNOD, SYMLINK it never is. */
+/* NOFOLLOW: do not follow the last component if it is a link. RENAME, UNLINK, RMDIR, MKDIR, MKNOD
+ * and SYMLINK never follow it. */
 enum fan_output_how { FAN_OUTPUT_NOFOLLOW = 1 };
 
 enum fan_output_change {
@@ -61,7 +61,7 @@ struct fan_output_request {
     uint32_t change; /* fan_output_change */
     uint32_t path_bytes;
     uint32_t other_bytes;
-    uint32_t behalf; /* the process that this one asks for; 0: itself */
+    uint32_t behalf; /* the process on whose behalf this one asks; 0: itself */
     int64_t size;
     int64_t atime_ns;
     int64_t mtime_ns;
@@ -81,14 +81,14 @@ struct fan_output_attr {
     uint32_t nlink;
 };
 
-/* DONE: text is empty; or LIST's. HERE: an output, attr; text is its path in the mount in normal
- * form, or a link's target. ELSEWHERE: a symbolic link or ".." leads out of the outputs; text is
- * the absolute path to go on with.
+/* DONE: text is empty; for LIST it is the list. HERE: the path is an output with `attr`; text is
+ * its path in the mount in normal form, or a link's target. ELSEWHERE: a symbolic link or ".."
+ * leads out of the outputs; text is the absolute path at which to continue.
  *
- * Of OPEN, and of MKNOD of a socket, text is the path of something real. TREE: in this rank's
- * output tree, where the call is to be made. MADE: of a file that is new; it comes open, as a
- * descriptor. COPY: of a file of another rank, attr, to be read. DIRECTORY: what stands in the
- * output tree for a directory, which has its names elsewhere. */
+ * For OPEN, and for MKNOD of a socket, text is the path of a real file. TREE: in this rank's output
+ * tree; make the call on that path. MADE: a new file, which comes open, as a descriptor. COPY: a
+ * copy, for reading, of another rank's file with `attr`. DIRECTORY: the directory in the output
+ * tree that stands for one whose names are kept elsewhere. */
 enum fan_output_where {
     FAN_OUTPUT_DONE = 0,
     FAN_OUTPUT_HERE = 1,
@@ -99,8 +99,8 @@ enum fan_output_where {
     FAN_OUTPUT_MADE = 6
 };
 
-/* error: 0 or an errno; nothing but text_bytes (0) counts then. fd: of who receives it, the
- * descriptor that came with it, or -1. */
+/* error: 0 or an errno; if it is not 0, no other field is used except text_bytes (0). fd: set by
+ * the receiver: the descriptor that came with the answer, or -1. */
 struct fan_output_answer {
     uint32_t magic;
     uint32_t error;
@@ -110,8 +110,9 @@ struct fan_output_answer {
     struct fan_output_attr attr;
 };
 
-/* LIST's text: one of these for each output in the directory, its name behind it, padded with NUL
- * to a multiple of 8. type: DT_REG and so on. Neither "." nor "..", and no inputs. */
+/* The text of a LIST answer: one of these for each output in the directory, followed by its name,
+ * padded with NUL to a multiple of 8. type: DT_REG and so on. The list has neither "." nor ".." nor
+ * inputs. */
 struct fan_output_name {
     uint64_t ino;
     uint32_t type;

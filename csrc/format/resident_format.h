@@ -1,17 +1,17 @@
 /*
- * The file `resident` in a staged dataset's directory: what its partial packs hold.
+ * The file `resident` in a staged dataset's directory: it lists the records in the partial packs.
  *
  * A partial pack, pack-00042.fsp.sparse, is a sparse file of the pack's size with the same offsets.
- * All jobs of the user that serve the dataset on this node map the one file and share the packs. A
- * record's bit is set (release) after its bytes were written and found right, and is cleared by
- * nobody while the file is in use, so that no reader ever meets a hole. The first job that takes
- * the file over turns all bits into claims: what they speak of may have rotted since, or may never
- * have reached the disk. A claim is checked before its bit is set again.
+ * All jobs of the user that serve the dataset on this node map the same file and share the packs. A
+ * record's bit is set (release) after its bytes were written and checked. No one clears it while
+ * the file is in use, so a reader never meets a hole. The first job that takes the file over turns
+ * all bits into claims: the records' bytes may have rotted since, or may never have reached the
+ * disk. A job checks the record of a claim before it sets the bit again.
  *
  *     header | inode of each partial pack, 0 until there is one | a bit for each record | its claim
  *
- * A file of another inode is not the partial pack that the bits speak of. Inodes, bits and claims
- * are atomic.
+ * If a pack file has another inode, it is not the partial pack to which the bits refer. Inodes,
+ * bits and claims are atomic.
  */
 #ifndef FAN_FORMAT_RESIDENT_FORMAT_H
 #define FAN_FORMAT_RESIDENT_FORMAT_H
@@ -51,7 +51,8 @@ static inline uint64_t fan_resident_bytes(uint64_t record_count, uint64_t pack_c
            (record_count / 64 + 1) * sizeof(uint64_t);
 }
 
-/* Whether a mapped file of fan_resident_bytes is of this version and of such a dataset. */
+/* Whether a mapped file of fan_resident_bytes has this version and belongs to a dataset with these
+ * counts. */
 static inline bool fan_resident_is_of(const void *base, uint64_t record_count, uint64_t pack_count)
 {
     const struct fan_resident_header *header = base;

@@ -1,9 +1,9 @@
 /*
- * The job segment: what the node daemon tells its clients, in one file that both map.
+ * The job segment: the node daemon's information for its clients, in one file that both map.
  *
- * The daemon writes it once, whole, before the first client starts; afterwards only the fields
- * marked atomic change, through the accessors of shm_atomics.h. Offsets count from the start of
- * the segment; a string is its offset and length, not terminated by NUL.
+ * The daemon writes all of it once, before the first client starts; afterwards only the fields
+ * marked atomic change. Offsets count from the start of the segment; a string is its offset and
+ * length, not terminated by NUL.
  *
  *     header | mounts | pack places | bitmaps | strings | outputs | trace (trace_format.h)
  */
@@ -42,22 +42,22 @@ struct fan_shm_string {
     uint64_t bytes;
 };
 
-/* flags are atomic; a state is for the whole job. A staged pack may be mapped; one in place is read
- * with pread; one that is remote is asked of the node daemon, and where that fails read in place.
- * One that is partial may be mapped, too, and a record of it that is resident (resident_format.h)
- * read there; the others are remote. */
+/* flags are atomic; the state never changes during the job. A client may map a staged pack, reads a
+ * pack in place with pread, and asks the node daemon for a remote one; if that fails, it reads the
+ * pack in place. It may also map a partial pack and read the resident records there
+ * (resident_format.h); the other records are remote. */
 struct fan_place {
     uint32_t state;
     uint32_t flags;
 };
 
 /* prefix: canonical, absolute, no slash at the end. alias: another spelling of it (through a
- * symbolic link), or empty. skeleton: where directories are made real; the prefix itself when
- * FanStore made it. outputs: the directory below which this mount's outputs of this rank lie, each
- * at its path in the mount. places: pack_count entries. damage, unchecked,
- * touched: bitmaps of record_count bits, atomic; unchecked: files of whole packs that an earlier
- * job left, which are asked of the node daemon until it has checked them, set by that from the
- * flags of their places; touched: the directories in which an output was ever made, on any rank. */
+ * symbolic link), or empty. skeleton: the directory below which directories are made real; the
+ * prefix itself if FanStore made it. outputs: the directory with this rank's outputs in the mount,
+ * each at its path in the mount. places: pack_count entries. damage, unchecked, touched: bitmaps of
+ * record_count bits, atomic. unchecked: files of whole packs that an earlier job left; until the
+ * node daemon has checked a file, clients ask the daemon for it. The daemon sets these bits from
+ * the flags of the places. touched: the directories in which any rank ever made an output. */
 struct fan_mount {
     struct fan_shm_string prefix;
     struct fan_shm_string alias;
@@ -76,7 +76,7 @@ struct fan_mount {
     uint32_t flags;
 };
 
-/* processes: programs into which the library came and that found the segment, atomic. */
+/* processes: how many programs loaded the library and found the segment, atomic. */
 struct fan_job_header {
     uint8_t magic[8];
     uint32_t version;
@@ -92,9 +92,9 @@ struct fan_job_header {
     uint32_t world_size;
     uint32_t processes;
 };
-/* A file that a process has open for writing. process: 0, the entry is free; else its number, or
- * that it was killed while it had the file open. silent: the process does not say when it closes
- * it (csrc/trap). */
+/* A file that a process has open for writing. process: its number; FAN_WRITER_KILLED: it was killed
+ * while it had the file open; 0: the entry is free. silent: the process does not report when it
+ * closes the file (csrc/trap). */
 enum { FAN_WRITERS = 4096, FAN_WRITER_KILLED = 0x7fffffff };
 struct fan_writer {
     uint32_t process;
@@ -102,12 +102,13 @@ struct fan_writer {
     uint64_t inode;
 };
 
-/* Outputs of this node, all atomic; they lie in ordinary directories (fan_mount.outputs). changes:
- * how often something changed there. moves_begun, moves_done: renames; a walk over the directories
- * sees each file when both are the same before it and after it. links: there may be symbolic links.
- * visited: other ranks have looked at names that this one keeps. killed: entries of writers that
- * were killed. namespace_inode: of the PID namespace of `process`.
- */
+/* The outputs of this node, which lie in ordinary directories (fan_mount.outputs); all fields are
+ * atomic. changes: the number of changes there. moves_begun, moves_done: the numbers of renames; a
+ * walk over the directories has seen each file if both numbers are the same before and after it.
+ * links: there may be symbolic links. visited: other ranks have looked at names that this one
+ * keeps. killed: the number of entries of killed writers. namespace_inode: of the PID namespace in
+ * which `process` counts.
+ *  */
 struct fan_outputs {
     uint64_t changes;
     uint64_t moves_begun;

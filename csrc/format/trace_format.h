@@ -1,17 +1,18 @@
 /*
- * The access trace: what the programs of a job opened, and what they waited for.
+ * The access trace: the files that the programs of a job opened, and their waits.
  *
- * While the job runs it lies at the end of the job segment, in lanes: one for each thread, which
- * alone writes it, with plain instructions. A lane is exact counters, and a ring of notes of 8
- * bytes of which the newest stay. Threads beyond the lanes share lane 0, and add atomically.
+ * While the job runs, the trace lies at the end of the job segment, in lanes. Each lane belongs to
+ * one thread, its only writer, which uses plain instructions. A lane has exact counters, and a ring
+ * of 8-byte notes that keeps the newest ones. Threads for which there is no lane share lane 0, and
+ * add atomically.
  *
  *     struct fan_trace | lane_count times struct fan_lane | lane_count rings of ring_notes notes
  *
- * A writer takes a place of its ring (head), then writes there. Each note holds the lap of its
- * place, so that a reader knows one that was taken and is not written yet. A reader copies notes,
- * looks at head again, and drops those that may have been overwritten meanwhile.
+ * A writer takes a place of its ring (head), then writes there. Each note holds the lap in which it
+ * was written, so that a reader notices a place that was taken but is not written yet. A reader
+ * copies notes, reads head again, and drops the notes that may have been overwritten meanwhile.
  *
- * A kept trace is a file of sections, each compressed and checked by itself (docs/format.md).
+ * A saved trace is a file of sections, each with its own compression and checksum (docs/format.md).
  */
 #ifndef FAN_FORMAT_TRACE_FORMAT_H
 #define FAN_FORMAT_TRACE_FORMAT_H
@@ -26,11 +27,11 @@
 enum {
     FAN_TRACE_VERSION = 1,
     FAN_TRACE_LAYOUT_ID = 0x46540001,
-    FAN_LANES_LEAST = 128, /* of a job on one node; four for each CPU where those are more */
+    FAN_LANES_LEAST = 128, /* of a job on one node, or four for each CPU if that is more */
     FAN_LANES_MOST = 1024,
     FAN_RING_NOTES = 2048,           /* of a lane; a power of two */
-    FAN_NOTES_PER_TIME = 64,         /* one of so many places of a ring holds the time */
-    FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted by such pieces */
+    FAN_NOTES_PER_TIME = 64,         /* one in this many places of a ring holds the time */
+    FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted by pieces of this size */
     FAN_STALL_BINS = 40,             /* of a histogram of times, by powers of two of ns */
     FAN_COMM_BYTES = 16,             /* of a program's name, with its NUL (prctl(2), PR_GET_NAME) */
     FAN_TRACE_SECTION_MAGIC = 0x53525446,
@@ -51,13 +52,13 @@ enum fan_note_kind {
     FAN_NOTE_TIME = 1,  /* bits 0 to 59: ns since base_ns */
     FAN_NOTE_OPEN = 2,  /* payload: 0 */
     FAN_NOTE_BLOCK = 3, /* the next 1 MiB of a file that is larger; payload: which, from 0 */
-    FAN_NOTE_STALL = 4, /* a wait that ended at the time noted before; payload: see below */
+    FAN_NOTE_STALL = 4, /* a wait that ended at the last noted time; payload: see below */
     FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; in place of the record its number,
                            FAN_NOTE_NO_FILE: none any more; payload: of which dataset */
 };
 
-/* What a thread waited for: bits 21 to 23 of a stall. Bits 0 to 15 and 16 to 20 are m and e of how
- * long, m << e in ns. */
+/* The source for which a thread waited: bits 21 to 23 of a stall's payload. Bits 0 to 15 are m and
+ * bits 16 to 20 are e of the duration, m << e ns. */
 enum fan_stall_source {
     FAN_STALL_DISK = 0,   /* a pack on the local disk, read with pread */
     FAN_STALL_CACHE = 1,  /* a block that was in the cache when the daemon looked, or room there */
@@ -67,8 +68,9 @@ enum fan_stall_source {
     FAN_STALL_SOURCES = 5
 };
 
-/* Waits for one source. bins: how many took from 2^n ns on, less than 2^(n+1); the last one holds
- * all longer ones. bytes: the stored bytes that came from there, waited for or not. */
+/* Waits for one source. bins: bin n counts the waits of 2^n ns up to less than 2^(n+1); the last
+ * bin counts all longer ones, too. bytes: all stored bytes that came from the source, whether a
+ * thread waited for them or not. */
 struct fan_stalls {
     uint64_t count;
     uint64_t ns;
@@ -76,14 +78,14 @@ struct fan_stalls {
     uint64_t bins[FAN_STALL_BINS];
 };
 
-/* What one thread did, or several one after the other: never set back. */
+/* The counts of one thread, or of several one after the other; never reset. */
 struct fan_counters {
     uint64_t opens;
     uint64_t reads;
     uint64_t read_bytes;
     uint64_t stats;
     uint64_t decoded_bytes;
-    uint64_t mapped_bytes; /* of packs; what is mapped from a copy was read */
+    uint64_t mapped_bytes; /* of packs; mappings of copies count as reads */
     uint64_t directory_opens;
     uint64_t errors;
     uint64_t missing;
@@ -91,7 +93,7 @@ struct fan_counters {
     uint64_t cache_hits;   /* blocks found in the block cache */
     uint64_t cache_misses; /* blocks asked of the daemon */
     uint64_t remote_bytes; /* stored bytes copied out of the block cache */
-    uint64_t shared_reads; /* reads of packs where they lie, remote ones that failed among them */
+    uint64_t shared_reads; /* reads of packs in place, also after a remote read failed */
     uint64_t shared_bytes;
     uint64_t remote_opens;
     struct fan_stalls stalls[FAN_STALL_SOURCES];
@@ -133,8 +135,8 @@ struct fan_trace {
     struct fan_counters ended;
 };
 
-/* A kept trace begins with this; sections follow, up to the end of the file. checksum: XXH3-64 of
- * the bytes before it. */
+/* The start of a saved trace; sections follow, up to the end of the file. checksum: XXH3-64 of the
+ * bytes before it. */
 struct fan_trace_file_header {
     uint8_t magic[8];
     uint32_t version;
@@ -143,9 +145,9 @@ struct fan_trace_file_header {
     uint64_t checksum;
 };
 
-/* In front of each section: stored_bytes of one Zstandard frame, which is bytes when decompressed.
- * rank: whose it is. content_checksum: XXH3-64 of the stored bytes; checksum: of this header before
- * it. */
+/* The header of a section; one Zstandard frame of stored_bytes follows, which decompresses to
+ * `bytes`. rank: the section's rank. content_checksum: XXH3-64 of the stored bytes; checksum:
+ * XXH3-64 of the fields of this header before it. */
 struct fan_trace_section {
     uint32_t magic;
     uint32_t kind;
@@ -165,10 +167,10 @@ enum fan_trace_section_kind {
     FAN_TRACE_SAMPLES = 5    /* struct fan_traced_sample, one after the other */
 };
 
-/* What a program counted in one lane since the entry before: entries add up. start_ns: when the
- * lane was claimed, end_ns: when its thread was seen to have ended, since base_ns; 0: it had not.
- * process 0: the threads beyond the lanes. dropped: notes that were overwritten before they were
- * kept. */
+/* The counts of a program in one lane since the previous entry: add the entries up. start_ns: when
+ * the lane was claimed; end_ns: when the daemon saw that its thread had ended, 0 if it had not;
+ * both since base_ns. process 0: the threads that share lane 0. dropped: notes that were
+ * overwritten before they were saved. */
 struct fan_traced_process {
     uint32_t process;
     uint32_t pid;
@@ -181,9 +183,9 @@ struct fan_traced_process {
     struct fan_counters counters;
 };
 
-/* What all programs of a rank had counted by some time, since base_ns, and how its daemon was then.
- * cache_used_bytes: of the block cache; published: outputs, of which placed are in the output
- * directory and waiting_bytes are still to be copied there. */
+/* The counts of all programs of a rank at time_ns, since base_ns, and the state of its daemon then.
+ * cache_used_bytes: of the block cache. published: finished outputs; placed: those already in the
+ * output directory; waiting_bytes: bytes still to be copied there. */
 struct fan_traced_sample {
     uint64_t time_ns;
     uint64_t opens;
@@ -198,8 +200,8 @@ struct fan_traced_sample {
     uint64_t waiting_bytes;
 };
 
-/* Notes of one owner of one lane, in their order. Runs of one lane belong together in the order of
- * the file; a time goes on from one to the next. */
+/* Notes of one owner of one lane, in order. The runs of one lane, in the order of the file, form
+ * one sequence; a noted time also holds for the next run. */
 struct fan_traced_run {
     uint32_t lane;
     uint32_t process;

@@ -11,7 +11,7 @@
 /* cffi: begin */
 /* Fisher-Yates from the front (torch.randperm): step i swaps item i with one of the items i to
  * `count` - 1, chosen by a word modulo their number. A step takes one word. The call does the steps
- * after `done` until the words are used up, at most to step count - 1. */
+ * after `done` until the words are used up, or count - 1 steps are done. */
 void fan_shuffle_front(uint32_t *items, uint64_t count, uint64_t done, const uint64_t *words,
                        uint64_t word_count);
 

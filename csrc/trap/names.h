@@ -1,17 +1,17 @@
 /*
- * Names in a prefix that FanStore made, where the kernel itself has to find its way: real
- * directories and links for chdir(2) and on the way out of a mount, links to copies for programs
- * that are started. The links go with the supervisor, or else when the prefix does
- * (fanstore/node/prefix.py knows them by where they lead, and by their spelling).
+ * Makes names in a prefix that FanStore made, for paths that the kernel itself must follow: real
+ * directories and links for chdir(2) and for paths that lead out of a mount, and links to copies
+ * for programs that are started. The links are removed by the supervisor, or else with the prefix
+ * (fanstore/node/prefix.py recognises them by their targets and their spelling).
  */
 #ifndef FAN_TRAP_NAMES_H
 #define FAN_TRAP_NAMES_H
 
-/* Makes the kernel able to enter the directory `path` of a mount, as far as links and the like go.
- * 0; -EOPNOTSUPP where nothing may be made. */
+/* Makes the names that the kernel needs to enter the directory `path` of a mount. Returns 0;
+ * -EOPNOTSUPP if nothing may be made there. */
 int fan_names_lead(const char *path);
 
-/* Puts a link to `copy` where the program `path` of a mount lies. 0 or -errno. */
+/* Makes a link to `copy` at the path of the program `path` of a mount. Returns 0 or -errno. */
 int fan_names_program(const char *path, const char *copy);
 
 /* Removes the links. */

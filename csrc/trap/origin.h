@@ -1,7 +1,7 @@
 /*
- * What stands in for a mount's files in processes without the library, and how it is told from
- * others: copies carry view and record in their name, directories lie in a tree of this
- * supervisor's own, so that a link of /proc says which file of which mount a descriptor is.
+ * Recognises the stand-ins for a mount's files in processes without the library. The name of a copy
+ * holds its view and record, and directories lie in a tree of this supervisor's own, so a link in
+ * /proc shows which file of which mount a descriptor stands for.
  */
 #ifndef FAN_TRAP_ORIGIN_H
 #define FAN_TRAP_ORIGIN_H
@@ -15,26 +15,28 @@
 #include "../client/files/filetable.h"
 #include "../client/job/job.h"
 
-/* The tree's place: below the job's directory. */
+/* The path of the tree, below the job's directory. */
 extern char fan_origin_root[PATH_MAX];
 
-/* A name for the copy of a record; no '/'. */
+/* Makes a name for the copy of a record, without '/'. */
 void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME_BYTES]);
 
-/* The record that a link of /proc names, if it is one of a copy. */
+/* Finds the record of a copy from its link in /proc. false: it is no copy's link. */
 bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id);
 
-/* Rewrites a link of /proc in place: a copy's, a directory's of the tree or of a skeleton becomes
- * the path in the mount; others stay. The length. */
+/* Rewrites a link of /proc in place: that of a copy, or of a directory of the tree or of a
+ * skeleton, becomes the path in the mount; others stay. Returns the length. */
 int fan_origin_shown(char to[PATH_MAX], size_t length);
 
-/* Likewise a path that names a directory of the tree, or a file there, which means nothing. */
+/* Does the same for a path of a directory of the tree, or of a file there, which is only a
+ * placeholder. */
 int fan_origin_shown_path(char to[PATH_MAX], size_t length);
 
-/* Whether a link leads to something that stands in for a file of a mount. */
+/* Whether a link leads to a stand-in for a file of a mount. */
 bool fan_origin_is_ours(const char *link);
 
-/* The path in the tree of a directory, given by its path in a mount. 0 or -ENAMETOOLONG. */
+/* Writes the path in the tree of a directory, given by its path in a mount. Returns 0 or
+ * -ENAMETOOLONG. */
 int fan_origin_tree(const struct fan_view *view, const char *relpath, char to[PATH_MAX]);
 
 #endif

@@ -1,6 +1,7 @@
 /*
- * The process whose call was caught: its memory, and where its paths begin. All answers are -errno
- * on failure. What is read of it may be another process's by then: fan_call_valid (call.h) tells.
+ * The process whose call was caught: reads and writes its memory, and resolves its paths. All
+ * functions return -errno on failure. The process may have ended, and another may have its number:
+ * check with fan_call_valid (call.h) after reading.
  */
 #ifndef FAN_TRAP_TARGET_H
 #define FAN_TRAP_TARGET_H
@@ -11,18 +12,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* All `bytes` or -EFAULT; -EPERM, -ESRCH where its memory is not ours to touch. */
+/* Copy all `bytes`, or return -EFAULT; -EPERM or -ESRCH if its memory may not be accessed. */
 int fan_target_read(pid_t tid, uint64_t at, void *to, size_t bytes);
 int fan_target_write(pid_t tid, uint64_t at, const void *from, size_t bytes);
 
-/* A text of up to PATH_MAX bytes with its NUL. The length; -EFAULT, -ENAMETOOLONG, -EPERM. */
+/* Reads a text of up to PATH_MAX bytes with its NUL. Returns the length; -EFAULT, -ENAMETOOLONG,
+ * -EPERM. */
 int fan_target_text(pid_t tid, uint64_t at, char to[PATH_MAX]);
 
-/* Where "/proc/TID/`name`" leads, of a directory or file of a mount its path there. The length. */
+/* Reads the link "/proc/TID/`name`"; for a directory or file of a mount, gives its path there.
+ * Returns the length. */
 int fan_target_link(pid_t tid, const char *name, char to[PATH_MAX]);
 int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX]);
 
-/* Whether what /proc says of a descriptor is of a file that has lost its name. */
+/* Whether a link of /proc shows that the file of a descriptor has lost its name. */
 static inline bool fan_target_is_nameless(const char *link)
 {
     static const char mark[] = " (deleted)";
@@ -30,15 +33,15 @@ static inline bool fan_target_is_nameless(const char *link)
     return bytes > mark_bytes && __builtin_memcmp(link + bytes - mark_bytes, mark, mark_bytes) == 0;
 }
 
-/* `path` of a call as an absolute one: from the working directory (AT_FDCWD) or `dirfd`; the names
- * by which /proc tells a process's own descriptors and directory are looked through, the last one's
- * only when `follow`. The length. "" is dirfd itself. */
+/* Makes a call's `path` absolute, from the working directory (AT_FDCWD) or `dirfd`; "" is dirfd
+ * itself. Resolves the names in /proc of the process's own descriptors and directory; at the end of
+ * the path only if `follow`. Returns the length. */
 int fan_target_absolute(pid_t tid, int dirfd, const char *path, bool follow, char to[PATH_MAX]);
 
-/* A descriptor of this process for what `fd` is in the other one. */
+/* Duplicates descriptor `fd` of the other process into this one. */
 int fan_target_borrow(pid_t tid, int fd);
 
-/* What tells of a process in /proc. */
+/* The fields of a process's status in /proc that are used. */
 struct fan_target_status {
     pid_t tgid;
     unsigned umask;

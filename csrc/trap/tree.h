@@ -1,7 +1,7 @@
 /*
- * Real directories with the names and types of a mount's, made when one is first opened: what a
- * process without the library lists. Files in it are empty and mean nothing; whatever is asked
- * about a path from such a directory is caught.
+ * Real directories that show the names and types of a mount's directories to processes without the
+ * library. Each is made when first opened. The files in it are empty placeholders; calls with a
+ * path from such a directory are caught.
  */
 #ifndef FAN_TRAP_TREE_H
 #define FAN_TRAP_TREE_H
@@ -17,15 +17,16 @@ int fan_trap_tree_begin(void);
 /* Removes the tree. */
 void fan_trap_tree_end(void);
 
-/* A record whose directory holds no outputs, or: list it anew each time. */
+/* List the directory again each time. */
 #define FAN_TRAP_TREE_CHANGES UINT64_MAX
 
-/* Opens the directory `relpath` of a mount, which is `path`. A descriptor, closed on exec, or
- * -errno. */
+/* Opens the directory `relpath` of a mount, whose absolute path is `path`. Returns a descriptor,
+ * close-on-exec, or -errno. */
 int fan_trap_tree_open(struct fan_view *view, const char *relpath, const char *path, uint64_t id,
                        int flags);
 
-/* After a rename, or a removal, of a directory: those who stand in it go with it. */
+/* Call these after a rename, or a removal, of a directory, so that processes whose working
+ * directory it is move with it. */
 void fan_trap_tree_move(const char *from, const char *to);
 void fan_trap_tree_remove(const char *path);
 

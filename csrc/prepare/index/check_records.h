@@ -1,6 +1,6 @@
 /*
- * Checking every record of an index at once, for those who are about to trust all of them: verify
- * and extract. Serving needs none of it; there each reference is checked where it is used.
+ * Checks every record of an index at once, for verify and extract, which trust all of them. Serving
+ * does not need this: it checks each reference where it uses it.
  */
 #ifndef FAN_PREPARE_CHECK_RECORDS_H
 #define FAN_PREPARE_CHECK_RECORDS_H
@@ -8,13 +8,14 @@
 #include <stdint.h>
 
 /* cffi: begin */
-/* Checks types, parents, names and their order, owners, and what content, targets and children
- * refer to. 0; -EIO with the first bad record and the static name of its bad field; or -EINVAL
- * when the header is not valid. */
+/* Checks types, parents, names and their order, owners, and the references to content, targets and
+ * children. Returns 0; -EIO and sets the first bad record and the static name of its bad field; or
+ * -EINVAL if the header is not valid. */
 int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, const char **field);
 
-/* Checks that every record is found by its path, and that its dentry says what it says; once the
- * records are sound. 0, also where there are slots; -EIO with the first that is not; or -EINVAL. */
+/* Checks that every record can be found by its path, and that its dentry has the same fields; call
+ * it after the records were checked. Returns 0, also for an index with slots; -EIO and sets the
+ * first bad record; or -EINVAL. */
 int fan_core_check_dentries(const void *base, uint64_t bytes, uint64_t *record);
 /* cffi: end */
 

@@ -15,12 +15,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What a supervisor and a command that could not be started tell the stand-in. */
+/* The messages that the supervisor, or a command that could not be started, sends to the stand-in.
+ */
 enum fan_news_kind {
     FAN_NEWS_STARTED = 1, /* value: the command's process */
     FAN_NEWS_STOPPED,     /* value: the signal */
     FAN_NEWS_ENDED,       /* value: its wait status */
-    FAN_NEWS_LAST,        /* the same, and the supervisor ends, too */
+    FAN_NEWS_LAST,        /* its wait status; the supervisor ends, too */
     FAN_NEWS_NOT_EXEC,    /* value: exec's errno */
     FAN_NEWS_FAILED,      /* value: errno; step: what failed */
 };
@@ -33,28 +34,30 @@ struct fan_news {
 
 void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *step);
 
-/* When the supervisor, which is in the command's process group, got each signal: what it got, the
- * command got. Shared between the processes. */
+/* The time at which the supervisor got each signal. It is in the command's process group, so the
+ * command got the same signals. Shared between the processes. */
 struct fan_witness {
     _Atomic int64_t seen_ns[_NSIG];
     _Atomic pid_t supervisor;
 };
 extern struct fan_witness *fan_witness;
 
-/* Stands in for the command `argv`: its exit code, 125 to 127, or does not return: killed by the
- * signal that killed it. say: who speaks on stderr. */
+/* Stands in for the command `argv`. Returns the command's exit code, or 125 to 127; does not return
+ * if a signal killed the command, but dies by the same signal. say: the name that begins messages
+ * on stderr. */
 int fan_stand_in(char **argv, const char *say);
 
-/* The guard's process: does not return. news: the pipe to the stand-in; mask: the command's. */
+/* Runs the guard's process; does not return. news: the pipe to the stand-in; mask: the command's
+ * signal mask. */
 void fan_guard(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
 
-/* The supervisor's process: does not return. guard: the socket over which the guard gets the
- * listener, and which ends with it. */
+/* Runs the supervisor's process; does not return. guard: the socket over which the guard gets the
+ * listener; its hang-up shows that the other side ended. */
 void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigset_t *mask)
     __attribute__((noreturn));
 
-/* Kills all that descends from this process, a subreaper, be it daemonised or without a parent of
- * its own any more; whoever forks meanwhile is seen in the next round. */
+/* Kills all descendants of this process, which is a subreaper, including daemonised and orphaned
+ * ones. Works in rounds: processes that are forked meanwhile are found in the next. */
 void fan_family_end(void);
 
 #endif
