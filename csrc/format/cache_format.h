@@ -143,8 +143,8 @@ struct fan_cache_header {
     uint32_t follows_opens;
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
-    uint64_t wanted_sessions[64]; /* a bit a session, set by clients, taken by the daemon */
-    uint32_t hinted;              /* set by clients once their session's is, taken by the daemon */
+    uint64_t wanted_sessions[64]; /* a bit for each session; clients set it, the daemon clears it */
+    uint32_t hinted;              /* clients set it after their session's, the daemon clears it */
     uint32_t reserved[15];
 };
 /* cffi: end */

@@ -99,10 +99,10 @@ struct fan_counters {
     struct fan_stalls stalls[FAN_STALL_SOURCES];
 };
 
-/* One lane. Its owner: pid and tid as in the PID namespace pid_space (the inode number of
- * /proc/self/ns/pid, 0: unknown); process: which of the programs of the job on this node, from 1;
- * start_ns: when it was claimed, since base_ns; first: head at that time. head: places that were
- * ever taken. */
+/* One lane. Its owner: pid and tid in the PID namespace pid_space (the inode number of
+ * /proc/self/ns/pid, 0: unknown); process: the number of the program in the job on this node, from
+ * 1; start_ns: when the owner claimed the lane, since base_ns; first: head at that time. head: how
+ * many places were ever taken. */
 struct fan_lane {
     uint32_t state; /* atomic */
     uint32_t process;
@@ -119,10 +119,10 @@ struct fan_lane {
     uint64_t padding[16];
 };
 
-/* Where lanes and rings lie, from the start of the segment. ring_notes: 0 where there are no notes.
- * base_ns: CLOCK_MONOTONIC when the trace began; base_realtime_ns: the time of day then. processes:
- * the last number given to a program, atomic. ended: what was counted in lanes whose owners have
- * ended; the daemon moves it there, and adds 1 to `moves` before and after. */
+/* Offsets of lanes and rings count from the start of the segment. ring_notes: 0 if there are no
+ * notes. base_ns: CLOCK_MONOTONIC when the trace began; base_realtime_ns: the time of day then.
+ * processes: the last number given to a program, atomic. ended: the counts of lanes whose owners
+ * have ended; the daemon moves them there, and adds 1 to `moves` before and after. */
 struct fan_trace {
     uint64_t lanes_offset;
     uint64_t rings_offset;

@@ -1,4 +1,4 @@
-/* How most calls that are given a path are answered. */
+/* Answers most calls that take a path. */
 #ifndef FAN_PRELOAD_BY_PATH_H
 #define FAN_PRELOAD_BY_PATH_H
 
@@ -6,9 +6,9 @@
 #include "log.h"
 #include "real.h"
 
-/* The body of a call. `path` is resolved into `target`; one of a mount is answered with `ours`, any
- * other with `real`. Where that finds nothing (ENOENT), and a link outside leads into a mount after
- * all, `ours` answers, or `real` where a link there led out again. Both name `target`. */
+/* The body of a call. Resolves `path` into `target`; a path of a mount is answered with `ours`, any
+ * other with `real`. If `real` finds nothing (ENOENT) and a link outside leads into a mount after
+ * all, `ours` answers, or `real` if a link there led out again. Both expressions use `target`. */
 #define FAN_BY_PATH(dirfd, path, how, ours, real)                                                  \
     struct fan_target target;                                                                      \
     bool found = fan_locate(dirfd, path, how, &target);                                            \

@@ -1,7 +1,7 @@
 /*
- * What a program asks for, told to who debugs it: with FANSTORE_LOG_CALLS=FD each call that is
- * given a path writes a line to that descriptor, once it is answered. Off, that is one branch a
- * call.
+ * A log of a program's calls, for debugging: with FANSTORE_LOG_CALLS=FD each call that takes a path
+ * writes a line to that descriptor after it was answered. If it is off, it costs one branch for
+ * each call.
  */
 #ifndef FAN_PRELOAD_LOG_H
 #define FAN_PRELOAD_LOG_H
@@ -13,16 +13,16 @@
 /* The descriptor; -1: nothing is logged. */
 extern int fan_log_fd __attribute__((visibility("hidden")));
 
-/* Called by the constructor with the variable's value, or NULL. What is no number of an open file is
- * ignored: programs inherit the variable, and often not the descriptor. */
+/* Called by the constructor with the variable's value, or NULL. Ignores a value that is not the
+ * number of an open descriptor: programs inherit the variable, but often not the descriptor. */
 void fan_log_begin(const char *value);
 
-/* Writes one line with one write(2): no lock, no allocation, errno left alone. `answer`: the call's
- * own; -1 is a failure with errno. target: what `path` was taken for. */
+/* Writes one line with one write(2): no lock, no allocation, errno left alone. answer: the call's
+ * result; -1 is a failure with errno. target: the result of resolving `path`. */
 void fan_log_write(const char *call, const char *path, const struct fan_target *target,
                    long answer);
 
-/* `answer`, logged where that is wanted. */
+/* Logs the call if logging is on. Returns `answer`. */
 static inline long fan_logged(const char *call, const char *path, const struct fan_target *target,
                               long answer)
 {
@@ -31,7 +31,7 @@ static inline long fan_logged(const char *call, const char *path, const struct f
     return answer;
 }
 
-/* The same of a call that answers a pointer. */
+/* The same for a call that returns a pointer. */
 static inline void *fan_logged_pointer(const char *call, const char *path,
                                        const struct fan_target *target, void *answer)
 {

@@ -10,8 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A wrapper has the prototype of the call it stands for, deprecated or nonnull as that may be, and
- * the 64-bit variants differ in the names of their types alone. */
+/* A wrapper has the prototype of the real call, even if that is deprecated or declares arguments
+ * nonnull; the 64-bit variants differ only in the names of their types. */
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wmissing-attributes"
@@ -28,7 +28,7 @@ enum fan_real_index {
 
 extern _Atomic(void *) fan_real_calls[FAN_REAL_COUNT];
 
-/* Looks a call up; NULL when no later library has it. */
+/* Looks a call up; NULL if no later library has it. */
 void *fan_real_find(enum fan_real_index index);
 
 static inline void *fan_real_call(enum fan_real_index index)
@@ -39,18 +39,18 @@ static inline void *fan_real_call(enum fan_real_index index)
 
 #define REAL(name) ((__typeof__(&name))fan_real_call(FAN_REAL_##name))
 
-/* What makes a function one of the library's exported names. */
+/* Exports a function from the library. */
 #define FAN_EXPORT __attribute__((visibility("default")))
 
-/* Whether an argument that a header declares nonnull was given after all: the compiler, which would
- * take it for granted, is not told. */
+/* Whether an argument that a header declares nonnull is really not NULL: the assembly hides the
+ * value, so that the compiler cannot assume it. */
 static inline bool fan_given(const void *argument)
 {
     __asm__("" : "+r"(argument));
     return argument != NULL;
 }
 
-/* -errno to the C library's way. */
+/* Converts -errno to the C library's convention: sets errno and returns -1. */
 static inline long fan_answer(long rc)
 {
     if (__builtin_expect(rc >= 0, 1))

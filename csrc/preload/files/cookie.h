@@ -1,6 +1,7 @@
 /*
- * FILE streams over files of the mount. libc's stdio never passes through its own exported read, so
- * a stream is made with fopencookie; its descriptor number is entered, so that fileno answers it.
+ * FILE streams over files of the mount. libc's stdio does not call the exported read, which we
+ * intercept, so a stream is made with fopencookie. Its descriptor's number is stored in it, so that
+ * fileno returns it.
  */
 #ifndef FAN_PRELOAD_COOKIE_H
 #define FAN_PRELOAD_COOKIE_H
@@ -8,14 +9,15 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* A stream over a descriptor of ours, which it closes; NULL and errno. */
+/* Makes a stream over a descriptor of ours; the stream closes it. On failure returns NULL and sets
+ * errno. */
 FILE *fan_stream_make(int fd, const char *mode);
 
-/* Whether a stream was made here: a cookie stream with a descriptor. */
+/* Whether a stream was made here: it is a cookie stream with a descriptor. */
 bool fan_stream_is_ours(const FILE *stream);
 
-/* When descriptor 0 is a file of ours, makes stdin a stream over it, unless it is one or still
- * holds what was read before. */
+/* If descriptor 0 is a file of ours, makes stdin a stream over it, unless stdin is one already or
+ * still holds buffered input. */
 void fan_stream_take_stdin(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Calls for other kinds of descriptors, given a file of ours. */
+/* Helpers for calls that are meant for other kinds of descriptors but get a file of ours. */
 #ifndef FAN_PRELOAD_OF_FILE_H
 #define FAN_PRELOAD_OF_FILE_H
 
@@ -8,7 +8,7 @@
 
 #include "../../client/files/filetable.h"
 
-/* The regular file behind a descriptor, or NULL: the kernel knows what to say of any other. */
+/* The regular file of a descriptor, or NULL: for any other, the kernel's own answer is right. */
 static inline struct fan_file *fan_regular(int fd)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -21,17 +21,17 @@ static inline bool fan_file_is_directory(const struct fan_file *file)
     return kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_OUTDIR;
 }
 
-/* fan_file_is_path of what fan_file_is_directory. */
+/* fan_file_is_path for a file for which fan_file_is_directory is true. */
 static inline bool fan_directory_is_path(const struct fan_file *file)
 {
     return file->slot->status & O_PATH;
 }
 
-/* Whether the program opened `fd` with O_PATH. `file`: what the table has of it, or NULL. */
+/* Whether the program opened `fd` with O_PATH. file: the table's entry for it, or NULL. */
 bool fan_file_is_path(int fd, const struct fan_file *file);
 
-/* What the real call said of a descriptor: EBADF, which a placeholder makes, becomes the errno for
- * a file. */
+/* Passes on the real call's result for a descriptor, but changes EBADF, which a placeholder causes,
+ * to the errno for a file. */
 static inline long fan_of_file(long rc, int fd, int error)
 {
     if (__builtin_expect((int)rc == -1, 0) && errno == EBADF && fan_regular(fd) != NULL)
@@ -39,7 +39,7 @@ static inline long fan_of_file(long rc, int fd, int error)
     return rc;
 }
 
-/* The inode number that stat(2) shows of an entry of a directory in the output tree (stat.c). */
+/* The inode number that stat(2) shows for an entry of a directory in the output tree (stat.c). */
 ino_t fan_shown_inode(int directory, const char *name, ino_t inode);
 
 #endif

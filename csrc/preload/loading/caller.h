@@ -1,5 +1,5 @@
 /*
- * Who calls: the library or program that an address is of.
+ * Finds the caller: the library or program that contains an address.
  */
 #ifndef FAN_PRELOAD_CALLER_H
 #define FAN_PRELOAD_CALLER_H
@@ -7,8 +7,9 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* The path of the file that `caller` lies in, in the dynamic linker's spelling. false: none does.
- */
+/* Writes the path, in the dynamic linker's spelling, of the file that contains address `caller`.
+ * false: there is none.
+ *  */
 bool fan_caller_path(void *caller, char path[PATH_MAX]);
 
 #endif

@@ -1,11 +1,11 @@
 /*
- * Loading libraries: what dlopen is given in place of a path in a mount (client/code/code.h).
+ * Loading libraries: replaces a path in a mount before dlopen gets it (client/code/code.h).
  */
 #ifndef FAN_PRELOAD_LOAD_H
 #define FAN_PRELOAD_LOAD_H
 
-/* Called once, by the constructor: puts LD_LIBRARY_PATH right in the environment, and notes it as
- * the dynamic linker keeps the one that a program was started with. */
+/* Called once, by the constructor: restores the program's own LD_LIBRARY_PATH in the environment,
+ * and remembers it, as the dynamic linker remembers the one with which a program was started. */
 void fan_load_begin(char **env);
 
 #endif

@@ -1,14 +1,14 @@
 /*
- * dlerror's texts: with the paths that the program gave.
+ * Makes dlerror's messages show the paths that the program gave.
  */
 #ifndef FAN_PRELOAD_LOAD_ERROR_H
 #define FAN_PRELOAD_LOAD_ERROR_H
 
-/* A path that is nowhere, for the real dlopen to fail with; dlerror will then say of `given` that
- * it cannot be opened because of `error` (positive). */
+/* Returns a path that does not exist, for the real dlopen to fail on; dlerror will then report that
+ * `given` cannot be opened because of `error` (positive). */
 const char *fan_load_refuse(const char *given, int error);
 
-/* `passed` is about to be loaded in the place of `given`. */
+/* Notes that `passed` is about to be loaded in place of `given`. */
 void fan_load_note(const char *given, const char *passed);
 
 #endif

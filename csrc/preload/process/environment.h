@@ -1,10 +1,11 @@
 /*
- * The environment that a program is started with: what the caller gives, and what brings it under
- * the job, whatever was taken out. The program does not see what its caller had not given:
- * FANSTORE_ADDED says what that is, "p" (LD_PRELOAD), "m" (its first library) and "j" (the job's
- * directory). One that runs itself again until a variable is gone comes to an end so.
+ * The environment of a program that is started: the caller's, plus the variables that bring the
+ * program into the job, even if the caller removed them. The program does not see what was added:
+ * FANSTORE_ADDED lists it as "p" (LD_PRELOAD), "m" (the first library in it) and "j" (the job's
+ * directory), and it is removed again at the start. Otherwise a program that runs itself again
+ * until a variable is gone would never end.
  *
- * With FANSTORE_OFF=1 the program, and what inherits that, runs outside the job.
+ * With FANSTORE_OFF=1 the program, and those that inherit the variable, run outside the job.
  */
 #ifndef FAN_PRELOAD_ENVIRONMENT_H
 #define FAN_PRELOAD_ENVIRONMENT_H
@@ -17,8 +18,8 @@
 #define FAN_ADDED_ENV "FANSTORE_ADDED"
 #define FAN_OFF_ENV "FANSTORE_OFF"
 
-/* How the next program learns what its LD_LIBRARY_PATH is to be, where the one that is set for the
- * dynamic linker is another: WAS holds it; NONE says that it is to have none. */
+/* If LD_LIBRARY_PATH is set to another value for the dynamic linker, these tell the next program
+ * its own value: WAS holds it; NONE means that it has none. */
 #define FAN_LIBRARY_PATH "LD_LIBRARY_PATH"
 #define FAN_LIBRARY_PATH_WAS "FANSTORE_LD_LIBRARY_PATH"
 #define FAN_LIBRARY_PATH_NONE "FANSTORE_NO_LD_LIBRARY_PATH"
@@ -32,14 +33,14 @@ struct fan_environment {
     size_t bytes;                /* of memory to be given to fan_environment_fill */
 };
 
-/* How much memory the environment made of `env` needs. 0, -E2BIG, or -EIO: nothing is to be started
- * (fan_job_joinable). */
+/* Measures how much memory the environment made from `env` needs. Returns 0, -E2BIG, or -EIO: start
+ * no program (fan_job_joinable). */
 int fan_environment_measure(struct fan_environment *made, char *const env[]);
 
-/* Makes it. To be undone with fan_environment_fini when the exec failed. */
+/* Makes the environment in `memory`. Undo it with fan_environment_fini if the exec fails. */
 void fan_environment_fill(struct fan_environment *made, void *memory, char *const env[]);
 
-/* Once more, when placeholders have become real files since. */
+/* Makes the environment again, after placeholders have become real files. */
 void fan_environment_again(struct fan_environment *made);
 
 void fan_environment_fini(struct fan_environment *made);
@@ -47,11 +48,11 @@ void fan_environment_fini(struct fan_environment *made);
 /* Whether FANSTORE_OFF has this value (NULL: it is not set). */
 bool fan_environment_off(const char *value);
 
-/* When a program starts: takes what FANSTORE_ADDED names out of its environment again. */
+/* Call it when a program starts: removes from its environment what FANSTORE_ADDED lists. */
 void fan_environment_hide(char **env);
 
-/* The place of a variable ("NAME=") in an environment, or NULL; and what removes the entry at a
- * place, if there is one. */
+/* find returns the place of a variable ("NAME=") in an environment, or NULL. remove removes the
+ * entry at a place; NULL is allowed. */
 char **fan_environment_find(char **env, const char *name_and_equals);
 void fan_environment_remove(char **at);
 

@@ -1,7 +1,7 @@
 /*
- * Programs that are of a mount, or load what is: made real with their libraries before they are
- * run, and told by LD_LIBRARY_PATH of those that they would not find. The program sees the
- * LD_LIBRARY_PATH that it was given (load.h).
+ * Prepares programs that lie in a mount, or load libraries from one: makes the program and its
+ * libraries real before it runs, and adds the directories where it would not find its libraries to
+ * LD_LIBRARY_PATH. The program itself sees the LD_LIBRARY_PATH that it was given (load.h).
  */
 #ifndef FAN_PRELOAD_START_CODE_H
 #define FAN_PRELOAD_START_CODE_H
@@ -22,23 +22,24 @@ struct fan_start_code {
     size_t bytes; /* of memory to be given to fan_start_code_end */
 };
 
-/* Makes `program`, of a mount or outside, ready. script: to be run in its place, or NULL. 0, or
- * -errno and nothing to end. */
+/* Prepares `program`, of a mount or outside. script: a script to run in its place, or NULL. Returns
+ * 0, or -errno, and then there is nothing to end. */
 int fan_start_code_begin(struct fan_start_code *code, const char *program, const char *script,
                          char *const env[]);
 
-/* Ends it: the path to be run, and in `environment` entries, all in `memory`. */
+/* Ends the preparation: puts the entries into `environment` and returns the path to run; all of it
+ * lies in `memory`. */
 const char *fan_start_code_end(struct fan_start_code *code, void *memory,
                                struct fan_environment *environment);
 
 enum fan_start_outside {
-    FAN_START_PLAIN,      /* nothing of a mount */
+    FAN_START_PLAIN,      /* uses nothing of a mount */
     FAN_START_WITH_CODE,  /* what is run may load libraries of a mount: for fan_start_code_begin */
-    FAN_START_INTERPRETED /* a script, whose interpreter lies in a mount: `head` is filled */
+    FAN_START_INTERPRETED /* a script with its interpreter in a mount: `head` is filled */
 };
 
-/* What the program or script at `path`, which is outside, has to do with mounts. *program: what the
- * kernel runs, `path` or in `head`. */
+/* Finds out how the program or script at `path`, which is outside, depends on mounts. Sets *program
+ * to the file that the kernel runs: `path`, or a name in `head`. */
 enum fan_start_outside fan_start_look(const char *path, char *const env[],
                                       char head[FAN_SCRIPT_HEAD_BYTES + 1], const char **program);
 

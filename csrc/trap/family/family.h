@@ -1,11 +1,13 @@
 /*
  * The processes of `fanstore-trap`:
  *
- *   the stand-in    what was started: passes signals on, ends as the command ends
- *   the guard       its child: ends the command and all that came of it when the supervisor is
- * killed the supervisor  the guard's child, and the command's parent: answers what is caught, until
- * nobody is left who could be; adopts what is daemonised, for it must be an ancestor of all whose
- * memory it reads (Yama); does for a killed guard what that does for it the command
+ *   the stand-in    the process that was started: passes signals on, and ends as the command ends
+ *   the guard       the stand-in's child: if the supervisor is killed, ends the command and all its
+ *                   descendants
+ *   the supervisor  the guard's child and the command's parent: answers caught calls until no
+ *                   process is left that could make one. It adopts daemonised processes, because it
+ *                   must be an ancestor of every process whose memory it reads (Yama). If the guard
+ *                   is killed, it ends the command and all its descendants.
  */
 #ifndef FAN_TRAP_FAMILY_H
 #define FAN_TRAP_FAMILY_H
@@ -52,7 +54,7 @@ int fan_stand_in(char **argv, const char *say);
 void fan_guard(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
 
 /* Runs the supervisor's process; does not return. guard: the socket over which the guard gets the
- * listener; its hang-up shows that the other side ended. */
+ * listener; its hang-up shows that the guard has ended. */
 void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigset_t *mask)
     __attribute__((noreturn));
 
