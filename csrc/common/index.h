@@ -70,8 +70,7 @@ int fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t par
                     const char *name, size_t name_bytes, struct fan_child *child);
 
 /* Returns the number of the only dentry that a path with this hash can have, or FAN_NO_DENTRY. The
- * index must have dentries.
- *  */
+ * index must have dentries. */
 #define FAN_NO_DENTRY UINT64_MAX
 uint64_t fan_index_dentry(const struct fan_index *index, uint64_t hash);
 

@@ -107,8 +107,7 @@ struct fan_writer {
  * walk over the directories has seen each file if both numbers are the same before and after it.
  * links: there may be symbolic links. visited: other ranks have looked at names that this one
  * keeps. killed: the number of entries of killed writers. namespace_inode: of the PID namespace in
- * which `process` counts.
- *  */
+ * which `process` counts. */
 struct fan_outputs {
     uint64_t changes;
     uint64_t moves_begun;

@@ -36,8 +36,8 @@ bool fan_cancel_hold(void)
     return before == PTHREAD_CANCEL_ENABLE;
 }
 
-/* Left to itself, pthread_setcancelstate ends a thread that may be cancelled anywhere with NULL for
- * PTHREAD_CANCELED (glibc 2.36). */
+/* Without this, pthread_setcancelstate ends a thread that may be cancelled anywhere with NULL
+ * instead of PTHREAD_CANCELED (glibc 2.36). */
 void fan_cancel_release(void)
 {
     bool anywhere = fan_cancel_anywhere;
@@ -50,7 +50,8 @@ void fan_cancel_release(void)
     }
 }
 
-/* Noted before the type changes, for from then on this thread may end at any instruction. */
+/* Sets the flag before the type changes, because from then on this thread may end at any
+ * instruction. */
 FAN_EXPORT int pthread_setcanceltype(int type, int *old)
 {
     bool before = fan_cancel_anywhere;

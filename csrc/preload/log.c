@@ -20,7 +20,7 @@ void fan_log_begin(const char *value)
         fan_log_fd = (int)fd;
 }
 
-/* A program may close the log, and the number then be that of a file which matters. */
+/* A program may close the log, and its number may then belong to another file. */
 static bool is_still_the_log(void)
 {
     struct stat now;
@@ -28,7 +28,7 @@ static bool is_still_the_log(void)
            now.st_ino == log_file.st_ino;
 }
 
-/* The errors that paths have; others are shown as numbers. */
+/* The names of errors that are common for paths; others are shown as numbers. */
 static const char *name_of(int error)
 {
 #define NAME(error)                                                                                \
@@ -54,7 +54,7 @@ static const char *taken_for(const struct fan_target *target, int error)
     return none ? "missing" : names[target->where];
 }
 
-/* A path as it was given, but for what would break the line. */
+/* Writes a path as it was given, except for characters that would break the line. */
 static size_t put_path(char *to, const char *path)
 {
     bool readable = (uintptr_t)path >= 4096 && (intptr_t)path > 0;

@@ -11,8 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Writes `mark`, a random number, to every page of `bytes` (8 or more) and to their end.
- *  */
+/* Writes `mark`, a random number, to every page of `bytes` (8 or more) and to their end. */
 void fan_marks_put(uint64_t mark, void *to, uint32_t bytes);
 
 /* Whether any mark is still there. */

@@ -30,7 +30,7 @@ static bool names_descriptor(const struct fan_call *call, int flags)
            (fan_target_read(call->tid, call->args[1], &first, 1) == 0 && first == '\0');
 }
 
-/* newfstatat and statx: of an open descriptor where it leads. */
+/* newfstatat and statx: for an open descriptor, answers for the file where it leads. */
 static long handle_stat(const struct fan_call *call, int flags)
 {
     char path[PATH_MAX];
@@ -53,7 +53,7 @@ static long handle_fstat(const struct fan_call *call)
     return handle_stat(&same, AT_EMPTY_PATH);
 }
 
-/* Text without its NUL, as much as fits. */
+/* Copies a text without its NUL, as much as fits. */
 static long give_text(const struct fan_call *call, const char *text, size_t length, uint64_t at,
                       uint64_t room)
 {

@@ -74,8 +74,8 @@ static struct fan_view *made_view(const char *path, const char **rest)
     return view != NULL && view->prefix_made ? view : NULL;
 }
 
-/* Makes one component real: `done` is the way there. A link leads to its own end, from the root,
- * which becomes the way. 1: it was a link. */
+/* Makes the last component of `done` real; those before it are real already. For a link, sets
+ * `done` to the link's target, from the root, and returns 1. */
 static int make_real(char done[PATH_MAX])
 {
     char to[PATH_MAX];

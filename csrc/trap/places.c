@@ -1,4 +1,4 @@
-/* Where a process stands and what it becomes: the kernel does it, on real names made for it. */
+/* chdir and exec of caught processes: the kernel does them, on real names that are made for it. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -24,7 +24,7 @@ static bool is_there(const char *path)
     return FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* From a directory of the tree the kernel goes on in the tree. */
+/* The process is in a directory of the tree: the kernel continues in the tree. */
 static void lead_in_tree(const struct fan_call *call, const char *path)
 {
     char link[32], here[PATH_MAX];

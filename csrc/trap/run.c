@@ -20,7 +20,7 @@
 /* No attribute of a file is larger, and no path is longer. */
 enum { BUFFER_BYTES_MAX = 64 << 10, ARGUMENTS = 6 };
 
-/* What stands in for an argument that points to something of the caller's. */
+/* The replacement for an argument that points to the caller's memory. */
 struct buffer {
     char *own;
     uint64_t theirs;
@@ -55,7 +55,7 @@ static bool is_path(char letter)
     return letter == 'p' || letter == 'l' || letter == 'n';
 }
 
-/* How the path at `at` is taken: as its letter and the call's flags say. */
+/* The fan_spot_how flags for the path at `at`, from its letter and the call's flags. */
 static unsigned how_of(const struct fan_call *call, const char *letters, int at)
 {
     size_t flags_at = strcspn(letters, "ayw");
@@ -268,7 +268,7 @@ static struct run begin(const struct fan_call *call)
     return run;
 }
 
-/* Who stands in a directory that got another name, or none, goes with it. */
+/* Processes in a directory that was renamed or removed follow it. */
 static void keep_tree(const struct fan_call *call, const struct fan_spots *spots)
 {
     switch (call->number) {

@@ -72,7 +72,7 @@ static void set_filled(const struct fan_view *view, uint64_t id)
         (*bits)[id / 8] |= (unsigned char)(1u << (id % 8));
 }
 
-/* One name as it is in the mount; what stood there with another type goes. */
+/* Makes one name as it is in the mount; removes an entry of another type that was there. */
 static void put(int at, const char *path, const struct dirent *entry)
 {
     char full[PATH_MAX], text[PATH_MAX];
@@ -103,7 +103,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Removes what the mount has not: `names`, sorted, is what it has. */
+/* Removes entries that the mount does not have. names: those that it has, sorted. */
 static void drop_others(int fd, char **names, size_t count)
 {
     DIR *dir = fdopendir(fan_sys_openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));

@@ -52,8 +52,8 @@ static int link_over(const char *from, const char *place, struct fan_code_room *
     return (int)rc;
 }
 
-/* Sees that `place` is the file `st`, which is to be had at `from`. Where `keep`, another one that
- * was faster is as good. */
+/* Makes sure that `place` is the file `st`, which lies at `from`. With `keep`, a file that another
+ * process put there first is as good. */
 static int link_to(const char *from, const struct stat *st, const char *place, bool keep,
                    struct fan_code_room *room)
 {
@@ -76,7 +76,7 @@ static int check_room(uint64_t bytes)
     return bytes / (uint64_t)fs.f_bsize > fs.f_bavail / 2 ? -ENOSPC : 0;
 }
 
-/* A whole copy of an open input appears at `place`, unless one was there. */
+/* Makes a complete copy of an open input appear at `place`, unless one is there. */
 static int copy_to(struct fan_file *file, const char *place, struct fan_code_room *room)
 {
     int rc = make_above(place, room);
@@ -102,8 +102,8 @@ static int copy_input(struct fan_target *target, const char *place, struct fan_c
     return rc;
 }
 
-/* Where an input has its copy: whatever its names, one inode is one library to the dynamic
- * linker. */
+/* The place of an input's copy: the dynamic linker takes one inode for one library, whatever its
+ * names. */
 static int put_own(const struct fan_target *target, struct fan_code_room *room)
 {
     int64_t length = fan_index_path(&target->dataset->index, target->id, room->relpath,

@@ -50,7 +50,8 @@ static void push(struct fan_code_dirs *dirs, bool foreign)
     dirs->dirs[dirs->count++] = (struct fan_code_dir){text, where > 0 && foreign};
 }
 
-/* How much of an element stands for its owner's directory: 0 when nothing does. */
+/* The length of the part of an element that stands for its owner's directory ($ORIGIN); 0 if there
+ * is none. */
 static size_t origin_bytes(const char *element, size_t bytes)
 {
     static const char *const ways[] = {"${ORIGIN}", "$ORIGIN"};
@@ -63,7 +64,7 @@ static size_t origin_bytes(const char *element, size_t bytes)
     return 0;
 }
 
-/* Puts an element, its $ORIGIN replaced, into dirs->path. false: it is none that counts here. */
+/* Writes an element to dirs->path with its $ORIGIN replaced. false: skip the element. */
 static bool expand(struct fan_code_dirs *dirs, const char *element, size_t bytes,
                    const char *owner)
 {
@@ -93,7 +94,8 @@ void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char 
     }
 }
 
-/* Without strstr: at the start a sanitizer's, which comes before libc's, is not ready. */
+/* Does not use strstr: a sanitizer's strstr comes before libc's, and is not ready when the program
+ * starts. */
 static bool holds(const char *text, const struct fan_text *part)
 {
     for (; part->bytes > 0 && *text != '\0'; text++) {

@@ -1,4 +1,4 @@
-/* Places of real files, and what they are shown as (code.h). */
+/* The places of real files, and the paths that programs see for them (code.h). */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>

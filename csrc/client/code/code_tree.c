@@ -11,7 +11,7 @@
 #include "code_dirs.h"
 #include "elf.h"
 
-/* LOOKS_MAX bounds what a hostile file can have looked for. */
+/* LOOKS_MAX limits how many searches a hostile file can cause. */
 enum { LOOKS_MAX = 20000, TEXT_BYTES = 1 << 19, LIBRARY_PATH_BYTES = 1 << 16,
        RPATH_BYTES = 1 << 15 };
 
@@ -121,7 +121,7 @@ static bool is_others(struct fan_code_tree *tree)
            target->id != other->id;
 }
 
-/* *foreign becomes true where the linker will look at another place. */
+/* Sets *foreign if the linker will look at another place. */
 static int find_place(struct fan_code_tree *tree, const char *path, bool *foreign)
 {
     int rc = fan_absolute_path(AT_FDCWD, path, tree->path, sizeof(tree->path));
@@ -163,7 +163,8 @@ int fan_code_add(struct fan_code_tree *tree, const char *path)
     return add(tree, path, -1, false);
 }
 
-/* Reads what the linker reads of item `number`. A descriptor to be closed, or -errno. */
+/* Reads the same parts of item `number` as the linker. Returns a descriptor, which the caller
+ * closes, or -errno. */
 static int load(struct fan_code_tree *tree, int number)
 {
     struct fan_code_item *item = &tree->items[number];

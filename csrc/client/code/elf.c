@@ -59,7 +59,7 @@ static int read_headers(struct fan_elf *elf, const Elf64_Ehdr *header)
     return 0;
 }
 
-/* Where an address lies in the file, with the bytes there are from it on. */
+/* Finds the place of an address in the file, and the number of bytes from there on. */
 static bool file_offset(const struct fan_elf *elf, uint64_t address, uint64_t *offset,
                         uint64_t *bytes)
 {
@@ -75,7 +75,7 @@ static bool file_offset(const struct fan_elf *elf, uint64_t address, uint64_t *o
     return false;
 }
 
-/* What of the dynamic section is wanted. true at its end. */
+/* Takes from an entry of the dynamic section what is needed. true at the section's end. */
 static bool note_entry(struct fan_elf *elf, const Elf64_Dyn *entry, uint64_t *table)
 {
     switch (entry->d_tag) {

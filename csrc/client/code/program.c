@@ -24,8 +24,8 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
     return fan_sys_pread(fd, to, bytes, (int64_t)offset) == (long)bytes;
 }
 
-/* Whether a program names a loader that loads the library. One of another kind or machine has none
- * that can. */
+/* Whether a program names a loader that can load the library. Programs of another kind or machine
+ * do not. */
 static bool asks_for_loader(int fd)
 {
     struct fan_elf elf;
@@ -40,7 +40,7 @@ static bool asks_for_loader(int fd)
     return is_glibc_loader(interpreter);
 }
 
-/* Whether the kernel tells the loader to trust nothing from the environment. */
+/* Whether the kernel would tell the loader not to trust the environment. */
 static bool gains_privileges(int fd)
 {
     struct stat st;
@@ -90,7 +90,7 @@ static const char *interpreter_of(int fd, char head[FAN_SCRIPT_HEAD_BYTES + 1])
     return fan_script_parse(head, &argument);
 }
 
-/* What may be executed and not be read: taken for the worst. */
+/* Asked of a file that cannot be read: if it may be executed, assume the worst. */
 static bool is_executable(int dirfd, const char *path)
 {
     return FAN_SYS(faccessat, dirfd, path, X_OK) == 0;

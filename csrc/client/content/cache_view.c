@@ -95,7 +95,7 @@ const char *fan_cache_data(const struct fan_cache *cache, const struct fan_cache
     return cache->base + offset;
 }
 
-/* Wakes whoever sleeps on a word that processes share. */
+/* Wakes all threads that sleep on a word that processes share. */
 static void wake(uint32_t *word)
 {
     FAN_SYS(futex, word, FUTEX_WAKE, 1, NULL);
@@ -108,8 +108,8 @@ static void ring(struct fan_cache_header *header)
         wake(&header->doorbell);
 }
 
-/* First what is wanted, then the session, then the header, which is the order in which the daemon
- * takes them backwards. */
+/* Sets what is wanted first, then the session's mark, then the header's; the daemon takes them in
+ * the reverse order. */
 static void note_session(struct fan_cache *cache)
 {
     __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
@@ -158,8 +158,7 @@ void fan_cache_wait(struct fan_pin *pin, int64_t ns)
     __atomic_fetch_sub(&pin->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Whether a place that was closed is the caller's again, with the file still in it: the daemon had
- * not taken it yet. */
+/* Takes a closed place back, with the file still in it. false: the daemon has taken it already. */
 static bool reopen(struct fan_session *session, unsigned place, uint64_t file)
 {
     uint64_t *word = &session->closed[place / 64], bit = UINT64_C(1) << place % 64;

@@ -74,7 +74,8 @@ static uint64_t clamp(const struct fan_file *file, uint64_t bytes, int64_t offse
     return bytes < rest ? bytes : rest;
 }
 
-/* As much as can be copied before the bad page, as the kernel does; -EFAULT when that is none. */
+/* Copies as much as possible before the bad page, as the kernel does; -EFAULT if that is nothing.
+ */
 static ssize_t copy_until_fault(char *to, const char *from, uint64_t bytes, int error)
 {
     uint64_t done = 0;
@@ -128,8 +129,8 @@ ssize_t fan_content_counted(ssize_t got)
     return counted(got);
 }
 
-/* Another thread may close the descriptor while this one reads: what was read then came from who
- * knows where. */
+/* Another thread may close the descriptor while this one reads: then the bytes may be of any file.
+ */
 static inline __attribute__((always_inline)) ssize_t
 unless_closed(const struct fan_file *file, unsigned generation, ssize_t got)
 {
@@ -160,8 +161,8 @@ ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t
                          read_inside(file, generation, to, (uint64_t)offset, inside));
 }
 
-/* Corrects the shared offset after a read that gave less than it had claimed, unless somebody has
- * moved it since. */
+/* Corrects the shared offset after a read that returned less than it had claimed, unless another
+ * thread or process has moved the offset since. */
 static void step_back(struct fan_slot *slot, int64_t offset, uint64_t claimed, ssize_t got)
 {
     int64_t expected = offset + (int64_t)claimed;
@@ -250,7 +251,7 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
     return got;
 }
 
-/* Where lseek(2) leads from `now`, or -errno. */
+/* The offset to which lseek(2) leads from `now`, or -errno. */
 static int64_t destination(const struct fan_file *file, int64_t now, int64_t offset, int whence)
 {
     int64_t size = (int64_t)file->record->logical_size, base = 0, to;

@@ -11,7 +11,7 @@
 #include "../machine/copy.h"
 #include "stored.h"
 
-/* A block, and of what. */
+/* A block, and the file to which it belongs. */
 struct wanted {
     unsigned generation;
     uint64_t number;
@@ -54,14 +54,14 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
     return rc;
 }
 
-/* A bad address of the caller's is found here, and not in a library's decoder. */
+/* Finds a bad address of the caller here, and not inside a library's decoder. */
 static int decode_direct(struct fan_file *file, const struct fan_block *block, char *to)
 {
     int rc = fan_blot(to, block->logical_bytes);
     return rc != 0 ? rc : decode_block(file, block, to);
 }
 
-/* Whether it holds block `number`. Only a hint to those who are not its users just now. */
+/* Whether it holds block `number`. Only a hint for threads that do not hold `busy`. */
 static bool holds(const struct fan_decoded *held, uint64_t number)
 {
     return atomic_load_explicit(&held->block, memory_order_relaxed) == number + 1;

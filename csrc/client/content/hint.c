@@ -18,8 +18,9 @@ struct range {
     uint64_t bytes;
 };
 
-/* Where in the stored bytes of a compressed file a part of it lies. Its table would say, but that
- * may have to be fetched: about as far in, and a block more on either side. */
+/* Estimates where a part of a compressed file lies in its stored bytes: in proportion, with one
+ * more block on either side. The exact place is in the file's table, which may have to be fetched.
+ */
 static struct range guess(const struct fan_record *record, uint64_t from, uint64_t to)
 {
     __uint128_t stored = record->stored_size;
@@ -41,7 +42,7 @@ static struct range stored_range(const struct fan_record *record, int64_t offset
                                             : guess(record, from, to);
 }
 
-/* Pages of a mapped pack: the kernel begins to read those that are not in memory. */
+/* Makes the kernel begin to read the pages of a mapped pack that are not in memory. */
 static void hint_mapped(const char *data, struct range range)
 {
     uintptr_t at = (uintptr_t)data + range.offset;

@@ -27,8 +27,9 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* Whether a mapping of the pack is one of the file: it begins with a page, and behind its end comes
- * nothing but the pack's padding. Larger pages than those the pack was made for show more. */
+/* Whether a mapping of the pack can serve as one of the file: the file begins on a page, and only
+ * the pack's padding follows it in its last page. Pages larger than those for which the pack was
+ * made show more. */
 static bool lies_in_pages(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
@@ -81,8 +82,8 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
     return 0;
 }
 
-/* A memory file with the file's bytes in it, and no more: pages that the program gives back
- * (MADV_DONTNEED) come again, and those beyond the end raise SIGBUS, as a file's do. */
+/* Maps a memory file with just the file's bytes: pages that the program drops (MADV_DONTNEED) come
+ * back, and pages beyond the end raise SIGBUS, as with a real file. */
 static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
@@ -95,8 +96,8 @@ static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, in
     return got;
 }
 
-/* Anonymous pages with the file's bytes in them, where RLIMIT_FSIZE allows no memory file of that
- * size: to make one would raise SIGXFSZ. */
+/* Maps anonymous pages with the file's bytes, if RLIMIT_FSIZE allows no memory file of that size:
+ * making one would raise SIGXFSZ. */
 static long map_anonymous(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                           int64_t offset, size_t inside)
 {

@@ -19,10 +19,11 @@
 #include "copyname.h"
 #include "mapping.h"
 
-/* Several blocks, so that remote ones are fetched side by side. */
+/* Several blocks, so that remote ones are fetched in parallel. */
 enum { PIECE_BYTES = 4 << 20 };
 
-/* write(2) and not a mapping: a page that cannot be had is an error, and not SIGBUS. */
+/* Uses write(2) and not a mapping, so that a page that cannot be allocated is an error and not
+ * SIGBUS. */
 static int write_all(int to, const char *piece, uint64_t bytes)
 {
     while (bytes > 0) {
@@ -107,7 +108,7 @@ static void put_name(const struct fan_file *file, char name[FAN_COPY_NAME_BYTES]
     fan_copy_name_put(&copy, name);
 }
 
-/* Nobody changes a file in memory any more; one on a disk has no seals. */
+/* Makes sure that no one changes a memory file any more; a file on a disk has no seals. */
 static void seal(int fd)
 {
     fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);

@@ -45,14 +45,15 @@ struct transfer {
     struct wanted window[WINDOW];
 };
 
-/* Of a file that is damaged the shared file system is not to be read, whatever else failed. */
+/* Notes an error. -EIO wins over others: a damaged file must not be read from the shared file
+ * system. */
 static void fail(struct transfer *transfer, int error)
 {
     if (transfer->error == 0 || error == -EIO)
         transfer->error = error;
 }
 
-/* The daemon is gone, or not to be believed: the pins are left as they are. */
+/* The daemon is gone, or breaks the protocol: leaves the pins as they are. */
 static void give_up(struct transfer *transfer)
 {
     fan_session_end();
@@ -139,7 +140,7 @@ static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_
         count_bytes(source, end - from);
 }
 
-/* What became of a wanted block: HELD or FAILED, unless the daemon took this process for dead. */
+/* The result for a wanted block: HELD or FAILED, unless the daemon took this process for dead. */
 static void finish_wanted(struct transfer *transfer, struct wanted wanted)
 {
     uint32_t state = fan_pin_state(wanted.pin);
@@ -176,7 +177,7 @@ static bool finish_answered(struct transfer *transfer)
     return any;
 }
 
-/* Nobody waits for these any more; `reap` finds them once they are answered. */
+/* Stops waiting for these pins; `reap` frees them once they are answered. */
 static void abandon(struct transfer *transfer)
 {
     for (unsigned i = 0; i < transfer->pending; i++) {

@@ -23,7 +23,7 @@
 
 enum state { NONE = 0, LIVE, ENDED };
 
-/* Lies on a page that the kernel empties in a fork child, however it was made. */
+/* Lies on a page that the kernel zeroes in a fork child, however the child was made. */
 struct own {
     struct fan_cache cache;
     atomic_int state;
@@ -56,7 +56,8 @@ static void drop_link(void)
         fan_sys_close(fd);
 }
 
-/* A connected socket, parked before it is connected: a child forked in between closes it. */
+/* Makes a connected socket. It is parked before it is connected, so that a child that is forked in
+ * between closes it. */
 static int open_link(int64_t until_ns)
 {
     struct timeval limit = {.tv_sec = CONNECT_NS / SECOND_NS / 2};

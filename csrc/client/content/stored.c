@@ -94,21 +94,21 @@ static int ask_daemon(struct request *request)
                    : fan_remote_read(request->file, request->to, request->offset, request->bytes);
 }
 
-/* Of a file that is damaged for this rank: another may have a sound copy. */
+/* Reads a file that is damaged for this rank: another rank may have a sound copy. */
 static int read_elsewhere(struct request *request)
 {
     int rc = fan_job.world_size > 1 ? ask_daemon(request) : -EIO;
     return rc == -EREMOTEIO ? -EIO : rc;
 }
 
-/* Through the node daemon, and where that cannot be, by this process. */
+/* Reads through the node daemon or, if that is not possible, by this process. */
 static int read_remote(struct request *request)
 {
     int rc = ask_daemon(request);
     return rc == -EREMOTEIO ? read_shared(request) : rc;
 }
 
-/* Of a file that was not here when it was opened, and may be by now. */
+/* Reads a file that was not here when it was opened, but may be by now. */
 static int read_partial(struct request *request)
 {
     const struct fan_file *file = request->file;

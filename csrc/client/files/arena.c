@@ -26,7 +26,8 @@ static struct arena arenas[FAN_ARENAS_MAX];
 
 enum { PAGE = 4096, PAGES = ARENA_BYTES / PAGE };
 
-/* This process's own arena. touched: a bit for each page of slots that memory was found for. */
+/* This process's own arena. touched: one bit for each page of slots for which memory was allocated.
+ */
 struct own {
     _Atomic(struct fan_slot *) base;
     _Atomic uint64_t touched[PAGES / 64];
@@ -113,8 +114,8 @@ static struct fan_slot *make_own(struct own *own)
     return expected;
 }
 
-/* Whether there is memory for a slot: where there is none, as under strict accounting, the first
- * store to its page would be SIGBUS. */
+/* Whether there is memory for a slot: if there is none, as under strict accounting, the first store
+ * to its page would raise SIGBUS. */
 static bool has_memory(struct own *own, const struct fan_slot *base, uint32_t number)
 {
     uint32_t page = (uint32_t)(number * sizeof(struct fan_slot) / PAGE);

@@ -79,7 +79,7 @@ static bool slot_is_shared(const struct fan_file *file)
     return fan_arena_is_own(file->slot) && atomic_load(&file->slot->refs) > 0;
 }
 
-/* Gives back a zombie that is the caller's alone. Whether it could. */
+/* Frees a zombie that only the caller uses. Returns whether it could. */
 static bool free_zombie(struct fan_file *file)
 {
     if (slot_is_shared(file) || atomic_load(&file->waiting) > 0 ||

@@ -71,8 +71,7 @@ int fan_placeholder(int minimum, bool cloexec);
 void fan_file_make_ready(void);
 
 /* Call it before vfork. Makes everything that the child must not make itself, because the parent
- * would lack the descriptors.
- *  */
+ * would lack the descriptors. */
 void fan_file_before_vfork(void);
 
 /* Call these around fork: the child's references are counted before the child exists. */

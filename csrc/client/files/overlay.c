@@ -7,7 +7,7 @@
 #include "../../common/sys.h"
 #include "file.h"
 
-/* Later entries win. first == last but for a closed range. */
+/* Later entries win. first == last, except for a closed range. */
 struct change {
     unsigned first, last;
     struct fan_file *file;
@@ -78,7 +78,7 @@ bool fan_overlay_get(int fd, struct fan_file **file)
     return false;
 }
 
-/* Room for one more change: the list is made, or made again twice as large. */
+/* Makes room for one more change: allocates the list, or doubles it. */
 static bool make_room(void)
 {
     unsigned room = overlay == NULL ? CHANGES_FIRST : overlay->room;

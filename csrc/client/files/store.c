@@ -17,7 +17,8 @@ enum {
     QUEUED = 0x5411, /* SIOCOUTQ */
 };
 
-/* Bound to a name that the kernel chooses, and connected to it: nobody else can send there. */
+/* Binds the socket to a name that the kernel chooses and connects it to that name, so that no other
+ * socket can send to it. */
 static int connect_to_itself(int fd)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -56,7 +57,7 @@ static int receive(int store, struct fan_store_tag *tag, int flags)
     return -EIO;
 }
 
-/* Takes out the oldest entry, and puts it in again if it is of use. */
+/* Removes the oldest entry, and adds it again if it is still of use. */
 static bool tidy(int store, fan_store_stale *is_stale, const void *context)
 {
     struct fan_store_tag tag;

@@ -178,7 +178,7 @@ static void find_next(int fd, struct fan_file *file, void *context)
     }
 }
 
-/* What takes the place of a file's placeholders. */
+/* The real file that replaces a file's placeholders. */
 struct substitute {
     struct fan_file *file;
     int real;
@@ -246,7 +246,8 @@ static bool is_output(int fd)
     return fan_outputs_match(path, &rest) != NULL;
 }
 
-/* Whether a descriptor may be what was handed on, and no other under its number since. */
+/* Whether a descriptor may be the one that was handed on, and not another that has its number
+ * since. */
 static bool may_be(int fd, const struct fan_slot *slot)
 {
     const uint32_t kind = slot->kind;

@@ -13,7 +13,7 @@
 #include "../files/store.h"
 #include "../machine/vfork.h"
 
-/* Whether nothing refers to what is kept any more. */
+/* Whether no slot refers to a stored description any more. */
 static bool is_stale(const struct fan_store_tag *tag, const void *arena)
 {
     const struct fan_slot *slots = arena;
@@ -44,8 +44,8 @@ static int64_t new_key(void)
     return (int64_t)(key | UINT64_C(1) << 63);
 }
 
-/* Lets a copy's description take over from the slot, at whatever offset that has by then. 0, or 1
- * when another sharer's did. */
+/* Lets a copy's description take over from the slot, at the slot's current offset. Returns 0, or 1
+ * if the description of another process that shares the file was faster. */
 static int take_over(struct fan_slot *slot, int copy, int64_t key)
 {
     int64_t offset = atomic_load(&slot->offset);

@@ -28,8 +28,8 @@ uint16_t fan_output_view(const struct fan_view *view)
     return (uint16_t)(view - fan_job.views);
 }
 
-/* What the rest of the library has an errno for; anything else about the socket means: no daemon.
- */
+/* Keeps the errnos that the rest of the library handles; any other error of the socket means that
+ * there is no daemon. */
 static int no_daemon(long rc)
 {
     return rc == -EMFILE || rc == -ENFILE ? (int)rc : -EIO;

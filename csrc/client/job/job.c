@@ -55,7 +55,8 @@ static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
     return bytes;
 }
 
-/* "NAME=VALUE" in our own memory: a program may overwrite what it was started with. */
+/* Writes "NAME=VALUE" to our own memory: a program may overwrite the environment with which it was
+ * started. */
 static const char *keep_variable(char **space, const char *name, const char *value)
 {
     const char *kept = *space;
@@ -117,7 +118,7 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     return 0;
 }
 
-/* Finds the trace in the segment. Its memory may be lost, and then nothing is but that. */
+/* Finds the trace in the segment. If the trace's memory is lost, nothing else is. */
 static int attach_trace(char *segment, uint64_t bytes, uint64_t offset)
 {
     struct fan_trace *trace = (struct fan_trace *)(segment + offset);

@@ -30,7 +30,7 @@ void fan_lane_after_fork_child(void)
     fan_own_program.number = 0;
 }
 
-/* The number of this program; takes one where it has none. */
+/* The number of this program; takes a new one if it has none. */
 static uint32_t program_number(void)
 {
     uint32_t number = __atomic_load_n(&fan_own_program.number, __ATOMIC_ACQUIRE);
@@ -183,7 +183,7 @@ static uint64_t stall_payload(enum fan_stall_source source, uint64_t ns)
     return (uint64_t)source << 21 | (uint64_t)shift << 16 | ns >> shift;
 }
 
-/* Two notes side by side, whoever else writes to the ring. */
+/* Writes two notes side by side, even if others write to the ring. */
 static void put_stall(uint64_t note)
 {
     bool own = fan_lane_is_own();

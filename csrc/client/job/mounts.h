@@ -27,8 +27,7 @@ struct fan_view *fan_code_begins(const char *path, const char **rest);
 struct fan_view *fan_code_match(const char *path, const char **rest);
 
 /* Returns the mount whose output tree an absolute path from the kernel lies in, or NULL. Sets
- * `rest` to the remainder.
- *  */
+ * `rest` to the remainder. */
 struct fan_view *fan_outputs_match(const char *path, const char **rest);
 
 /* Whether a path begins with a prefix. Comparing the second and the last byte first rules out most

@@ -47,8 +47,8 @@ static const char *map_sized(int fd, uint64_t bytes)
     return is == bytes ? (const char *)at : NULL;
 }
 
-/* Puts a mapping (or NULL) into a slot, unless another thread was faster. Returns the mapping that
- * is there then. */
+/* Stores a mapping (or NULL) in a slot, unless another thread was faster. Returns the mapping that
+ * is in the slot then. */
 static const char *publish(_Atomic(const char *) *slot, const char *at, uint64_t bytes)
 {
     const char *expected = NULL;

@@ -1,4 +1,5 @@
-/* Files of a job, or this library, that are removed while the job runs, as cleaners of /tmp do. */
+/* Detects that files of a job, or this library, were removed while the job runs, for example by a
+ * cleaner of /tmp. */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -29,8 +30,9 @@ static bool is_missing(const char *path)
     return FAN_SYS(faccessat, AT_FDCWD, path, F_OK) == -ENOENT;
 }
 
-/* What a new program would miss, or NULL. In another mount namespace paths may lead nowhere that
- * were never removed. A library in the job directory is a link (fanstore/job/job.py). */
+/* The file that a new program would lack, or NULL. In another mount namespace a path may lead
+ * nowhere although its file was never removed. A library in the job directory is a link
+ * (fanstore/job/job.py). */
 static const char *find_removed(const char *segment, const char *library)
 {
     const struct fan_text *job = &fan_job.directory;

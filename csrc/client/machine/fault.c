@@ -18,7 +18,7 @@ static bool is_copy(uintptr_t at)
     return at >= (uintptr_t)fan_copy_begin && at < (uintptr_t)fan_copy_end;
 }
 
-/* Where the instruction at fault is one of the copy (copy.h), the copy returns -error. */
+/* If the faulting instruction is one of the copy (copy.h), makes the copy return -error. */
 static bool leave_copy(void *context, int error)
 {
     mcontext_t *machine = &((ucontext_t *)context)->uc_mcontext;
@@ -70,7 +70,7 @@ static void set_kernel_action(int signal, void *handler, unsigned long flags)
     FAN_SYS(rt_sigaction, signal, &action, NULL, sizeof(action.mask));
 }
 
-/* Hands a signal that is not ours to the program, as the kernel would have. */
+/* Passes a signal that is not ours to the program, as the kernel would. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     struct sigaction action = *kept(signal);
@@ -110,8 +110,8 @@ void fan_fault_may_lose(void *memory, size_t bytes)
     losable.bytes = (uintptr_t)memory % PAGE == 0 ? bytes : 0;
 }
 
-/* Puts memory of this process's own in the place of what may be lost, where that is at `address`.
- * Whether it could. */
+/* If `address` lies in memory that may be lost, replaces that memory by private memory. Returns
+ * whether it did. */
 static bool replace_lost(const void *address)
 {
     if ((uintptr_t)address - (uintptr_t)losable.first >= losable.bytes)

@@ -8,9 +8,9 @@
 
 #include "../../common/sys.h"
 
-/* The kernel's table of a process's descriptors begins with so many, and doubles when a higher one
- * is made: in a process with threads that waits milliseconds for all processors, and each fork
- * copies what there is. */
+/* The kernel's descriptor table of a process begins with this many entries, and doubles for a
+ * higher descriptor: in a process with threads this waits milliseconds for all processors, and each
+ * fork copies the table. */
 enum { TABLE_BEGINS = 64 };
 
 enum { MARKED = 1 << 20 };

@@ -72,7 +72,7 @@ static unsigned movable_bytes(const unsigned char *at)
     }
 }
 
-/* Whether a movable instruction has to do with eax: then what was loaded before is no number. */
+/* Whether a movable instruction uses eax: then the value loaded before is no call number. */
 static bool names_eax(const unsigned char *at)
 {
     enum { REX_R = 4, REX_B = 1 };
@@ -88,7 +88,7 @@ static bool names_eax(const unsigned char *at)
 
 enum leading { ANY_LOADS, LOADS_OF_OTHERS /* than eax */ };
 
-/* Whether movable instructions alone lie from `at` to the call. */
+/* Whether there are only movable instructions from `at` to the call. */
 static bool leads_to(const unsigned char *at, const unsigned char *call, enum leading how)
 {
     while (at < call) {

@@ -111,7 +111,7 @@ static long number_at(const char **text)
     return number;
 }
 
-/* Moves *text past a word, where it begins with it. */
+/* If *text begins with the word, moves it past the word. */
 static bool skip(const char **text, const char *word)
 {
     size_t bytes = strlen(word);

@@ -26,7 +26,7 @@ static bool owns(const struct fan_target *target)
     return uid == 0 || (owner < index->owner_count && index->owners[owner].uid == uid);
 }
 
-/* Which errno open's flags earn before content is looked at; 0 to go on. */
+/* The errno that open's flags cause before the content matters; 0 to continue. */
 static int check_flags(const struct fan_target *target, int flags)
 {
     uint32_t mode = target->mode;
@@ -96,7 +96,8 @@ static int open_directory(const struct fan_target *target, int flags)
     return fan_file_give(fd, file);
 }
 
-/* A real descriptor that is not ours, whatever stood under its number and was closed past us. */
+/* Opens a real descriptor that is not ours. Forgets any file of ours at its number: that was closed
+ * past the library. */
 static int real_open(int dirfd, const char *path, int flags, unsigned mode)
 {
     int fd = fan_sys_openat(dirfd, path, flags, mode);
@@ -167,7 +168,7 @@ static int open_missing(const struct fan_target *target, int flags)
     return -target->error;
 }
 
-/* What was there a moment ago is opened, and not made anew. */
+/* Opens a file that was there a moment ago, and does not make it anew. */
 static int open_there(struct fan_target *target, int flags, unsigned mode)
 {
     if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))

@@ -1,4 +1,5 @@
-/* Which writable outputs this process has, and what it notes of them when that changes. */
+/* Tracks the writable outputs of this process, and updates its entries (writers.h) when they
+ * change. */
 #include <fcntl.h>
 
 #include "../../common/sys.h"
@@ -79,8 +80,8 @@ static void look_surviving(int fd, struct fan_file *file, void *context)
     held->found = held->found || (file == held->file && survives(fd));
 }
 
-/* What goes with exec is let go of, and what goes on is the new program's. A vfork
- * child has another number than the process whose entries there are. */
+/* Releases the outputs that exec closes, and leaves the others to the new program. A vfork child
+ * has another number than its parent, which owns the entries. */
 static void hand_on(int fd, struct fan_file *file, void *unused)
 {
     struct held held = {file, false};
@@ -142,7 +143,7 @@ static bool is_held(uint32_t number)
     return entry.held;
 }
 
-/* The program before this one left entries under the same number. */
+/* Takes over the entries that the program before exec left under the same number. */
 static void take_entries(void)
 {
     fan_file_each(claim_writable, NULL);

@@ -13,7 +13,7 @@
 
 enum { AGAIN_MAX = 100, REPLACED = FAN_OPEN_ELSEWHERE - 1 }; /* no errno */
 
-/* What the answer to OPEN is about, and what it says. */
+/* An OPEN request and its answer. */
 struct opening {
     struct fan_target *target;
     int flags;
@@ -23,7 +23,7 @@ struct opening {
 
 enum { PASSING = O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW };
 
-/* Whether the file may change through a descriptor. */
+/* Whether a descriptor allows changes to the file. */
 static bool writes(int flags)
 {
     return !(flags & O_PATH) && (flags & O_ACCMODE) != O_RDONLY;
@@ -84,7 +84,7 @@ static int ask_open(struct opening *opening, unsigned mode)
     return fan_output_ask_of(opening->target, &call, resolve, &opening->answer, opening->text);
 }
 
-/* Notes a descriptor of what another rank has. */
+/* Notes a descriptor of a file of another rank. */
 static int note(int fd, struct fan_view *view, const struct fan_output_attr *attr, int flags)
 {
     unsigned status = (unsigned)(flags & ~PASSING);
@@ -127,7 +127,7 @@ static int take_made(const struct opening *opening)
                : noted_in_tree(lowered(fd, opening->flags), opening->target->view, opening->flags);
 }
 
-/* O_PATH of a link: of one that is just like it, and has no name any more. */
+/* Opens a link with O_PATH: opens a link just like it that has no name any more. */
 static int open_link(const struct opening *opening)
 {
     int fd = fan_fresh_link(opening->text, "link", opening->flags);

@@ -8,7 +8,7 @@
 
 enum { PROBES_MAX = 512, STEP = 61 };
 
-/* Whether the daemon can tell whether this process lives. */
+/* Whether the daemon can see whether this process lives. */
 enum known { UNKNOWN, SAME, OTHER };
 static atomic_int known;
 
@@ -25,7 +25,7 @@ static bool is_seen(void)
     return state == SAME;
 }
 
-/* This process's number; 0: not asked for yet. */
+/* This process's number; 0: not determined yet. */
 static atomic_uint number;
 
 static uint32_t own_process(void)
@@ -39,7 +39,8 @@ static uint32_t own_process(void)
     return own;
 }
 
-/* Whoever opens the file again answers for it from now on, and so for what another left undone. */
+/* A process that opens the file again is responsible for it from now on, also for the writes that
+ * another left unfinished. */
 static void forget_killed(uint64_t inode)
 {
     struct fan_outputs *outputs = fan_job.outputs;

@@ -31,7 +31,7 @@ static bool learn_place(const char *path, bool whole)
     return true;
 }
 
-/* Notes the directories above a mount, from the root down. */
+/* Adds the directories above a mount to the list, from the root down. */
 static bool learn_view(const struct fan_view *view)
 {
     char path[PATH_MAX];

@@ -18,7 +18,7 @@ static bool in_group(gid_t wanted, gid_t own)
     return false;
 }
 
-/* Who may do what with a file, as stat(2) has it. */
+/* Checks permissions from the attributes that stat(2) shows. */
 struct rights {
     uint32_t mode;
     uid_t uid;

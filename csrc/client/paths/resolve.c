@@ -64,7 +64,8 @@ static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
     return FAN_WALK_ON;
 }
 
-/* A path that starts in an open directory of another rank, or "" for itself: by its name. */
+/* Resolves a path that starts in an open directory of another rank, or "" for the directory itself,
+ * by the directory's name. */
 static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const char *path)
 {
     char *here = walk->target->buffer;
@@ -149,7 +150,7 @@ static __attribute__((noinline)) bool go_on(struct fan_walk *walk)
     return end;
 }
 
-/* The answer of a walk, which may have to go on for it. */
+/* The result of a walk, which may first have to continue at another path. */
 static inline bool answer(struct fan_walk *walk, enum fan_walk_end end)
 {
     return __builtin_expect(end != FAN_WALK_ON, 1) ? end : go_on(walk);
@@ -223,13 +224,14 @@ static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
                                          : fan_walk_found(walk, false);
 }
 
-/* What strlen may touch: neither NULL nor the kernel's half. */
+/* Whether strlen may read the address: it is neither NULL nor in the kernel's half. */
 static bool plausible(const char *path)
 {
     return (uintptr_t)path >= 4096 && (intptr_t)path > 0;
 }
 
-/* Follows links outside. Whether they lead into a mount; a link there may have led out again. */
+/* Follows links outside. Returns whether they lead into a mount; a link there may have led out
+ * again. */
 static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
     FAN_OFF_STACK(struct fan_path, plain);

@@ -1,4 +1,4 @@
-/* A walk that goes on in the output tree (output_tree.h). */
+/* Continues a walk in the output tree (output_tree.h). */
 #include <errno.h>
 #include <string.h>
 
@@ -199,7 +199,7 @@ static enum fan_walk_end look_through(struct fan_walk *walk, size_t base)
     return fan_tree_found(walk, AT_FDCWD, buffer);
 }
 
-/* Whether something in the tree only says that another rank has it. */
+/* Whether an entry of the tree only stands for another rank's file or directory. */
 static bool is_pointer(int dirfd, const char *path, const struct stat *st)
 {
     char target[FAN_TREE_POINTER_BYTES];
@@ -224,7 +224,7 @@ static bool keeps(int dirfd, char *path)
            mode != FAN_TREE_COUNTERPART_MODE;
 }
 
-/* The same path without slashes at its end: a link there would be followed. */
+/* Removes the slashes at the end of the path: with them the kernel would follow a link there. */
 static bool copy_plain(struct fan_path *to, const char *path, bool *slash)
 {
     size_t bytes = strlen(path);
@@ -238,8 +238,8 @@ static bool copy_plain(struct fan_path *to, const char *path, bool *slash)
     return true;
 }
 
-/* A directory that others may have something in is renamed or removed by the daemon, which tells
- * them. */
+/* If other ranks may have files in a directory, the daemon renames or removes it, and tells them.
+ */
 static bool is_visited(const struct stat *st)
 {
     return S_ISDIR(st->st_mode) &&
@@ -287,7 +287,8 @@ bool fan_tree_is_own(const struct fan_walk *walk, int dirfd, const char *path)
     return !fan_has_dot_dot(path) && (is_seen(walk, dirfd, path) || is_own(walk, dirfd, path));
 }
 
-/* The path in the target's buffer, as it is in the mount, is the daemon's to say. */
+/* Ends the walk at the path in the target's buffer, as a path of the mount: the daemon decides what
+ * it is. */
 static enum fan_walk_end beyond(struct fan_walk *walk, bool last, bool slash)
 {
     char *buffer = walk->target->buffer;

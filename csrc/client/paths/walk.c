@@ -24,7 +24,7 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     return true;
 }
 
-/* ".." of the mount's root: goes on outside, by the prefix's own parent. */
+/* ".." of the mount's root: continues outside, in the parent of the prefix. */
 static enum fan_walk_end leave(struct fan_walk *walk)
 {
     const struct fan_text *prefix = &walk->view->prefix;
@@ -72,7 +72,7 @@ static void stand(struct fan_walk *walk, const struct fan_child *child)
     walk->dentry = child->dentry;
 }
 
-/* To the directory above. false: the index is damaged. */
+/* Moves to the directory above. false: the index is damaged. */
 static bool go_up(struct fan_walk *walk)
 {
     const struct fan_index *index = &walk->dataset->index;

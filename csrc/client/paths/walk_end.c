@@ -1,4 +1,4 @@
-/* Where walks end (walk.h): outside, at a name that is not there, or at what the daemon says. */
+/* The ends of walks (walk.h): outside, at a missing name, or with the daemon's answer. */
 #include <errno.h>
 #include <fcntl.h>
 

@@ -41,8 +41,7 @@ bool fan_window_admit(const struct fan_window *window, struct fan_window_part *p
                       enum fan_pool pool, uint64_t bytes, bool full);
 
 /* Wakes an order that rests, if there is room for it again. own: some of its own bytes were read
- * just now.
- *  */
+ * just now. */
 void fan_window_wake(const struct fan_window *window, struct fan_window_part *part, bool own);
 
 #endif

@@ -22,12 +22,11 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
 
 /* Reads the bytes of one of this node's own requests, and keeps the record if it belongs here.
  * Checks the record if the request covers all of it. Returns 0, -EIO, or -errno if this process
- * lacks something.
- *  */
+ * lacks something. */
 int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
 
 /* This and the next are for keep_run.c. Checks a record's stored bytes. Returns 0, -EIO, or -errno.
- *  */
+ */
 int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *bytes);
 
 /* Notes the result `rc` of writing a checked record to its partial pack. Returns rc, or -ENOSPC if

@@ -12,8 +12,7 @@ struct fan_mounts;
 
 /* Fetches `count` records of one pack, in ascending order, that span at most FAN_FILL_MAX_BYTES; or
  * a single longer one. Any thread may call it. Returns 0, -ENOSPC: the disk takes no more, or
- * -errno: some records were not fetched.
- *  */
+ * -errno: some records were not fetched. */
 int fan_keep_run(struct fan_mounts *mounts, uint32_t mount, const uint64_t *records,
                  uint64_t count);
 

@@ -24,7 +24,7 @@
 #include "../real.h"
 #include "../undeclared.h"
 
-/* libc lists a directory of the output tree by itself; the descriptor is known as one of there. */
+/* libc itself lists a directory of the output tree; the descriptor is noted as one of the tree. */
 static DIR *open_tree(const struct fan_target *target)
 {
     int fd = fan_tree_open(target, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC, 0);
@@ -47,7 +47,7 @@ static DIR *open_ours(const struct fan_target *target)
     return (DIR *)(void *)stream;
 }
 
-/* The kernel opened a directory: by a link it may be one of a mount. */
+/* The kernel opened a directory: through a link it may be one of a mount. */
 static DIR *check_opened(DIR *dir)
 {
     const char *rest;
@@ -276,7 +276,7 @@ static int enter_input(const struct fan_target *target)
     return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;
 }
 
-/* Into what stands for it in the tree. */
+/* Changes into the directory of the tree that stands for it. */
 static int enter_output(struct fan_target *target)
 {
     int rc = S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, X_OK, true)
@@ -341,7 +341,7 @@ FAN_EXPORT char *getcwd(char *buffer, size_t bytes)
     return buffer;
 }
 
-/* By the name in $PWD, where that leads here. */
+/* Uses the name in $PWD, if it leads to the working directory. */
 FAN_EXPORT char *get_current_dir_name(void)
 {
     struct stat here, named;

@@ -18,7 +18,7 @@
 typedef int visit_fn(const char *path, const struct stat *st, int kind, struct FTW *place);
 typedef int old_visit_fn(const char *path, const struct stat *st, int kind);
 
-/* A directory that a walk through links has been in. */
+/* A directory that a walk that follows links has visited. */
 struct seen {
     dev_t device;
     ino_t inode;
@@ -50,7 +50,7 @@ static int report(struct walk *walk, const struct stat *st, int kind, size_t bas
     return walk->old_visit(path, st, kind == FTW_SL || kind == FTW_SLN ? FTW_F : kind);
 }
 
-/* What stands at the walk's path. -1: the walk ends with errno. */
+/* Gets the type and attributes of the walk's path. -1: the walk ends with errno. */
 static int look(struct walk *walk, struct stat *st, int level)
 {
     bool physical = walk->flags & FTW_PHYS;
@@ -73,7 +73,8 @@ static int compare_seen(const void *left, const void *right)
     return a->inode < b->inode ? -1 : a->inode > b->inode;
 }
 
-/* Through links a directory is entered once. 1: seen before, 0: not, -1: no memory. */
+/* A walk that follows links enters each directory only once. 1: visited before, 0: not, -1: no
+ * memory. */
 static int seen_before(struct walk *walk, const struct stat *st)
 {
     struct seen *entry = malloc(sizeof(*entry));
@@ -156,7 +157,7 @@ static int visit_entry(struct walk *walk, size_t length, size_t base, int level)
                          : report(walk, &st, kind, base, level);
 }
 
-/* Puts the start into the walk's path. Its length, or 0 with errno. */
+/* Writes the start to the walk's path. Returns its length, or 0 and sets errno. */
 static size_t begin(struct walk *walk, const char *start, const char *here)
 {
     size_t bytes = strlen(start);

@@ -1,7 +1,7 @@
 /*
- * POSIX AIO. libc reads in threads of its own, inside, past us: of a file of ours the read is done
- * at once, and is over when the call returns. libc's aio_error, aio_return and aio_suspend look at
- * the control block alone.
+ * POSIX AIO. libc reads in threads of its own, past the library, so a read of a file of ours is
+ * done at once, and is over when the call returns. libc's aio_error, aio_return and aio_suspend
+ * only look at the control block.
  */
 #include <aio.h>
 #include <errno.h>
@@ -54,7 +54,8 @@ static bool is_ours(const struct aiocb *block)
     return fan_given(block) && block->aio_lio_opcode == LIO_READ && regular(block) != NULL;
 }
 
-/* Reads our part of a list, and takes it out. Whether any of it failed. */
+/* Does the reads of a list that are on files of ours, and removes them from the list. Returns
+ * whether any failed. */
 static bool read_list(struct aiocb *list[], int count)
 {
     bool failed = false;

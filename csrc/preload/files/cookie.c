@@ -40,8 +40,8 @@ static ssize_t cookie_write(void *cookie, const char *buffer, size_t bytes)
     return put > 0 ? put : 0;
 }
 
-/* What stands behind a FILE of libc's: the calls of its kind. Those of a cookie stream, once
- * known. */
+/* Behind each libc FILE lies the address of a table of functions. This is the one of cookie
+ * streams, once known. */
 static _Atomic(const void *) cookie_calls;
 
 static const void *calls_of(const FILE *stream)

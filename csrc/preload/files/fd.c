@@ -55,7 +55,7 @@ FAN_EXPORT int dup(int fd)
     return to < 0 ? to : note_duplicate(fd, to);
 }
 
-/* The program wants the number of a parked descriptor: ours moves away. */
+/* Moves a parked descriptor away because the program wants its number. */
 static int make_room(int fd)
 {
     return fan_is_parked(fd) ? fan_repark(fd) : 0;
@@ -162,7 +162,7 @@ FAN_EXPORT int lockf(int fd, int command, off_t bytes)
     return (int)fan_answer(known ? 0 : writes ? -EBADF : -EINVAL);
 }
 
-/* What libc makes a cancellation point, of a file where there is nothing to do. */
+/* A call with nothing to do on our file, but which libc makes a cancellation point. */
 static int nothing_to_do(int rc)
 {
     fan_cancel_point();
@@ -330,7 +330,7 @@ FAN_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timesp
     return ppoll(fds, count, timeout, mask);
 }
 
-/* Takes our files out of a set. How many there were, with them in `ours`. */
+/* Removes our files from a set and puts them into `ours`. Returns how many there were. */
 static int take_out(int count, fd_set *set, fd_set *ours)
 {
     int taken = 0;

@@ -1,4 +1,4 @@
-/* What the file system of a path or descriptor has: room, limits, extended attributes. */
+/* Properties of the file system of a path or descriptor: space, limits, extended attributes. */
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int statvfs_ours(const struct fan_target *target, struct statvfs *fs)
     return 0;
 }
 
-/* Of an output the mount answers, as of an input. */
+/* For an output the mount's properties are shown, as for an input. */
 static bool in_tree(const struct fan_target *target, int rc)
 {
     return rc == 0 && target->where == FAN_TREE && fan_view_dataset(target->view) != NULL;
@@ -62,7 +62,7 @@ FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
     FAN_BY_PATH(AT_FDCWD, path, 0, statvfs_ours(&target, fs), statvfs_real(&target, fs));
 }
 
-/* Whether what is asked of a descriptor is answered as of the mount. */
+/* Whether a query on a descriptor is answered with the mount's properties. */
 static bool shows_mount(const struct fan_file *file)
 {
     return file != NULL && file->kind != FAN_FILE_NEAR;
@@ -86,13 +86,13 @@ FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
     return 0;
 }
 
-/* Extended attributes of inputs are not kept: none is there. Those of outputs are the kernel's. */
+/* Inputs have no extended attributes: they are not stored. The kernel keeps those of outputs. */
 static long no_attributes(const struct fan_target *target, long when_found)
 {
     return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
 }
 
-/* What a name of an attribute earns: that none is there, or that there can be none. */
+/* The error for the name of an attribute: that there is none, or that there can be none. */
 static int unnamed(const char *name)
 {
     static const char *const spaces[] = {"user.", "trusted.", "security.", "system."};

@@ -1,7 +1,7 @@
 /*
- * Calls for sockets, terminals, timers and watches, given a file: the errno that they answer of it.
- * The kernel is asked first; only the EBADF that a placeholder makes is looked at again. Most are
- * rows of calls.def.
+ * Calls for sockets, terminals, timers and watches that get a file of ours, and the errno with
+ * which they answer. The kernel is asked first; only the EBADF that a placeholder causes is
+ * replaced. Most are rows of calls.def.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -31,14 +31,14 @@ bool fan_file_is_path(int fd, const struct fan_file *file)
     return flags >= 0 && flags & O_PATH;
 }
 
-/* What the real call said as an error number. */
+/* The real call's result as an error number. */
 static int code_of_file(int code, int fd, int error)
 {
     return code == EBADF && fan_regular(fd) != NULL ? error : code;
 }
 
-/* A call with its result, of whatever types they are: arguments in registers are passed on as they
- * come, and int results lie in the lower half. */
+/* Calls a function with arguments of any type: they are passed on in registers, and an int result
+ * lies in the lower half. */
 static inline __attribute__((always_inline)) long
 of_file(enum fan_real_index index, int error, long a, long b, long c, long d, long e, long f)
 {
@@ -110,7 +110,7 @@ FAN_EXPORT ssize_t tee(int fd, int out, size_t bytes, unsigned flags)
     return moved;
 }
 
-/* libc reads and looks inside, past us. */
+/* Inside libc the read and the look bypass the library. */
 FAN_EXPORT int eventfd_read(int fd, eventfd_t *value)
 {
     return read(fd, value, sizeof(*value)) == sizeof(*value) ? 0 : -1;

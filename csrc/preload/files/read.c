@@ -19,7 +19,7 @@
 #include "../undeclared.h"
 #include "of_file.h"
 
-/* What a call that reads `file` answers, as a cancellation point. */
+/* Makes a read of `file` a cancellation point, and returns its result. */
 #define READING(call)                                                                              \
     do {                                                                                           \
         bool held = fan_cancel_begin();                                                            \
@@ -108,7 +108,7 @@ FAN_EXPORT void *mmap(void *at, size_t bytes, int prot, int flags, int fd, off_t
                 : REAL(mmap)(at, bytes, prot, flags, fd, offset);
 }
 
-/* Moving, and giving pages back, are the kernel's to do. */
+/* The kernel itself moves mappings and drops pages. */
 FAN_EXPORT void *mremap(void *old, size_t old_bytes, size_t bytes, int flags, ...)
 {
     va_list list;
@@ -127,7 +127,7 @@ FAN_EXPORT int remap_file_pages(void *at, size_t bytes, int prot, size_t page, i
                              : REAL(remap_file_pages)(at, bytes, prot, page, flags);
 }
 
-/* Gives out a piece: straight from the mapped pack, else through `room`. */
+/* Finds the next piece: in the mapped pack itself, else by reading it to `room`. */
 static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char *room, size_t size,
                           const char **piece)
 {

@@ -1,4 +1,4 @@
-/* What a path or descriptor is: stat under all its names, access, links. */
+/* The attributes of a path or descriptor: stat under all its names, access, links. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static struct fan_file *output_at(int dirfd, const char *path, int flags)
     return file != NULL && file->kind == FAN_FILE_OUTPUT ? file : NULL;
 }
 
-/* glibc before 2.33 has no `stat` to hand on to. */
+/* glibc before 2.33 has no `stat` to pass the call to. */
 static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
 {
     __typeof__(&fstatat) call = REAL(fstatat);
@@ -155,7 +155,7 @@ FAN_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat 
     return stat_at(dirfd, path, st, flags);
 }
 
-/* rc: what filling `st` said. */
+/* rc: the result of filling `st`. */
 static int give_statx(int rc, const struct stat *st, struct statx *stx)
 {
     struct statx own;
@@ -262,7 +262,7 @@ ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
     return st.st_ino;
 }
 
-/* Text without its NUL, as much as fits. */
+/* Copies a text without its NUL, as much as fits. */
 static ssize_t give_text(const char *text, size_t length, char *buffer, size_t bytes)
 {
     size_t take = length < bytes ? length : bytes;
@@ -393,7 +393,7 @@ static char *realpath_ours(struct fan_target_room *room, char *resolved)
     return give_path(room->path, (size_t)length, resolved);
 }
 
-/* As the kernel knows the file. */
+/* The kernel's own path of the file. */
 static char *realpath_tree(struct fan_target_room *room, char *resolved)
 {
     const struct fan_target *target = &room->target;
@@ -462,7 +462,7 @@ FAN_EXPORT char *canonicalize_file_name(const char *path)
     return realpath(path, NULL);
 }
 
-/* libc looks at the file inside, past us. */
+/* Inside libc the look at the file bypasses the library. */
 FAN_EXPORT key_t ftok(const char *path, int project)
 {
     struct stat st;

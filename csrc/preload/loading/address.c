@@ -1,4 +1,4 @@
-/* Which library an address is of. */
+/* Finds the library that contains an address. */
 #include <dlfcn.h>
 #include <limits.h>
 

@@ -7,7 +7,7 @@
 
 #include "../../common/sys.h"
 
-/* Looking for the file that calls. */
+/* The search for the file that contains the caller. */
 struct search {
     uintptr_t address;
     char *path; /* PATH_MAX bytes */

@@ -8,8 +8,7 @@
 #include <stdbool.h>
 
 /* Writes the path, in the dynamic linker's spelling, of the file that contains address `caller`.
- * false: there is none.
- *  */
+ * false: there is none. */
 bool fan_caller_path(void *caller, char path[PATH_MAX]);
 
 #endif

@@ -65,9 +65,9 @@ static bool is_bare(const char *prefix)
            FAN_SYS(faccessat, AT_FDCWD, path, F_OK) == 0;
 }
 
-/* Ends a program of a job that it cannot attach to, rather than let it find an empty directory. One
- * goes on that has nothing to do with mounts any more: the job is over, belongs to another user, or
- * is not to be seen in this mount namespace. */
+/* Ends a program that cannot attach to its job, so that it does not find an empty directory. A
+ * program that no longer has to do with mounts continues: the job is over, belongs to another user,
+ * or is not visible in this mount namespace. */
 static void refuse(char **env, const char *directory, int error)
 {
     static const char prefix[] = "FANSTORE_MOUNT_PREFIX";
@@ -109,8 +109,8 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
         fan_handoff_adopt(handed);
 }
 
-/* Called by a program's first instructions, when all libraries are ready: the rest, which
- * allocates. */
+/* Called by a program's first instructions, when all libraries are ready: does the rest of the
+ * start, which allocates. */
 FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
                                  void (*init)(void), void (*fini)(void), void (*at_end)(void),
                                  void *stack_end)
@@ -132,8 +132,8 @@ FAN_EXPORT const char *__asan_default_options(void)
     return "verify_asan_link_order=0";
 }
 
-/* Libraries may write after this, and libc flushes its streams: the daemon looks at the outputs
- * when the process has gone. */
+/* Libraries may still write after this, and libc flushes its streams: so the daemon looks at the
+ * outputs only when the process has gone. */
 __attribute__((destructor)) static void fan_fini(void)
 {
     fan_output_at_exit();

@@ -91,7 +91,7 @@ __asm__(".text\n"
         ".size dlopen, . - dlopen\n");
 #endif
 
-/* What is known of one dlopen. root: the item to be loaded, or -1. */
+/* The state of one dlopen. root: the item to load, or -1. */
 struct loading {
     struct fan_code_tree *tree;
     const char *given;
@@ -115,7 +115,7 @@ static int add_caller(struct fan_code_tree *tree, void *caller)
     return fan_code_add_known(tree, shown, ours ? place : NULL, -1);
 }
 
-/* A name without a slash: the linker finds it by itself, once it is there. */
+/* Loads a name without a slash: the linker finds the library by itself once its file is there. */
 static void prepare_name(struct loading *loading, void *caller)
 {
     int number = add_caller(loading->tree, caller);
@@ -135,7 +135,7 @@ static void prepare_name(struct loading *loading, void *caller)
     fan_code_close_over(loading->tree, loading->root);
 }
 
-/* A path outside, which may need what lies in a mount. */
+/* Loads a path outside, which may need libraries of a mount. */
 static void prepare_outside(struct loading *loading)
 {
     const char *outside = fan_code_outside(loading->tree);
@@ -238,7 +238,8 @@ static __attribute__((noinline)) void *load_with_foreign(const struct loading *l
     return answer;
 }
 
-/* What is to be passed in the path's place; true when the library was loaded already: *answer. */
+/* Finds the path to pass instead. true: the library was loaded already, and *answer is its handle.
+ */
 static __attribute__((noinline)) bool prepare(struct loading *loading, int mode, void *caller,
                                               void **answer)
 {
@@ -263,7 +264,8 @@ static __attribute__((noinline)) bool prepare(struct loading *loading, int mode,
     return done;
 }
 
-/* Codecs are libraries, and needed to find any other: what this library loads is not looked at. */
+/* Does not examine libraries that this library loads itself: codecs are libraries, too, and are
+ * needed to find any other. */
 static bool is_ours(void *caller)
 {
     extern const char own_begin[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));

@@ -10,7 +10,7 @@
 #include "../../client/code/code.h"
 #include "../real.h"
 
-/* What a thread knows of its last dlopen. */
+/* A thread's record of its last dlopen. */
 struct last {
     char *given;        /* where another path was passed */
     const char *passed; /* stays */
@@ -55,7 +55,7 @@ static struct last *take_last(void)
     return last;
 }
 
-/* No file has this name: those there are numbers. */
+/* No file has this name: the files there are numbers. */
 static const char *nowhere(void)
 {
     char path[PATH_MAX];

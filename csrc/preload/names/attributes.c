@@ -25,7 +25,7 @@ static unsigned follow_flags(int flags)
            (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
 }
 
-/* Whether a real descriptor is one of an original: inherited, or opened by a link outside. */
+/* Whether a real descriptor is one of an original: inherited, or opened through a link outside. */
 static bool is_original(int fd)
 {
     char path[PATH_MAX];
@@ -46,7 +46,7 @@ static bool is_input(int fd)
     return file != NULL ? file->record != NULL : is_original(fd);
 }
 
-/* A change through a descriptor: true with `*rc`, or it is the kernel's. */
+/* A change through a descriptor. true: `*rc` is the result; false: the kernel does it. */
 static bool changed_fd(int fd, struct fan_output_call *call, int *rc)
 {
     bool input = is_input(fd);
@@ -70,7 +70,8 @@ static bool changed_empty(int dirfd, const char *path, unsigned flags,
            (fan_output_is_directory(dirfd) && fan_output_change_directory(dirfd, call, rc));
 }
 
-/* A change of an existing file: true with `*rc`, or the real call is to be made with the target. */
+/* A change of an existing file. true: `*rc` is the result; false: make the real call with the
+ * target. */
 static bool changed(int dirfd, const char *path, int flags, struct fan_output_call *call,
                     struct fan_target *target, int *rc)
 {
@@ -83,7 +84,8 @@ static bool changed(int dirfd, const char *path, int flags, struct fan_output_ca
     return ours;
 }
 
-/* What the kernel answered to a change of `fd` itself: of an output, the daemon is told. */
+/* Passes on the kernel's result of a change of `fd` itself; if it is an output, tells the daemon.
+ */
 static int changed_really(int fd, int rc)
 {
     if (rc == 0)
@@ -212,7 +214,7 @@ static bool in_nanoseconds(const struct timeval times[2], struct timespec fine[2
     return true;
 }
 
-/* The older calls are the newest, but for what they say of no path. */
+/* The older calls do the same as the newest, except for their answer to a NULL path. */
 static int set_times(int dirfd, const char *path, const struct timeval times[2], int flags)
 {
     struct timespec fine[2];

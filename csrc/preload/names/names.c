@@ -20,7 +20,7 @@
 
 enum last { LAST_NAME, LAST_DOT, LAST_DOT_DOT };
 
-/* What the last component of a path is, before links are looked at. */
+/* The kind of the last component of a path, before links are looked at. */
 static enum last last_of(const char *path)
 {
     size_t end = strlen(path);
@@ -104,7 +104,7 @@ static bool is_there(const struct fan_end *end)
     return end->ours && end->target.where != FAN_MISSING;
 }
 
-/* One try at a rename of which at least one end is ours. 0, -errno, FAN_END_MOVED. */
+/* Tries a rename with at least one end of ours. Returns 0, -errno, FAN_END_MOVED. */
 static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_RENAME, .flags = flags}};
@@ -134,7 +134,7 @@ struct ends {
     struct fan_end old, new;
 };
 
-/* A line for each of two paths. */
+/* Logs a line for each of two paths. */
 static int logged_pair(const char *call, const char *from, const struct fan_end *old,
                        const char *to, const struct fan_end *new, int rc)
 {
@@ -185,7 +185,7 @@ static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_na
     return !one ? -EXDEV : plain_names ? -EROFS : -EBUSY;
 }
 
-/* Of two ends of which the daemon has to say one, it says both. */
+/* If the daemon must decide about one of two ends, it decides about both. */
 static int ask_both(struct fan_end *a, struct fan_end *b)
 {
     struct fan_end *end = is_beyond(a) && in_tree(b) ? b : is_beyond(b) && in_tree(a) ? a : NULL;

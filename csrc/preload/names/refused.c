@@ -1,6 +1,6 @@
 /*
- * Calls that are not to be had of a mount, for which a program had better hear so: inside libc and
- * the kernel they would look at the real directory below the mount, which is empty.
+ * Calls that do not work on a mount and that fail, so that the program notices: inside libc and the
+ * kernel they would look at the real directory below the mount, which is empty.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "../../client/paths/resolve.h"
 #include "../real.h"
 
-/* Whether a path is in a mount; then errno is EOPNOTSUPP, or says that nothing is there. */
+/* Whether a path is in a mount. If so, sets errno to EOPNOTSUPP, or to that of a missing file. */
 static bool refused(int dirfd, const char *path, bool nofollow, bool empty,
                     struct fan_target *target)
 {

@@ -51,7 +51,8 @@ static int in_tree(call_fn *call, int fd, const struct fan_target *target)
     return call(fd, (const struct sockaddr *)&address, (socklen_t)(PATH_START + bytes + 1));
 }
 
-/* What the kernel says of a socket in an output tree, as the mount's path. room: of the address. */
+/* Changes the kernel's path of a socket in an output tree to the mount's. room: the size of the
+ * address. */
 static void show_address(struct sockaddr *address, socklen_t room, socklen_t *bytes)
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX};
@@ -105,7 +106,7 @@ static __attribute__((noinline)) int bind_beyond(int fd, struct fan_target *targ
     return in_tree(REAL(bind), fd, &there) == 0 ? 0 : -errno;
 }
 
-/* No socket is made where a link of a mount leads outside. */
+/* Makes no socket outside through a link of a mount. */
 FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
 {
     char path[sizeof(struct sockaddr_un)];
@@ -228,7 +229,7 @@ FAN_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return fan_of_file(sent, fd, ENOTSOCK);
 }
 
-/* Where one of the messages hands over ours, they are sent one after the other. */
+/* If one of the messages passes on a descriptor of ours, sends them one after the other. */
 FAN_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     unsigned sent = 0, first = 0;

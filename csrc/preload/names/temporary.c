@@ -1,4 +1,4 @@
-/* Files and directories with names that are free. libc makes them inside, past us: under a mount
+/* Makes files and directories with free names. libc makes them past the library, so under a mount
  * the names are tried here. */
 #include <fcntl.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 
 enum { RANDOM_BYTES = 6, TRIES_MAX = 62 * 62 * 62 }; /* as many as libc */
 
-/* Where the random part of a template under a mount is. NULL: libc is to serve it, or to refuse. */
+/* Finds the random part of a template under a mount. NULL: let libc serve or refuse the call. */
 static char *random_part(char *template, int suffix_bytes)
 {
     struct fan_target target;

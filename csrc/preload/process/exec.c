@@ -82,7 +82,7 @@ FAN_EXPORT int execle(const char *path, const char *first, ...)
     return execve(path, argv, env);
 }
 
-/* The kernel knows no file of ours by its descriptor, but by its path. */
+/* The kernel cannot find a file of ours by its descriptor, only by its path. */
 static int start_descriptor(int fd, char *const argv[], char *const env[])
 {
     char path[PATH_MAX];

@@ -21,7 +21,7 @@
 #include "../undeclared.h"
 #include "environment.h"
 
-/* A filter ends the program for calls that it does not expect. */
+/* A seccomp filter may kill the program for calls that it does not expect. */
 FAN_EXPORT int prctl(int option, ...)
 {
     unsigned long given[4];
@@ -188,7 +188,7 @@ FAN_EXPORT FILE *popen(const char *command, const char *mode)
     return stream;
 }
 
-/* libc puts others under 0, 1 and 2 past us. */
+/* libc replaces descriptors 0, 1 and 2 past the library. */
 static void forget_standard(void)
 {
     if (fan_job.view_count > 0)

@@ -128,7 +128,7 @@ FAN_EXPORT int fan_add_fchdir(posix_spawn_file_actions_t *actions, int fd)
     return possible(fd) ? append(actions, action, NULL) : EBADF;
 }
 
-/* What the child is to do. error: its answer, in the memory that both share. */
+/* The child's task. error: its result, in the memory that both share. */
 struct order {
     struct fan_program program;
     const posix_spawn_file_actions_t *actions;
@@ -177,7 +177,7 @@ static int perform(const struct action *action)
     return -EINVAL;
 }
 
-/* As the kernel has it; all zero is the default action. */
+/* The kernel's own struct; all zero is the default action. */
 struct kernel_sigaction {
     void *handler;
     unsigned long flags;
@@ -260,13 +260,14 @@ static __attribute__((noinline)) pid_t start_child(struct order *order)
     return pid;
 }
 
-/* The number that an action gives out in the child, or -1. */
+/* The descriptor number that an action makes in the child, or -1. */
 static int given_out(const struct action *action)
 {
     return action->tag == DO_OPEN ? action->fd : action->tag == DO_DUP2 ? action->to : -1;
 }
 
-/* The child cannot move what stands of ours under the numbers that it gives out. */
+/* Moves our descriptors away from the numbers that the child will use: the child cannot move them.
+ */
 static void make_room(const posix_spawn_file_actions_t *actions)
 {
     int used = actions != NULL ? actions->__used : 0, highest = -1;

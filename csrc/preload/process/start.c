@@ -23,7 +23,7 @@
 
 enum { ARGUMENTS_MAX = 1 << 20 };
 
-/* One start: what goes down to the exec itself. */
+/* The state of one start, passed down to the exec itself. */
 struct start {
     char *const *argv;
     struct fan_environment environment;
@@ -38,7 +38,8 @@ static size_t count(char *const list[])
     return n;
 }
 
-/* The program is about to run, unless the kernel refuses it. */
+/* Prepares for a program that the library cannot enter. It is about to run, unless the kernel
+ * refuses it. */
 static void give_real_files(struct start *start, bool shut_out)
 {
     if (!shut_out)
@@ -266,7 +267,7 @@ static int start_candidate(const char *path, struct start *start, bool shell)
     return rc == -ENOEXEC && shell ? start_shell(path, start) : rc;
 }
 
-/* Whether the search goes on after this failure. */
+/* Whether to continue the search along PATH after this failure. */
 static bool passes_by(int rc)
 {
     return rc == -ENOENT || rc == -EACCES || rc == -ESTALE || rc == -ENOTDIR || rc == -ENODEV ||

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Options that the dynamic linker takes a word for. */
+/* Options of the dynamic linker that take an argument. */
 static bool takes_word(const char *option)
 {
     static const char *const known[] = {"--library-path", "--inhibit-rpath", "--audit", "--preload",

@@ -45,7 +45,8 @@ static size_t drain(FILE *stream, char *to)
     return bytes;
 }
 
-/* What a stream holds already, and the rest from below it. How many bytes came. */
+/* Reads what the stream has buffered, and the rest from its descriptor. Returns the number of
+ * bytes. */
 static size_t read_through(FILE *stream, char *to, size_t bytes)
 {
     size_t done = drain(stream, to);

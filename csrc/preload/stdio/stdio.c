@@ -51,7 +51,7 @@ static int open_real(struct fan_target *target, const char *mode, char path[REAL
     return fd;
 }
 
-/* The mode for a file that exists by now. */
+/* The mode for opening a file that exists by now. */
 static void without_exclusive(const char *mode, char plain[MODE_BYTES])
 {
     size_t n = 0;
@@ -77,7 +77,7 @@ static FILE *take_over(FILE *stream, int fd)
     return stream;
 }
 
-/* libc converts characters in streams of its own alone. */
+/* libc converts characters only in its own streams. */
 static FILE *open_converted(struct fan_target *target, const char *mode)
 {
     char path[REAL_PATH_BYTES], plain[MODE_BYTES];

@@ -17,8 +17,8 @@
 #include "../real.h"
 #include "raw_redirect.h"
 
-/* What Rust's standard library asks of libc, and little else does. Libraries of C++ have far longer
- * tables of names. */
+/* Names that Rust's standard library imports from libc, and little other code does. C++ libraries
+ * have far longer tables of names. */
 static const char mark[] = "\0__cxa_thread_atexit_impl";
 
 enum { NAMES_BYTES_MAX = 256 << 10 };
@@ -28,7 +28,7 @@ static bool has_mark(const char *names, size_t bytes)
     return memmem(names, bytes, mark, sizeof(mark)) != NULL;
 }
 
-/* Code that may be read, and is not written by its program. */
+/* Code that may be read and that the program does not write to. */
 static bool is_code(const ElfW(Phdr) *segment)
 {
     return segment->p_type == PT_LOAD &&

@@ -39,7 +39,7 @@ static struct fan_file *input_of(struct iocb **entry, struct iocb **block)
     return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
 }
 
-/* How much an entry asks for; what is wrong with its vector the kernel says. */
+/* The number of bytes that an entry asks for; the kernel reports errors in its vector. */
 static uint64_t asked_of(const struct iocb *block)
 {
     const struct iovec *vector = (const struct iovec *)(uintptr_t)block->aio_buf;

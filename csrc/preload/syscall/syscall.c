@@ -99,7 +99,8 @@ static long wait_with_mask(const struct fan_arguments *x)
                    (const struct timespec *)x->e, with != NULL ? with->mask : NULL);
 }
 
-/* A number that the kernel gave to what is not ours: whatever stood under it was closed past us. */
+/* Passes on a call that makes a descriptor. Forgets any file of ours at its number: that was closed
+ * past the library. */
 static long given(long number, const struct fan_arguments *x)
 {
     long fd = fan_syscall_pass(number, x);

@@ -45,8 +45,8 @@ static void answer(unsigned what)
     add(STATEMENT(BPF_RET | BPF_K, what));
 }
 
-/* Calls of another architecture go by. io_uring opens files past any filter, so there is none: what
- * knows it falls back. The library's own calls carry its mark (common/sys.h). */
+/* Lets calls of another architecture pass. io_uring opens files past any filter, so it is made to
+ * look missing, and programs fall back. The library's own calls carry its mark (common/sys.h). */
 static void write_program(void)
 {
     unsigned caught[FILTER_MAX], count = 0;

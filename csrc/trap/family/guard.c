@@ -26,8 +26,8 @@ static void take_name(char **argv)
     prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
-/* While this process has the listener, too, calls that the supervisor cannot answer any more wait,
- * where they would fail, and the programs go on with that. */
+/* Keeps the listener open: if the supervisor is gone, caught calls then wait. Otherwise they would
+ * fail, and the programs would continue with the errors. */
 static void __attribute__((noreturn)) guard(pid_t supervisor, int news, int socket, char **argv)
 {
     take_name(argv);

@@ -20,7 +20,7 @@
 #    define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
-/* A call may take long (a remote file): there is one more thread whenever none waits. */
+/* A call may take long (a remote file), so another thread is started whenever none waits. */
 enum { THREADS_FIRST = 2, THREADS_MAX = 256, STACK_BYTES = 1 << 20 };
 
 static int listener;
