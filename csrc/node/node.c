@@ -179,7 +179,8 @@ int fan_node_order_read(struct fan_node *node, uint64_t id, uint64_t read)
     return rc;
 }
 
-/* Lets the thread, which waits for the lock, have it: who gives it back would be first again. */
+/* Lets the thread take the lock for which it waits: otherwise this caller, which just released it,
+ * would get it again first. */
 static void let_thread_in(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);

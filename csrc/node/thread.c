@@ -53,7 +53,7 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
     }
 }
 
-/* Receives what there is. Whether there was anything. */
+/* Receives all events that there are. Returns whether there were any. */
 static bool receive(struct fan_node *node, uint64_t now_ns)
 {
     struct fan_transport *transport = node->ranks.transport;
@@ -123,7 +123,8 @@ static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
     return short_ns > long_ns ? short_ns : long_ns;
 }
 
-/* The time for which nothing need be done unless somebody rings. Only this node rings. */
+/* The time for which the thread has nothing to do unless someone rings. Only processes of this node
+ * ring. */
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
@@ -149,7 +150,7 @@ static void sleep_until_rung(struct fan_node *node, uint32_t seen, uint64_t limi
     fan_total_store(&header->sleeping, 0);
 }
 
-/* A caller of node.h waits for the lock: it is let in before the thread takes it again. */
+/* Lets a caller of node.h that waits for the lock have it before the thread takes it again. */
 static void let_callers_in(struct fan_node *node)
 {
     for (unsigned i = 0; i < 1000 && fan_acquire32(&node->callers) != 0; i++)
@@ -199,7 +200,7 @@ static bool is_drained(struct fan_node *node)
            fan_readers_have_ended(&node->shared);
 }
 
-/* Waits for what readers and the transport may still write or send. */
+/* Waits until readers and the transport have nothing more to write or send. */
 static void drain(struct fan_node *node)
 {
     uint64_t end_ns = fan_now_ns() + DRAIN_NS;

@@ -1,5 +1,5 @@
 /*
- * The calls of node.h by which `fanstore warmup` brings files near and waits for them.
+ * The calls of node.h with which `fanstore warmup` fetches files and waits for them.
  */
 #include "fetch/bring.h"
 #include "node.h"

@@ -54,8 +54,8 @@ void fan_call_umask(const struct fan_call *call);
 /* Call it if threads cannot have a umask each: calls that need one then wait for each other. */
 void fan_call_share_umask(void);
 
-/* Gives a descriptor of this process to the calling one, and closes `fd`. Returns FAN_CALL_DONE, the
- * descriptor's number there, or -errno. */
+/* Gives a descriptor of this process to the calling one, and closes `fd`. Returns FAN_CALL_DONE,
+ * the descriptor's number there, or -errno. */
 long fan_call_give(const struct fan_call *call, int fd, bool cloexec);
 
 /* Ends a call on this thread: resets the umask, releases the umask lock if the thread holds it, and

@@ -6,7 +6,7 @@
 #include "../machine/shared.h"
 #include "unread.h"
 
-/* Under minio and belady: what is kept apart for blocks in passing. */
+/* Under minio and belady: the part that is reserved for blocks that pass through. */
 enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
 
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
@@ -55,8 +55,8 @@ uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, 
     return FAN_NO_FRAME;
 }
 
-/* Enters a frame in the bucket in which clients look for it. False when the bucket is full: then
- * only the pins that it is granted to know of it. */
+/* Enters a frame in the bucket in which clients look for it. False if the bucket is full: then only
+ * clients to whose pins it is granted can use it. */
 static bool list_entry(struct fan_blockcache *cache, uint32_t id)
 {
     const struct fan_frame *frame = &cache->frames[id];
@@ -242,7 +242,7 @@ bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id)
     return !may_go(cache, id);
 }
 
-/* Whether somebody is to come to a block that nobody has open. */
+/* Whether someone is expected to read a block of a file that no one has open. */
 static bool is_kept(struct fan_blockcache *cache, uint32_t id)
 {
     return cache->frames[id].awaited > 0 || fan_unread_is(cache, id);
@@ -371,7 +371,7 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file, const st
     fan_blockcache_reap(cache, live);
 }
 
-/* The granules that a policy keeps apart for blocks in passing. */
+/* The number of granules that a policy reserves for blocks that pass through. */
 static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
 {
     uint32_t share = granule_count / PASSING_SHARE;
@@ -381,7 +381,8 @@ static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
     return share > least ? share : least;
 }
 
-/* Memory for blocks in passing is taken first: what stays for good must not be all there is. */
+/* Allocates memory for blocks that pass through first: blocks that stay for good must not take all
+ * of it. */
 static int secure_passing(struct fan_blockcache *cache)
 {
     if (cache->areas[1].count == 0)

@@ -62,7 +62,7 @@ static void take_all_closed(struct fan_eviction *eviction)
     }
 }
 
-/* Evicts what the policy does not keep. How many blocks. */
+/* Evicts the blocks that the policy does not keep. Returns how many. */
 static uint32_t drop_unneeded(struct fan_eviction *eviction)
 {
     struct fan_blockcache *cache = eviction->cache;
@@ -103,7 +103,8 @@ static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t
     }
 }
 
-/* More than asked for where the cache is large, so that a pass over all pins serves many fills. */
+/* Evicts more than asked for if the cache is large, so that one look at all pins serves many fills.
+ */
 static uint32_t room_wanted(const struct fan_eviction *eviction, uint32_t bytes)
 {
     uint32_t share = fan_blockcache_passing(eviction->cache) / ROOM_SHARE;

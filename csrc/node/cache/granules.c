@@ -22,7 +22,7 @@ static void link_free(struct fan_granules *granules, uint32_t start, uint32_t le
     granules->free_count += length;
 }
 
-/* How long the run was. */
+/* Removes a free run from its list. Returns its length. */
 static uint32_t unlink_free(struct fan_granules *granules, uint32_t start)
 {
     struct fan_granule_link link = granules->links[start];
@@ -53,7 +53,8 @@ void fan_granules_give(struct fan_granules *granules, uint32_t start, uint32_t c
     link_free(granules, start, end - start);
 }
 
-/* The first bin with runs of so many granules or more; beyond the last: there is none. */
+/* Returns the first bin with runs of at least this many granules; a number beyond the last bin if
+ * there is none. */
 static uint32_t first_bin(const struct fan_granules *granules, uint32_t count)
 {
     uint64_t mask = ~UINT64_C(0) << count % WORD_BITS;

@@ -3,7 +3,8 @@
 #include "blockcache.h"
 #include "unread.h"
 
-/* CANDIDATES: blocks around which room is looked for. LOOKS: of these and of those passed over. */
+/* CANDIDATES: the most blocks around which to look for room. LOOKS: the most blocks to look at,
+ * including skipped ones. */
 enum { CANDIDATES = 32, LOOKS = 128 };
 
 /* Whether a block, of whose next use nothing is known, was used since this was last asked: it may
@@ -29,7 +30,8 @@ struct run {
     uint32_t end;
 };
 
-/* Makes a run longer by what lies behind it, and may go or is free, until it has `granules`. */
+/* Extends a run behind its end by granules that are free or whose frame may go, until it has
+ * `granules`. */
 static void grow_up(struct fan_blockcache *cache, struct run *run, uint32_t granules, uint32_t key)
 {
     const uint32_t *owners = cache->staying.owners;
@@ -44,7 +46,7 @@ static void grow_up(struct fan_blockcache *cache, struct run *run, uint32_t gran
     }
 }
 
-/* The same by what lies before it. */
+/* The same before its start. */
 static void grow_down(struct fan_blockcache *cache, struct run *run, uint32_t granules,
                       uint32_t key)
 {
@@ -60,7 +62,7 @@ static void grow_down(struct fan_blockcache *cache, struct run *run, uint32_t gr
     }
 }
 
-/* The run around a frame, which may go, where a block has room. Empty: there is none. */
+/* The run around a frame that may go in which a block has room. Empty if there is none. */
 static struct run run_around(struct fan_blockcache *cache, uint32_t id, uint32_t granules,
                              uint32_t key)
 {
@@ -97,7 +99,7 @@ static struct run find_run(struct fan_blockcache *cache, const struct fan_fill *
     return found;
 }
 
-/* Dooms what lies in a run. */
+/* Dooms the frames in a run. */
 static void doom(struct fan_blockcache *cache, struct run run)
 {
     for (uint32_t granule = run.start; granule < run.end;) {

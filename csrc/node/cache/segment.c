@@ -71,8 +71,8 @@ static int choose_layout(struct fan_cache_header *header, uint64_t cache_bytes)
     }
 }
 
-/* Takes memory for a part of the file. A kernel that cannot do that gives pages when they are
- * touched. */
+/* Allocates memory for a part of the file. If the kernel cannot do that, it allocates pages when
+ * they are touched. */
 static int take(int fd, uint64_t offset, uint64_t bytes)
 {
     int rc;
@@ -129,7 +129,7 @@ int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32
     return rc;
 }
 
-/* All that precedes the data, and the fewest blocks that the cache works with. */
+/* Allocates everything before the data, and the fewest blocks with which the cache works. */
 static int take_least(struct fan_segment *segment)
 {
     segment->taken = calloc(segment->entry_count / FAN_BLOCK_GRANULES + 1, 1);

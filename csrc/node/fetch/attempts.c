@@ -10,7 +10,7 @@
 #include "../storage/staged.h"
 #include "../machine/shared.h"
 
-/* Ends a flight that nobody wants. id: where its block is, FAN_NO_FRAME. */
+/* Ends a flight that no one wants. id: the frame with its block, or FAN_NO_FRAME. */
 static void end(struct fan_node *node, struct fan_flight *flight, uint32_t id)
 {
     fan_reply_all(&node->replies, &flight->asked, id);
@@ -59,7 +59,7 @@ static uint64_t token_of(const struct fan_node *node, uint32_t id)
     return (uint64_t)node->cache.frames[id].generation << 32 | id;
 }
 
-/* Asks one rank for the bytes of a frame. False when the transport would not. */
+/* Asks one rank for the bytes of a frame. False if the transport refuses. */
 static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank, uint32_t id,
                 uint64_t now_ns)
 {
@@ -101,7 +101,7 @@ static int read_shared_block(struct fan_reading *reading)
     return fan_keep_and_read(shared->mounts, &shared->request, shared->to);
 }
 
-/* Has a reader's thread fill a frame. False where that cannot be. */
+/* Lets a reader's thread fill a frame. False if that is not possible. */
 static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32_t id,
                         uint64_t now_ns)
 {
@@ -206,7 +206,7 @@ static bool is_answer(int error)
     return error == -EIO || error == -ENOENT || error == -EINVAL || error == -EPROTO;
 }
 
-/* The answer of a source to an attempt that was not given up. */
+/* Handles the answer of a source to an attempt that was not given up. */
 static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t now_ns)
 {
     struct fan_frame *frame = &node->cache.frames[id];

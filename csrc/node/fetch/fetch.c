@@ -17,7 +17,7 @@ static void hurry(struct fan_node *node, struct fan_flight *flight)
         fan_readers_hurry(&node->shared, node->cache.frames[flight->frame].reading);
 }
 
-/* Somebody wants what is on its way. */
+/* Notes that someone wants a block that is on its way. */
 static void join(struct fan_node *node, struct fan_flight *flight, struct fan_want *want)
 {
     bool ahead = flight->request.urgency == FAN_AHEAD;

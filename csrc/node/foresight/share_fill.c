@@ -8,7 +8,7 @@
 #include "../storage/marks.h"
 #include "../storage/keep_run.h"
 
-/* Bytes between two records of a run: alignment, and what is not of this share. */
+/* The most bytes between two records of a run: alignment, and records outside this share. */
 enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
 
 /* next: the first record that was not begun. running: runs of it that reader threads are at: the
@@ -23,7 +23,7 @@ struct list {
     uint32_t running;
 };
 
-/* Records of a list that follow each other, and that one thread brings. */
+/* Records of a list that follow each other and that one thread fetches. */
 struct run {
     struct fan_reading reading;
     struct fan_share_fill *fill;
@@ -149,7 +149,7 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
     free(run);
 }
 
-/* Hands the next run of a list to a thread. Whether that was possible. */
+/* Hands the next run of a list to a thread. Returns whether that was possible. */
 static bool begin(struct fan_share_fill *fill, struct list *list)
 {
     uint64_t count = run_length(fill, list);

@@ -1,6 +1,6 @@
 #include "turns.h"
 
-/* A read that is so long past counts half. */
+/* A read of this age counts half. */
 static const double MEMORY_NS = 4e9;
 
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns)
@@ -43,7 +43,7 @@ void fan_turns_begin(struct fan_queue *turns, uint64_t now_ns)
     }
 }
 
-/* In how long its reader comes to the record that would be brought next. */
+/* The time until the reader needs the record that would be fetched next. */
 static double lead_ns(const struct fan_turn *turn)
 {
     return (double)turn->ahead * turn->period_ns;

@@ -1,7 +1,7 @@
 #include "window.h"
 
-/* WAKE_SHARE: the part that is free before resting orders go on. FLOOR_SHARE: the part that is kept
- * for orders with little ahead, evenly. */
+/* WAKE_SHARE: the part that must be free before resting orders continue. FLOOR_SHARE: the part that
+ * is reserved for orders with little ahead, divided evenly. */
 enum { WAKE_SHARE = 4, FLOOR_SHARE = 4 };
 
 void fan_window_join(struct fan_window *window, struct fan_window_part *part)

@@ -5,7 +5,7 @@
 #include "../state/state.h"
 #include "../machine/shared.h"
 
-/* Blocks that are looked at in a turn. */
+/* The most blocks to look at in one turn. */
 enum { TURN_BLOCKS = 64 };
 
 static void drop(struct fan_node *node)
@@ -13,7 +13,7 @@ static void drop(struct fan_node *node)
     fan_add64(&node->stats.hints_dropped, 1);
 }
 
-/* The slot is the client's again once its hint was taken out of it. */
+/* Takes a hint out of its slot, which belongs to the client again then. */
 static bool take(struct fan_node *node, struct fan_hint *hint)
 {
     if (fan_acquire32(&hint->state) != FAN_HINT_GIVEN)

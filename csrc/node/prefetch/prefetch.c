@@ -28,7 +28,7 @@ enum {
 static const uint32_t IN_PAGES = UINT32_C(1) << 31;
 static const uint32_t HAD = UINT32_C(1) << 30;
 
-/* The outcome for the next record of an order. */
+/* The result for the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
@@ -47,7 +47,7 @@ uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint
     return order->id;
 }
 
-/* An order does not come to a block any more. */
+/* Call it when an order will not read a block any more. */
 static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
 {
     struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
@@ -69,7 +69,7 @@ static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
     fan_eviction_check(&node->eviction, file);
 }
 
-/* The size of a record that is brought as a whole, or 0. */
+/* The size of a record that is fetched whole, or 0. */
 static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order *order,
                              uint64_t record)
 {
@@ -178,7 +178,7 @@ static void go_on(struct fan_node *node, struct fan_order *order, enum fan_pool 
     order->bytes = 0;
 }
 
-/* A record that is on this node's disk, or is to be: its pages are read. */
+/* Reads the pages of a record that is, or belongs, on this node's disk. */
 static enum step bring_here(struct fan_node *node, struct fan_order *order,
                             const struct fan_fetch_request *request)
 {
@@ -223,7 +223,7 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
     return MOVED;
 }
 
-/* Whether another order is to be brought first. */
+/* Whether another order must be fetched first. */
 static bool is_behind(const struct fan_orders *orders, const struct fan_order *order)
 {
     const struct fan_order *first =

@@ -28,7 +28,8 @@ static void notify(struct fan_ranks *ranks, uint32_t rank, enum fan_notice notic
         fan_ranks_lose(ranks, rank);
 }
 
-/* Tells a rank that nobody reads any more, and who is lost: without those MPI is not finalised. */
+/* Tells a rank that no rank reads any more, and which ranks are lost: with lost ranks MPI is not
+ * finalised. */
 static void tell_end(struct fan_ranks *ranks, uint32_t rank)
 {
     for (uint32_t lost = 0; ranks->lost_count > 0 && lost < ranks->world_size; lost++) {

@@ -23,7 +23,7 @@ struct serving {
     uint32_t rank;
 };
 
-/* rc: 0, or why there are no bytes. */
+/* rc: 0, or the -errno that explains why there are no bytes. */
 static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
                    int rc)
 {
@@ -81,7 +81,7 @@ static int read_apart(struct fan_node *node, uint32_t rank, const struct fan_fet
     return give(node, &node->disk, how, rank, request);
 }
 
-/* Brings a record here that another rank asks for since it is of this rank's share. */
+/* Fetches a record of this rank's share that another rank requests. */
 static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request)
 {
     const struct fan_reading how = {
@@ -92,7 +92,7 @@ static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fet
     return give(node, &node->shared, how, rank, request);
 }
 
-/* Answers with what is here. rc: 0, or why it is not. */
+/* Answers with the bytes that are here. rc: 0, or the -errno that explains why they are not. */
 static void answer_here(struct fan_node *node, uint32_t rank,
                         const struct fan_fetch_request *request, int rc)
 {

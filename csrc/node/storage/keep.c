@@ -22,7 +22,7 @@ int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *
     return fan_check_sound_in_memory(&mount->index, fan_mount_record(mount, id), bytes);
 }
 
-/* Reads a record whole. What is not right is read again before it counts as damaged. */
+/* Reads a whole record. If it is wrong, reads it again before it counts as damaged. */
 static int read_sound(struct fan_mounts *mounts, const struct fan_fetch_request *request, char *to)
 {
     int rc = 0;
@@ -72,7 +72,7 @@ static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_
     return fan_keep_note(mounts, mount, id, rc);
 }
 
-/* 0 or -EBUSY: whoever has the lock waits for a disk, and perhaps in vain. */
+/* Returns 0, or -EBUSY: the thread with the lock waits for a disk, perhaps in vain. */
 static int lock_for_a_while(pthread_mutex_t *lock)
 {
     struct timespec until;

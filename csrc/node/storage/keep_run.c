@@ -47,7 +47,7 @@ struct stretch {
     uint64_t to;
 };
 
-/* Writes a stretch and begins another. 0 or -errno. */
+/* Writes a stretch and begins another. Returns 0 or -errno. */
 static int keep_stretch(struct fan_mounts *mounts, struct fan_node_mount *mount, int fd,
                         const uint64_t *records, const char *bytes, struct stretch *stretch)
 {

@@ -30,7 +30,8 @@ static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string fr
     return strndup(mounts->segment + from.offset, from.bytes);
 }
 
-/* Before there are threads that decode. One that is not there is missed when it is needed. */
+/* Loads the codecs before there are threads that decode. A missing library is reported when it is
+ * needed. */
 static void load_codecs(uint32_t mask)
 {
     fan_codec_load_with(dlopen);

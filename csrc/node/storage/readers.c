@@ -63,7 +63,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* Nobody joins a thread that may hang in a file system. */
+/* The threads are detached: joining one that hangs in a file system would hang, too. */
 static void start_thread(struct fan_readers *readers)
 {
     pthread_t thread;

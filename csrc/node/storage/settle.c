@@ -102,7 +102,7 @@ int fan_lock_record(const struct fan_record *record, int fd, short type)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : -EBUSY;
 }
 
-/* Brings bytes anew. The pack keeps its time, by which the next job knows it. */
+/* Copies the bytes again. Restores the pack's times, by which the next job recognises it. */
 static int mend(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
     struct stat before;
@@ -123,7 +123,7 @@ static int check_or_mend(struct fan_mounts *mounts, uint32_t number, uint64_t id
     return wrong ? mend(mounts, number, id, fd) : rc;
 }
 
-/* Enters what was found. What is damaged wherever it lies is settled, too. */
+/* Notes the result of a check. A record that is damaged everywhere counts as settled, too. */
 static int note(struct fan_mounts *mounts, uint32_t number, uint64_t id, int rc)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];

@@ -17,7 +17,7 @@ void fan_reply_refuse(struct fan_replies *replies, uint32_t rank,
     transport->refuse(transport->context, rank, request, error);
 }
 
-/* Whether it is sent. */
+/* Sends the bytes. Returns whether the transport took the reply. */
 static bool reply(struct fan_replies *replies, uint32_t rank,
                   const struct fan_fetch_request *request, const void *bytes, uint64_t token)
 {
