@@ -39,7 +39,8 @@ int fan_mail_send(struct fan_mail *mail, struct fan_message *message);
 /* Makes progress with receives and sends. Returns 0, or -EIO: MPI returns nothing but errors. */
 int fan_mail_round(struct fan_mail *mail);
 
-/* Fills up to `count` MESSAGE events. Returns the number filled. */
+/* Takes up to `count` messages that have arrived, and writes an event for each to `events`. Returns
+ * the number of events. */
 int fan_mail_events(struct fan_mail *mail, struct fan_transport_event *events, int count);
 
 /* Frees everything except memory that MPI may still use. Accepts a zeroed struct. */

@@ -143,7 +143,9 @@ def pair_mounts(
         if option == "dataset":
             pairs.append((next(names), None))
         elif not pairs or pairs[-1][1] is not None:
-            raise UsageError(f"--mount {next(prefixes)} follows no --dataset of its own")
+            raise UsageError(
+                f"--mount {next(prefixes)} belongs to no --dataset: give each --mount after its own"
+            )
         else:
             pairs[-1] = (pairs[-1][0], next(prefixes))
     return tuple(pairs)

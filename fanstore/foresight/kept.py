@@ -78,7 +78,8 @@ class KeptFiles:
 
 
 def _open_at_once(path: str, flags: int) -> int:
-    """Opens a file that others may have put there, without waiting for the writer of a FIFO."""
+    """Opens `path` without blocking: another user may have made a FIFO there, whose open waits for
+    a writer."""
     return os.open(path, flags | os.O_NONBLOCK)
 
 

@@ -37,8 +37,8 @@ class DaemonProcess:
     memory: KillWatch
 
     def unspoken_end(self, status: int, in_memory: bool) -> str:
-        """Returns why a daemon ended that sent no message before it served. in_memory: the local
-        directory is a tmpfs."""
+        """Returns a message about a daemon that ended during its start and reported no error.
+        status: its wait status. in_memory: the local directory is a tmpfs."""
         if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, while MPI starts
             return "MPI did not bring all ranks together in time: one is missing, or very late"
         reason = self.memory.reason()

@@ -228,8 +228,8 @@ def _put_note(prefix: str) -> None:
 
 
 def _is_note(name: str, at: int) -> bool:
-    """Returns whether a file of a directory is the note, or a beginning of it left by a full disk
-    or a kill."""
+    """Returns whether the file `name` in the directory `at` is FanStore's note (NOTE_NAME), or a
+    part of one: a full disk or a kill while it was written leaves that."""
     if name != NOTE_NAME:
         return False
     try:

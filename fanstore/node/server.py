@@ -90,8 +90,8 @@ class NodeServer:
         return self.node.lost_ranks(self._world.world_size), self.node.stats()
 
     def stop(self) -> bool:
-        """Ends the core's thread. Returns whether MPI may be used again, that is if no rank was
-        lost."""
+        """Ends the core's thread. Returns whether MPI may be used again: True if no rank was lost
+        and no operation of MPI is left under way."""
         with self._lock:
             if self._whole is None:
                 quiet = self.node.stop()

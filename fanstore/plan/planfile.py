@@ -1,4 +1,5 @@
-"""An open plan file, checked as far as it is used, and the schedule that follows from it."""
+"""Opens a plan file, and computes the fetches of each node from it. Each section is checked when it
+is first used."""
 
 from __future__ import annotations
 

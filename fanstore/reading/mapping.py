@@ -83,9 +83,9 @@ class Dataset(Paths, Mapping[str, bytes]):
         return self._content.part(record, offset, size)
 
     def read_into(self, numbers: Sequence[int], rows: NDArray[np.uint8]) -> None:
-        """Reads the whole files `numbers` into `rows`, uint8 of shape (files, bytes): each file has
-        that many bytes. Raises IndexError for a number out of range, ValueError if a file has
-        another size, and as ds[key] does."""
+        """Reads the files with these numbers into `rows`, one file a row: a uint8 array of shape
+        (files, bytes), so all files have one size. Raises ValueError if the shape does not fit the
+        files, IndexError for a number out of range, and the errors of ds[key]."""
         from fanstore.arrays import np
 
         self._check_open()

@@ -83,7 +83,7 @@ class StretchMemory:
             self._read_near(numbers)
 
     def room_bytes(self, samples: int) -> int:
-        """Returns the memory that so many samples take on average, in bytes."""
+        """Returns the number of bytes that `samples` samples of average size take in memory."""
         return int(self._starts[-1]) * samples // max(1, len(self))
 
     def clear(self) -> None:

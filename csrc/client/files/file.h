@@ -100,7 +100,8 @@ static inline bool fan_is_copied(const struct fan_file *file)
 struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
                               unsigned status);
 
-/* Makes a file for a slot of another process, which has already counted the reference. */
+/* Makes a file for a slot that another process made. That process has counted this reference in
+ * slot->refs. Returns NULL if the slot is invalid or there are too many files. */
 struct fan_file *fan_file_adopt(struct fan_slot *slot);
 
 /* Drops one reference. Dropping the last reference to a writable output also calls

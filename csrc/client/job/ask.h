@@ -38,7 +38,7 @@ int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer 
 int fan_output_ask_way(const struct fan_output_call *call, struct fan_output_answer *answer,
                        char text[FAN_OUTPUT_PATH_MAX]);
 
-/* The number by which a question names a view. */
+/* Returns the index of `view` in fan_job.views; a request to the daemon carries it in `view`. */
 uint16_t fan_output_view(const struct fan_view *view);
 
 /* A directory's outputs: the text of a LIST answer, in memory pages of its own. All 0: none. */

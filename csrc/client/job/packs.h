@@ -28,8 +28,9 @@ const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *data
  * for. Returns a descriptor, which the caller closes, or -errno. */
 int fan_pack_open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
 
-/* Returns a parked descriptor of a copy of pack `pack`. -EMFILE if enough are parked already, or in
- * a vfork child, whose descriptors are not its parent's; -EIO. */
+/* Returns a descriptor of this copy of `pack`, which the library keeps open (park.h). Returns
+ * -EMFILE if none is kept yet and enough packs have one, or the caller is a vfork child, whose new
+ * descriptors its parent does not have; -EIO if the pack cannot be opened. */
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
                 enum fan_pack_copy copy);
 

@@ -11,8 +11,9 @@
  * No lock, no allocation; safe in signal handlers. */
 int fan_copy(void *to, const void *from, size_t bytes);
 
-/* Reads from each page of memory that is about to be read by code that must not fault; `bytes` > 0.
- * Returns as fan_copy. */
+/* Reads one byte of each page of `from`, so that a bad page is an error here: for memory that code
+ * reads next that cannot handle a fault, such as a decoder. `bytes` > 0. Returns what fan_copy
+ * returns. */
 int fan_touch(const void *from, size_t bytes);
 
 /* Writes a zero to each page of memory that is about to be overwritten; `bytes` > 0. Returns as

@@ -36,7 +36,8 @@ int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
 int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path,
                           uint64_t own);
 
-/* Fills `entry` with the one at a position. Returns 0, -ENOENT at the end, -EIO. */
+/* Writes the directory entry at `position` to `entry`. Returns 0, -ENOENT behind the last entry, or
+ * -EIO if the index or the listing of outputs is damaged. */
 int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry);
 
 void fan_entries_end(struct fan_entries *entries);

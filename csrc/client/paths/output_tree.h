@@ -38,7 +38,8 @@ enum {
     FAN_TREE_STAND_IN_MODE = 04700
 };
 
-/* The inode number that all ranks see for a file of this rank. Inputs are numbered from 2 on. */
+/* Returns the inode number that every rank reports for an output of this rank. Bit 62 is set, so it
+ * is no input's: these have numbers from 2 on. */
 static inline uint64_t fan_tree_inode(uint64_t inode)
 {
     return (inode ^ (uint64_t)fan_job.header->rank << 44) | UINT64_C(1) << 62;

@@ -18,9 +18,9 @@ struct fan_runs {
     uint64_t link_count;
 };
 
-/* Fills places[i] with the offset of run i in a section that holds equal runs once, in the order of
- * their first occurrence. slots_max: the limit for the slots, 8 bytes each, of a table; a power of
- * two. Returns the section's size in bytes, or -errno. */
+/* Plans a section that holds each distinct run once, in the order of first occurrence: sets
+ * places[i] to the offset of run i in it. slots_max: the most slots of 8 bytes that the hash table
+ * for this may have, a power of two. Returns the section's size in bytes, or -errno. */
 int64_t fan_intern(const struct fan_runs *runs, uint64_t slots_max, uint64_t *places);
 
 /* Writes the section. */

@@ -42,8 +42,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 @click.option("--parameter", "parameters", multiple=True, metavar="NAME=VALUE",
               help="Another parameter of the order, such as drop_last=true.")  # fmt: skip
 @click.option("--recorded", multiple=True, type=_FILE, metavar="FILE",
-              help="Instead of an order, the recorded reads of a rank; once for each "
-              "rank.")  # fmt: skip
+              help="Take the order from FILE, the recorded reads of one rank, instead of from "
+              "--order; once for each rank.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace PLAN.")
 @click.option("--show", type=_FILE, metavar="PLAN", help="Check a plan and say what it expects; "
               "with DATASET, check that it is of that dataset.")  # fmt: skip

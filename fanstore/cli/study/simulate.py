@@ -73,7 +73,7 @@ def command(
         _list(as_json)
         return
     if scenario is None:
-        raise click.UsageError("Missing argument 'SCENARIO'; --list shows what is built in.")
+        raise click.UsageError("Missing argument 'SCENARIO'; --list shows the built-in scenarios.")
     cases = _cases(scenario, epochs, changes)
     draw = _plot_of(plot, scenario, cases)
     done: list[_Result] = []

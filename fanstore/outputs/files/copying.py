@@ -29,10 +29,10 @@ def copy_object(
 def copy_together(
     files: Sequence[tuple[bytes, bytes, Attr]], by_link: bool, ended: Any
 ) -> list[OSError | None]:
-    """Copies small files, each to its temporary path, and syncs them together. by_link: gives each
-    file, of any size, the temporary path as a second name instead. ended: an int32_t; not 0 once
-    nobody waits any more. Returns for each file None, or why it was not copied; one reason is that
-    it has holes or lets nobody read it, which copy_object can handle."""
+    """Copies small files to their temporary paths, and syncs the copies together. by_link: makes a
+    hard link at each temporary path instead; the files may have any size then. ended: an int32_t;
+    copying stops when it is not 0. Returns None for each file that was copied, and an OSError for
+    each that was not: copy_object can copy those with holes, and those that nobody may read."""
     paths = b"".join(b"%s\0%s\0" % (source, temporary) for source, temporary, _ in files)
     copies = ffi.new("struct fan_file_copy[]", len(files))
     for copy, (_, _, attr) in zip(copies, files, strict=True):

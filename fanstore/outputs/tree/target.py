@@ -143,7 +143,8 @@ class Target:
             os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
 
     def remove_directory(self, name: bytes) -> bool:
-        """Removes a directory if it is empty. Returns whether it is gone."""
+        """Removes the directory `name` if it is empty. Returns False if it is not empty, else True:
+        also if nothing is there, or no directory."""
         try:
             found = self.look(name)
             if found is not None and stat.S_ISDIR(found.st_mode):
