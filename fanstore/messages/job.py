@@ -203,7 +203,7 @@ class Command(NamedMessage):
 
 
 class End(NamedMessage):
-    """The command has ended."""
+    """The wrapper tells the daemon that the command has ended."""
 
     NAME: ClassVar[str] = "end"
 

@@ -35,7 +35,7 @@ class SessionBegun(Message):
 
 
 class AskStatus(DaemonRequest):
-    """Asks for a Status."""
+    """Asks the daemon for the Status of its job."""
 
     NAME: ClassVar[str] = "status"
 

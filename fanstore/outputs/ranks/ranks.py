@@ -85,6 +85,6 @@ class Ranks:
         return self._peers.is_lost(rank)
 
     async def close(self) -> None:
-        """Stops answering."""
+        """Stops answering other ranks and programs."""
         self._parts.close()
         self._socket.close()
