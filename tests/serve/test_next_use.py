@@ -93,6 +93,6 @@ def test_what_is_on_no_disk_is_read_once_in_all(tmp_path: Path, order: str) -> N
     done = stage.run_ranks(2, dataset, *command, options=options)
     said = [json.loads(Path(f"{out}{rank}").read_text()) for rank in range(2)]
     assert [each["bad"] for each in said] == [[], []]
-    # On a busy machine some records are on their way twice; without sharing it would be all of them.
+    # On a busy machine some records are read twice at once; without sharing all of them would be.
     assert sum(each["shared"] for each in said) <= COUNT * SIZE * 1.2
     assert "in the block caches" in done.stderr
