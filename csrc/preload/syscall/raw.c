@@ -17,15 +17,26 @@
 #include "../real.h"
 #include "raw_redirect.h"
 
-/* Names that Rust's standard library imports from libc, and little other code does. C++ libraries
- * have far longer tables of names. */
-static const char mark[] = "\0__cxa_thread_atexit_impl";
+/* Two names that Rust's standard library imports from libc. C++ code imports the first one, too,
+ * but never both; looking through all code of CUDA's libraries would bring 400 MiB into memory. */
+static const struct {
+    const char *name;
+    size_t bytes;
+} marks[] = {
+    {"\0__cxa_thread_atexit_impl", sizeof("\0__cxa_thread_atexit_impl")},
+    {"\0__xpg_strerror_r", sizeof("\0__xpg_strerror_r")},
+};
 
-enum { NAMES_BYTES_MAX = 256 << 10 };
+/* C++ libraries have far longer tables of names. */
+enum { NAMES_BYTES_MAX = 256 << 10, MARKS = sizeof(marks) / sizeof(marks[0]), ALL_MARKS = 3 };
 
-static bool has_mark(const char *names, size_t bytes)
+/* The marks in a part of a table of names, a bit for each. */
+static unsigned marks_in(const char *names, size_t bytes)
 {
-    return memmem(names, bytes, mark, sizeof(mark)) != NULL;
+    unsigned found = 0;
+    for (unsigned i = 0; i < MARKS; i++)
+        found |= (unsigned)(memmem(names, bytes, marks[i].name, marks[i].bytes) != NULL) << i;
+    return found;
 }
 
 /* Code that may be read and that the program does not write to. */
@@ -110,7 +121,7 @@ static int take_program(struct dl_phdr_info *info, size_t bytes, void *argument)
             note(info->dlpi_name);
     }
     if (FAN_RAW_CALLS && !is_off && names != NULL && names_bytes <= NAMES_BYTES_MAX &&
-        has_mark(names, names_bytes))
+        marks_in(names, names_bytes) == ALL_MARKS)
         redirect_segments(info);
     return 1;
 }
@@ -121,27 +132,28 @@ void fan_raw_begin(const char *redirect)
     dl_iterate_phdr(take_program, NULL);
 }
 
-static bool file_has_mark(int fd)
+static bool file_has_marks(int fd)
 {
     struct fan_elf elf;
     char piece[2048];
     if (fan_elf_read(&elf, fd) != 0 || elf.strings_bytes > NAMES_BYTES_MAX)
         return false;
-    bool found = false;
-    const size_t overlap = sizeof(mark) - 1;
-    for (uint64_t at = 0; !found && at < elf.strings_bytes; at += sizeof(piece) - overlap) {
+    unsigned found = 0;
+    const size_t overlap = marks[0].bytes - 1; /* of the longest */
+    for (uint64_t at = 0; found != ALL_MARKS && at < elf.strings_bytes;
+         at += sizeof(piece) - overlap) {
         uint64_t left = elf.strings_bytes - at, bytes = left < sizeof(piece) ? left : sizeof(piece);
         long got = fan_sys_pread(fd, piece, bytes, (int64_t)(elf.strings + at));
-        found = got > 0 && has_mark(piece, (size_t)got);
+        found |= got > 0 ? marks_in(piece, (size_t)got) : 0;
     }
-    return found;
+    return found == ALL_MARKS;
 }
 
 bool fan_raw_wanted(const char *path)
 {
     bool looked_at = FAN_RAW_CALLS && !is_off && strchr(path, '/') != NULL && path[0] != '$';
     int fd = looked_at ? fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0) : -1;
-    bool wanted = fd >= 0 && file_has_mark(fd);
+    bool wanted = fd >= 0 && file_has_marks(fd);
     if (fd >= 0)
         fan_sys_close(fd);
     void *loaded = wanted ? REAL(dlopen)(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;

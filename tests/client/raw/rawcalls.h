@@ -19,10 +19,12 @@
                          : "rcx", "r11", "memory");                                                \
     } while (0)
 
-/* What Rust's standard library asks of libc. */
+/* Rust's standard library asks libc for these. */
 extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 __attribute__((used)) static int (*const asks_for)(void (*)(void *), void *, void *) =
     __cxa_thread_atexit_impl;
+extern int __xpg_strerror_r(int, char *, unsigned long) __attribute__((weak));
+__attribute__((used)) static int (*const asks_too)(int, char *, unsigned long) = __xpg_strerror_r;
 
 enum { HERE = -100 };
 
