@@ -57,6 +57,25 @@ static int write_pieces(int to, struct fan_file *from, uint64_t offset, uint64_t
     return rc;
 }
 
+/* Gives back pages of a mapped pack that were read for a copy. They stay in the page cache; here
+ * they would count as memory of this process, beside the copy. */
+static void release(const char *from, uint64_t bytes)
+{
+    uintptr_t start = (uintptr_t)from & ~(uintptr_t)(FAN_MAP_ALIGN_BYTES - 1);
+    FAN_SYS(madvise, start, (uintptr_t)from + bytes - start, MADV_DONTNEED);
+}
+
+static int write_mapped(int to, const char *data, uint64_t bytes)
+{
+    int rc = 0;
+    for (uint64_t done = 0; rc == 0 && done < bytes; done += PIECE_BYTES) {
+        uint64_t step = bytes - done < PIECE_BYTES ? bytes - done : PIECE_BYTES;
+        rc = write_all(to, data + done, step);
+        release(data + done, step);
+    }
+    return rc;
+}
+
 /* Writes `bytes` of `from`, from `offset` on, to the new, empty file `to`. 0 or -errno. */
 static int fill(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
 {
@@ -68,7 +87,7 @@ static int fill(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
         return -EFBIG;
     if (data == NULL)
         return write_pieces(to, from, offset, bytes);
-    int rc = write_all(to, data + offset, bytes);
+    int rc = write_mapped(to, data + offset, bytes);
     ssize_t got = fan_content_unless_closed(from, generation, rc == 0 ? (ssize_t)bytes : rc);
     return got < 0 ? (int)got : 0;
 }
