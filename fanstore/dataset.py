@@ -184,6 +184,11 @@ class Dataset:
         return bytes(self.header.plan_id)
 
     @property
+    def is_planned(self) -> bool:
+        """Whether the packs do not exist: the content is in the original files, in `directory`."""
+        return bool(self.header.flags & lib.FAN_INDEX_PLANNED)
+
+    @property
     def pack_count(self) -> int:
         return len(self._packs)
 
@@ -341,6 +346,12 @@ def open_dataset(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
     return open_index(directory / INDEX_NAME, directory, verify)
 
 
+def is_dataset(directory: str | os.PathLike[str]) -> bool:
+    """Returns whether a directory was made by `prepare`, even if its index is missing."""
+    path = Path(directory)
+    return (path / INDEX_NAME).exists() or any(path.glob("pack-*.fsp"))
+
+
 def _why_no_dataset(directory: Path) -> str:
     """Returns the reason why a directory has no index, and what to do."""
     if not os.path.lexists(directory):
@@ -359,7 +370,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
                 raise DatasetDamaged(index_path, "header", size, "truncated")
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (FileNotFoundError, NotADirectoryError) as error:
-        if any(directory.glob("pack-*.fsp")):
+        if is_dataset(directory):
             reason = "missing; `fanstore rebuild-index` makes it from the packs"
             raise DatasetDamaged(index_path, "file", 0, reason) from error
         raise UsageError(f"{directory}: {_why_no_dataset(directory)}") from error

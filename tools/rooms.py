@@ -101,6 +101,7 @@ PYTHON_ROOMS: Rooms = {
     "wording": set(),
     "process_stat": set(),
     "errors": {"exit_codes", "wording"},
+    "user_cache": {"errors"},
     "_native": {"arrays", "errors"},
     "config": {"errors"},
     "progress": set(),
@@ -109,7 +110,7 @@ PYTHON_ROOMS: Rooms = {
     "reading": _DATASET,
     "atomic": {*_BASE, "dataset", "trees"},
     "prepare.archives": _MAKING,  # formats alone
-    "prepare": {*_MAKING, "progress", "prepare.archives"},
+    "prepare": {*_MAKING, "progress", "prepare.archives", "trees", "user_cache"},
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},
@@ -122,7 +123,7 @@ PYTHON_ROOMS: Rooms = {
     "launcher": {"errors"},
     "beats": set(),
     "startup": {*_BASE, "beats", "launcher"},
-    "transport": {*_BASE, "startup"},
+    "transport": {*_BASE, "startup", "user_cache"},
     "rank_calls": set(),
     # Of the file system: a plan file as nodes follow it. `study` makes such files.
     "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
@@ -137,9 +138,9 @@ PYTHON_ROOMS: Rooms = {
     "order": {"in_job"},  # so does this: for programs that say what they will read
     "node": {*_DAEMON, "transport", "outputs."},
     "foresight.order": {*_ORDERS, "in_job"},
-    "foresight": {*_DAEMON, "node", "foresight.order", "plan"},
+    "foresight": {*_DAEMON, "node", "foresight.order", "plan", "user_cache"},
     "watch": {*_DAEMON, "node"},
-    "job": {*_DAEMON, "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
+    "job": {*_DAEMON, "prepare", "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
     "torch": {
         *_DATASET, "reading", "coordinate", "staging", "policy", "policy.orders",
         "policy.placement",

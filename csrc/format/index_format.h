@@ -47,7 +47,8 @@ enum fan_section_kind {
 enum fan_index_flags {
     FAN_INDEX_ALL_SEARCHABLE = 1,
     FAN_INDEX_ALL_READABLE = 2,
-    FAN_INDEX_HAS_SYMLINKS = 4
+    FAN_INDEX_HAS_SYMLINKS = 4,
+    FAN_INDEX_PLANNED = 8 /* the packs do not exist: content comes from the original files */
 };
 
 struct fan_section {
@@ -83,7 +84,8 @@ struct fan_index_header {
 };
 
 /* One file, directory or symbolic link. By type (mode & S_IFMT):
- *   regular    logical_size, stored_size, pack, offset, codec, checksum as in the pack
+ *   regular    logical_size, stored_size, pack, offset, codec, checksum as in the pack; where packs
+ *              are planned, checksum is the state of the original (common/original.h)
  *   directory  offset: id of the first child; stored_size: number of children
  *   symlink    offset, logical_size: the target in the names section */
 struct fan_record {

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../common/original.h"
 #include "../format/resident_format.h"
 
 static int map_resident(struct fan_partial *partial, int fd)
@@ -33,6 +34,27 @@ static int map_resident(struct fan_partial *partial, int fd)
     return ours ? 0 : -EINVAL;
 }
 
+/* Maps the file `sums`, and makes it where there is none. Its blocks are there before it is mapped:
+ * a full disk would otherwise end this process later. */
+static int map_sums(struct fan_partial *partial, const char *dir)
+{
+    char path[PATH_MAX];
+    size_t bytes = (partial->index->record_count + 1) * sizeof(*partial->sums);
+    if (snprintf(path, sizeof(path), "%s/sums", dir) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -errno;
+    int rc = -posix_fallocate(fd, 0, (off_t)bytes);
+    void *base = rc == 0 ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : NULL;
+    if (base == MAP_FAILED)
+        rc = -errno;
+    close(fd);
+    if (rc == 0)
+        partial->sums = base;
+    return rc;
+}
+
 int fan_partial_init(struct fan_partial *partial, const struct fan_index *index, const char *dir)
 {
     char path[PATH_MAX];
@@ -47,6 +69,8 @@ int fan_partial_init(struct fan_partial *partial, const struct fan_index *index,
         return -errno;
     int rc = map_resident(partial, fd);
     close(fd);
+    if (rc == 0 && fan_index_is_planned(index))
+        rc = map_sums(partial, dir);
     return rc;
 }
 
@@ -54,6 +78,8 @@ void fan_partial_fini(struct fan_partial *partial)
 {
     if (partial->base != NULL)
         munmap(partial->base, partial->bytes);
+    if (partial->sums != NULL)
+        munmap(partial->sums, (partial->index->record_count + 1) * sizeof(*partial->sums));
     *partial = (struct fan_partial){.index = NULL};
 }
 

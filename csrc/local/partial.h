@@ -15,7 +15,8 @@
 enum { FAN_PARTIAL_LOCKS = 64 };
 
 /* The partial packs of one dataset. making: held while a partial pack is made; locks: for records
- * by their number, held while a record is fetched. */
+ * by their number, held while a record is fetched. sums: of a planned dataset, the XXH3-64 of each
+ * record that was kept, mapped from the file `sums` in `dir`; else NULL. */
 struct fan_partial {
     const struct fan_index *index;
     const char *dir;
@@ -24,6 +25,7 @@ struct fan_partial {
     uint64_t *inodes;
     uint64_t *bits;
     uint64_t *claims;
+    uint64_t *sums;
     pthread_mutex_t making;
     pthread_mutex_t locks[FAN_PARTIAL_LOCKS];
 };

@@ -76,16 +76,26 @@ static int add_decoded(const struct fan_index *index, const struct fan_record *r
     return rc;
 }
 
-int fan_check_sound(const struct fan_index *index, const struct fan_record *record,
-                    const struct fan_stored *stored)
+int fan_content_sum(const struct fan_index *index, const struct fan_record *record,
+                    const struct fan_stored *stored, uint64_t *sum)
 {
     struct fan_xxh3 hash;
     fan_xxh3_begin(&hash, record->logical_size);
     int rc = record->codec == FAN_CODEC_STORE ? add_stored(record, stored, &hash)
                                               : add_decoded(index, record, stored, &hash);
+    if (rc == 0)
+        *sum = fan_xxh3_end(&hash);
+    return rc;
+}
+
+int fan_check_sound(const struct fan_index *index, const struct fan_record *record,
+                    const struct fan_stored *stored)
+{
+    uint64_t sum;
+    int rc = fan_content_sum(index, record, stored, &sum);
     if (rc != 0)
         return rc;
-    return fan_xxh3_end(&hash) == record->checksum ? 0 : -EIO;
+    return sum == record->checksum ? 0 : -EIO;
 }
 
 static const char *in_memory(const struct fan_stored *stored, uint64_t offset, uint64_t bytes)
@@ -94,9 +104,7 @@ static const char *in_memory(const struct fan_stored *stored, uint64_t offset, u
     return (const char *)stored->of + offset;
 }
 
-int fan_check_sound_in_memory(const struct fan_index *index, const struct fan_record *record,
-                              const char *bytes)
+struct fan_stored fan_stored_in_memory(const char *bytes)
 {
-    const struct fan_stored stored = {.at = in_memory, .of = (void *)bytes};
-    return fan_check_sound(index, record, &stored);
+    return (struct fan_stored){.at = in_memory, .of = (void *)bytes};
 }

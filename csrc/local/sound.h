@@ -21,8 +21,11 @@ struct fan_stored {
 int fan_check_sound(const struct fan_index *index, const struct fan_record *record,
                     const struct fan_stored *stored);
 
-/* The same for stored bytes that all lie in memory. */
-int fan_check_sound_in_memory(const struct fan_index *index, const struct fan_record *record,
-                              const char *bytes);
+/* Computes the XXH3-64 of a file's content from its stored bytes. Returns as fan_check_sound. */
+int fan_content_sum(const struct fan_index *index, const struct fan_record *record,
+                    const struct fan_stored *stored, uint64_t *sum);
+
+/* Stored bytes that all lie in memory, at `bytes`. */
+struct fan_stored fan_stored_in_memory(const char *bytes);
 
 #endif

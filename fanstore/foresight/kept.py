@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from fanstore.arrays import np
+from fanstore.errors import FanstoreError
 from fanstore.foresight.order.history import begins_as
+from fanstore.user_cache import cache_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,11 +37,9 @@ class KeptFiles:
     def __init__(self, directory: str, dataset_id: str, warn: Callable[[str], None]) -> None:
         self.warn = warn
         self._id = bytes.fromhex(dataset_id)
-        cache = os.environ.get("XDG_CACHE_HOME", "")
-        cache = cache if os.path.isabs(cache) else os.path.expanduser("~/.cache")
         self._folders = [os.path.join(directory, _FOLDER)]
-        if os.path.isabs(cache):  # if there is a home directory
-            self._folders.append(os.path.join(cache, "fanstore", _FOLDER, dataset_id))
+        with contextlib.suppress(FanstoreError):  # a user without a home directory
+            self._folders.append(os.path.join(cache_folder(), _FOLDER, dataset_id))
 
     def read(self, name: str) -> list[bytes]:
         """Returns the contents kept under that name: none, or those of one file or two."""

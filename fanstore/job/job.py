@@ -3,16 +3,19 @@ ended."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fanstore import _native
+from fanstore.config import Settings
 from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
-from fanstore.dataset import device_number, open_dataset
+from fanstore.dataset import INDEX_NAME, device_number, is_dataset, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
@@ -88,7 +91,8 @@ class Job:
         self.world = world
         check_agreement(world.gather_all(agreed(self.plan)), world.rank)
         self.watching = Watching(world, self.plan.settings, self.directory)
-        infos = announce(world, [path for path, _ in self.plan.datasets])
+        infos = announce(world, [path for path, _ in self.plan.datasets], self._find_index)
+        self.warnings += [info.note for info in infos if info.note and world.rank == 0]
         self._check(infos)
         self._node_plan = _node_plan(self.plan.plan_file, infos, world)
         with self.base.locked(self._stop.check):
@@ -99,13 +103,24 @@ class Job:
         self._stage()
         self._publish()
 
+    def _find_index(self, path: str) -> tuple[str, str]:
+        """Returns the index of a dataset, or of the listing of any other directory, and a note."""
+        index_path = os.path.join(path, INDEX_NAME)
+        if is_dataset(path) or not os.path.isdir(path):
+            return index_path, ""
+        from fanstore.prepare.listing import listing_of  # loads NumPy
+
+        _refuse_for_listing(path, self.plan.settings)
+        listing = listing_of(Path(os.path.realpath(path)), lambda _: self._stop.check())
+        return os.fspath(listing.index_path), listing.note
+
     def _check(self, infos: list[DatasetInfo]) -> None:
         limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
         if len(infos) > limit:
             raise UsageError(f"at most {limit} datasets in one job: pack several into one")
         for info, (_, mount) in zip(infos, self.plan.datasets, strict=True):
             check_codecs(info.name, info.codec_mask)
-            prefix = spell(default_prefix(info.name) if mount is None else mount)
+            prefix = spell(_default_mount(info) if mount is None else mount)
             hold = PrefixHold(self.base, prefix.path)
             self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
         check_prefixes([item.prefix for item in self.served], self.base)
@@ -160,7 +175,8 @@ class Job:
         write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
         self._segment_fd = os.open(segment, os.O_RDONLY)
         self._open_outputs()
-        for item in self.served if rank == 0 else ():  # one warning a job
+        packed = [item for item in self.served if not item.dataset.is_planned]
+        for item in packed if rank == 0 else ():  # one warning a job
             self.warnings += drifted_files(item.dataset, item.prefix.path)
         self.directory.describe(self.about())
 
@@ -198,7 +214,7 @@ class Job:
             prefix_made=item.hold.made,
             places=[place.state for place in item.staging.places],
             damaged=damaged,
-            unchecked=item.staging.report.unchecked,
+            unchecked=_unchecked_packs(item.staging),
         )
 
     def serve(self) -> None:
@@ -328,7 +344,24 @@ class Job:
                 f"{self.plan.local.path}: {counted(found.mended_records, 'file')} that an "
                 "earlier job had left there had changed, and came anew from the shared file system"
             )
+        self._tell_changed_originals()
         return whole
+
+    def _tell_changed_originals(self) -> None:
+        """Names the files that differed from their listing; has the next job list them anew."""
+        for mount, item in enumerate(self.served if self._segment_fd >= 0 else ()):
+            changed = read_damaged(self._segment, mount) if item.dataset.is_planned else []
+            if not changed:
+                continue
+            name = os.fsdecode(item.dataset.relpath(changed[0]))
+            files = counted(len(changed), "file")
+            self.warnings.append(
+                f"{item.info.directory}: {files} changed since the listing, such as {name}; "
+                "programs that opened one later got it as it was then, and the next job lists the "
+                "directory anew"
+            )
+            with contextlib.suppress(OSError):  # of rank 0, which may be on another node
+                os.unlink(item.info.index_path)
 
     def ranks_to_serve(self) -> int:
         """Returns how many other ranks may still read from this one, now that its command has
@@ -380,6 +413,8 @@ class Job:
     def _note_damage(self, segment: str) -> None:
         """Takes over the damage that the core has found in records on their way here."""
         for mount, item in enumerate(self.served):
+            if item.dataset.is_planned:  # there such a mark means something else
+                continue
             found: dict[int, list[int]] = {}
             for record in read_damaged(segment, mount):
                 found.setdefault(int(item.dataset.record(record).pack), []).append(record)
@@ -462,3 +497,28 @@ def _node_plan(path: str, infos: list[DatasetInfo], world: World) -> NodePlan | 
 def _separates(path: str) -> bool:
     """Returns whether the dynamic linker would split a path, or replace a part of it."""
     return any(separator in path for separator in " :\t\n$")
+
+
+def _default_mount(info: DatasetInfo) -> str:
+    """Returns the mount prefix of a dataset for which the user named none. A listed directory is
+    mounted over itself."""
+    return info.directory if info.note else default_prefix(info.name)
+
+
+def _unchecked_packs(staging: StagedDataset) -> list[int]:
+    """Returns the packs some of whose files must be checked before a client reads them: those that
+    an earlier job left, and all of a listed directory, whose files may have changed since."""
+    if staging.dataset.is_planned:
+        return list(range(staging.dataset.pack_count))
+    return staging.report.unchecked
+
+
+def _refuse_for_listing(path: str, settings: Settings) -> None:
+    """Raises UsageError for settings that have no meaning for a directory that is read as it is."""
+    given = "--in-place" if settings.in_place else ""
+    given = "--stage full" if settings.stage == "full" else given
+    if given:
+        raise UsageError(
+            f"{path} is a directory, not a dataset: it is read while the job runs, and {given} "
+            "needs a dataset; `fanstore prepare` makes one"
+        )

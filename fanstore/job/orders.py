@@ -122,7 +122,7 @@ def _kept_orders(
 
     return [
         KeptOrders(
-            KeptFiles(os.path.realpath(item.dataset.directory), item.dataset.dataset_id, warn),
+            KeptFiles(os.path.dirname(item.info.index_path), item.dataset.dataset_id, warn),
             item.dataset.header.record_count,
             world.rank,
             world.world_size,

@@ -163,7 +163,8 @@ class Records:
         rows["offset"] = np.where(
             directories, family.first[part], np.where(links, targets, stored.offset[part])
         )
-        rows["checksum"] = np.where(regular, stored.checksum[part], 0)
+        has_sum = regular | directories if stored.is_planned else regular
+        rows["checksum"] = np.where(has_sum, stored.checksum[part], 0)
         rows["mtime_ns"] = entries["mtime_ns"]
         rows["name_offset"] = places[part]
         rows["parent"] = entries["parent"]
@@ -210,7 +211,7 @@ class _Totals:
 
     def __init__(self, header: NDArray[Any]) -> None:
         self._header = header
-        header["flags"] = lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
+        header["flags"] |= lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
 
     def add(self, rows: NDArray[Any], is_first: NDArray[np.bool_]) -> None:
         """Adds some records; is_first: whether each is the first name of its file."""
@@ -293,6 +294,7 @@ def build_index(
     header["pack_count"] = len(infos)
     header["block_bytes"] = block_bytes
     header["section_count"] = lib.FAN_SECTION_COUNT
+    header["flags"] = lib.FAN_INDEX_PLANNED if stored.is_planned else 0
     try:
         return _write_index(path, header.copy(), found, infos, dentry_counts(len(tree)))
     except EqualHashes:

@@ -144,7 +144,11 @@ _STORED = {"offset": np.uint64, "stored_size": np.uint64, "checksum": np.uint64,
 
 
 class Stored:
-    """The place, size, checksum and codec of the content of each entry of a tree."""
+    """The place, size, checksum and codec of the content of each entry of a tree. is_planned: the
+    packs are not written, and the checksum of each file and directory is its state (see
+    csrc/common/original.h)."""
+
+    is_planned = False
 
     def __init__(self, count: int, room: ArrayRoom) -> None:
         self.offset, self.stored_size, self.checksum, self.codec = (

@@ -207,15 +207,17 @@ def _same_files(entries: NDArray[Any], room: ArrayRoom) -> NDArray[np.int64]:
     return first
 
 
-def scan_directory(root_fd: int, room: ArrayRoom) -> SourceTree:
-    """Returns the tree of everything below an open directory. Unreadable entries have `error`
-    set."""
+def scan_directory(
+    root_fd: int, room: ArrayRoom, show: Callable[[int], None] = lambda _: None
+) -> SourceTree:
+    """Returns the tree of everything below an open directory. Unreadable entries have `error` set.
+    show: called with the number of entries found so far."""
     new = ffi.new("struct fan_scan *")
     rc = lib.fan_scan_init(new, root_fd, room.fd, room.heap_bytes)
     scan = ffi.gc(new, lib.fan_scan_fini)
     room.check(rc)
     while room.check(lib.fan_scan_step(scan, _SCAN_STEP)):
-        pass  # lets Python's signal handlers run
+        show(scan.entry_count)  # between steps, Python's signal handlers run
     dtype = dtype_of("struct fan_scan_entry")
     entries = room.borrow(scan, scan.entries, scan.entry_count, dtype)
     names = room.borrow(scan, scan.names, scan.names_bytes, np.uint8)

@@ -4,11 +4,11 @@ broadcast."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from fanstore.dataset import INDEX_NAME, Dataset, open_dataset, open_index
+from fanstore.dataset import INDEX_NAME, Dataset, open_index
 from fanstore.errors import DatasetDamaged
 from fanstore.staging.crew import Crew
 from fanstore.staging.exchange import ReceivedFile, Travel
@@ -17,36 +17,42 @@ from fanstore.staging.stage import Stager
 from fanstore.staging.staged import ExpectedFile, StagedDirectory
 from fanstore.startup import World
 
+FindIndex = Callable[[str], tuple[str, str]]
+
 
 @dataclass(frozen=True)
 class DatasetInfo:
     """The facts about a dataset that every rank has before it has the index.
 
-    directory: on the shared file system, absolute; index: size and checksum of a right copy.
+    directory: on the shared file system, absolute; index_path: the index, in that directory or, of
+    a directory that was listed, in rank 0's cache; index: size and checksum of a right copy; note:
+    a sentence about the listing, or "".
     """
 
     name: str
     directory: str
+    index_path: str
     dataset_id: str
     codec_mask: int
     index: ExpectedFile
+    note: str = ""
 
 
-def announce(world: World, paths: Sequence[str]) -> list[DatasetInfo]:
-    """Opens the datasets on rank 0, which broadcasts the facts about them. On rank 0, raises as
-    open_dataset does."""
-    infos = [_info_of(path) for path in paths] if world.rank == 0 else []
+def announce(world: World, paths: Sequence[str], find: FindIndex) -> list[DatasetInfo]:
+    """Opens the datasets on rank 0, which broadcasts the facts about them. find: returns the path
+    of a dataset's index, and a note. On rank 0, raises as open_index does."""
+    infos = [_info_of(path, *find(path)) for path in paths] if world.rank == 0 else []
     told: list[DatasetInfo] = world.broadcast(infos)
     return told
 
 
-def _info_of(path: str) -> DatasetInfo:
-    with open_dataset(path) as dataset:
+def _info_of(path: str, index_path: str, note: str) -> DatasetInfo:
+    with open_index(Path(index_path), Path(path)) as dataset:
         header = dataset.header
         expected = ExpectedFile(dataset.dataset_id, header.file_bytes, header.body_checksum)
         return DatasetInfo(
-            dataset.name, os.path.abspath(path), dataset.dataset_id,
-            header.codec_mask, expected,
+            dataset.name, os.path.abspath(path), index_path, dataset.dataset_id,
+            header.codec_mask, expected, note,
         )  # fmt: skip
 
 
@@ -69,7 +75,7 @@ def stage_index(
     check_rooms(world, rooms, needs, "another --local-dir or --in-place")
     holders = [rank for rank, (kept, _) in enumerate(answers) if kept]
     if not holders and world.rank == 0:
-        with open_dataset(info.directory) as dataset:
+        with open_index(Path(info.index_path), Path(info.directory)) as dataset:
             crew.submit(Stager(dataset, crew).stage_index, staged)
             crew.settle()
     if max(1, len(holders)) < world.world_size:

@@ -152,7 +152,8 @@ def _stage_datasets(
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
     needs = _needs_of_all(parts, rooms)
-    if choose is None and _is_full(settings, rooms, needs):
+    is_planned = any(part.stager.dataset.is_planned for part in parts)
+    if choose is None and not is_planned and _is_full(settings, rooms, needs):
         made = _stage_full(crew, parts, rooms, needs, replicas)
     else:
         made = _stage_partial(crew, parts, rooms, settings, choose)

@@ -20,6 +20,7 @@ from typing import Any
 
 from fanstore._native import preload_path
 from fanstore.errors import FanstoreError
+from fanstore.user_cache import cache_folder
 
 _FLAGS = (
     "-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -shared -fvisibility=hidden -Wall -Wextra "
@@ -120,12 +121,6 @@ def library_name(version: str, mpicc: list[str]) -> str:
     for path in [*sorted((folder / "transport").iterdir()), *interface]:
         digest.update(path.name.encode() + b"\0" + path.read_bytes())
     return f"libfanstore_transport-{digest.hexdigest()[:24]}.so"
-
-
-def cache_folder() -> Path:
-    """Returns $XDG_CACHE_HOME/fanstore, else ~/.cache/fanstore; it may not exist."""
-    base = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(base) if os.path.isabs(base) else Path.home() / ".cache") / "fanstore"
 
 
 def brought_name(abi: str) -> str:

@@ -6,6 +6,7 @@
 
 #include "../paths/output_tree.h"
 #include "../../common/descriptor.h"
+#include "../../common/original.h"
 #include "../../common/sys.h"
 #include "../content/realcopy.h"
 #include "../files/filetable.h"
@@ -102,6 +103,24 @@ static int copy_input(struct fan_target *target, const char *place, struct fan_c
     return rc;
 }
 
+/* Makes `place` a symbolic link to the file room->own, which stays where it is. */
+static int point_to_own(const char *place, struct fan_code_room *room)
+{
+    struct stat own, is;
+    long rc = FAN_SYS(newfstatat, AT_FDCWD, room->own, &own, 0);
+    if (rc != 0)
+        return (int)rc;
+    if (FAN_SYS(newfstatat, AT_FDCWD, place, &is, 0) == 0 && is.st_ino == own.st_ino &&
+        is.st_dev == own.st_dev)
+        return 0;
+    rc = make_above(place, room);
+    rc = rc == 0 ? fan_fresh_path(TEMPORARY, room->temporary, sizeof(room->temporary)) : rc;
+    if (rc == 0)
+        rc = FAN_SYS(symlinkat, room->own, AT_FDCWD, room->temporary);
+    return rc == 0 ? (int)FAN_SYS(renameat2, AT_FDCWD, room->temporary, AT_FDCWD, place, 0)
+                   : (int)rc;
+}
+
 /* The place of an input's copy: the dynamic linker takes one inode for one library, whatever its
  * names. */
 static int put_own(const struct fan_target *target, struct fan_code_room *room)
@@ -121,6 +140,12 @@ static int make_input(struct fan_target *target, const char *place, struct fan_c
     if (!S_ISREG(target->mode))
         return S_ISDIR(target->mode) ? -EISDIR : -EACCES;
     int rc = fan_permitted(target->dataset, target->id, R_OK, true);
+    if (rc == 0 && target->dataset->planned) {
+        /* The original is a file that the linker can open. A copy would take its room again. */
+        rc = fan_original_path(&target->dataset->index, target->view->dataset_dir.text, target->id,
+                               room->own);
+        return rc == 0 ? point_to_own(place, room) : rc;
+    }
     if (rc == 0)
         rc = put_own(target, room);
     if (rc != 0)
@@ -150,7 +175,7 @@ static int make_output(int fd, const char *place, struct fan_code_room *room)
 static int make_in_tree(const struct fan_target *target, const char *place,
                         struct fan_code_room *room)
 {
-    struct stat st, is;
+    struct stat st;
     long rc = FAN_SYS(newfstatat, target->dirfd, target->path, &st, 0);
     if (rc != 0 || !S_ISREG(st.st_mode))
         return rc != 0 ? (int)rc : S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
@@ -159,15 +184,7 @@ static int make_in_tree(const struct fan_target *target, const char *place,
     if (length < 0 || !fan_join(room->own, sizeof(room->own), top->text, top->bytes,
                                 room->own + prefix->bytes + 1))
         return -ENAMETOOLONG;
-    if (FAN_SYS(newfstatat, AT_FDCWD, place, &is, 0) == 0 && is.st_ino == st.st_ino &&
-        is.st_dev == st.st_dev)
-        return 0;
-    rc = make_above(place, room);
-    rc = rc == 0 ? fan_fresh_path(TEMPORARY, room->temporary, sizeof(room->temporary)) : rc;
-    if (rc == 0)
-        rc = FAN_SYS(symlinkat, room->own, AT_FDCWD, room->temporary);
-    return rc == 0 ? (int)FAN_SYS(renameat2, AT_FDCWD, room->temporary, AT_FDCWD, place, 0)
-                   : (int)rc;
+    return point_to_own(place, room);
 }
 
 int fan_code_make(struct fan_target *target, const char *place, struct fan_code_room *room)

@@ -8,6 +8,7 @@
 #include "../../format/pack_format.h"
 #include "../job/packs.h"
 #include "../machine/clock.h"
+#include "original.h"
 #include "remote.h"
 
 /* Stored bytes that are wanted: copied to `to`, or where `span` is not NULL put there; `to` is then
@@ -68,9 +69,20 @@ static int read_pack(struct request *request, enum fan_pack_copy copy)
     return rc;
 }
 
+static int read_original(struct request *request)
+{
+    int rc = make_room(request);
+    int64_t start = fan_clock_ns();
+    if (rc == 0)
+        rc = fan_original_read(request->file, request->to, request->offset, request->bytes);
+    note_wait(request, FAN_PACK_SHARED, start);
+    return rc;
+}
+
 static int read_shared(struct request *request)
 {
-    int rc = read_pack(request, FAN_PACK_SHARED);
+    int rc = request->file->dataset->planned ? read_original(request)
+                                             : read_pack(request, FAN_PACK_SHARED);
     if (rc == 0) {
         FAN_COUNT(shared_reads, 1);
         FAN_COUNT(shared_bytes, request->bytes);

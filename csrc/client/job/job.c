@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "../../common/original.h"
 #include "../../common/segment_check.h"
 #include "../../common/sys.h"
 #include "../../pack/codec.h"
@@ -227,6 +228,7 @@ struct fan_dataset *fan_view_map(struct fan_view *view)
     dataset->index = index;
     dataset->all_searchable = (index.header->flags & FAN_INDEX_ALL_SEARCHABLE) != 0;
     dataset->all_readable = (index.header->flags & FAN_INDEX_ALL_READABLE) != 0;
+    dataset->planned = fan_index_is_planned(&index);
     load_codecs(&index);
     fan_fault_init();
 

@@ -40,6 +40,7 @@ struct fan_dataset {
     _Atomic(const char *) resident;
     bool all_searchable;
     bool all_readable;
+    bool planned; /* its packs are planned: see content/original.h */
     struct fan_pack_view packs[];
 };
 

@@ -8,6 +8,7 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../content/content_io.h"
+#include "../content/original.h"
 #include "../content/realcopy.h"
 #include "../content/remote.h"
 #include "../outputs/outputs.h"
@@ -120,6 +121,15 @@ static int open_unnamed(const struct fan_target *target, int flags, unsigned mod
     return fan_tree_open(&there, flags, mode);
 }
 
+/* Opens a file that has changed since its dataset was listed. */
+static int open_original(const struct fan_target *target, int flags)
+{
+    int fd = fan_original_open(target->view, target->dataset, target->id, flags);
+    if (fd >= 0)
+        fan_file_remove(fd);
+    return (int)fan_count_error(fd);
+}
+
 static int open_input(const struct fan_target *target, int flags, unsigned mode)
 {
     bool directory = S_ISDIR(target->mode);
@@ -138,6 +148,9 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
         return open_directory(target, flags);
     if (flags & O_PATH)
         return open_file(target, flags, FAN_FILE_PATH);
+    if (__builtin_expect(target->dataset->planned, 0) &&
+        fan_original_differs(target->view, target->dataset, target->id))
+        return open_original(target, flags);
     fan_trace_open(target->view->number, target->id);
     return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
 }
@@ -245,7 +258,7 @@ int fan_open_copy(struct fan_target *target)
     int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
     if (file == NULL)
-        return fd < 0 ? fd : -EIO;
+        return fd; /* an original is a file of the kernel already */
     int copy = file->kind == FAN_FILE_REGULAR ? fan_real_copy(file) : -EISDIR;
     fan_file_remove(fd);
     fan_sys_close(fd);

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include "../../common/sys.h"
+#include "../content/original.h"
 #include "../outputs/outputs.h"
 
 /* The type statfs shows: FUSE's, which programs know as "not local, read what you need". */
@@ -32,6 +33,13 @@ static int stat_dentry(const struct fan_target *target, struct stat *st)
     return finish_stat(target->view, target->id, rc, st);
 }
 
+/* Attributes of a file that has changed since its dataset was listed are the original's. */
+static bool is_of_original(const struct fan_view *view, const struct fan_dataset *dataset,
+                           uint64_t id)
+{
+    return __builtin_expect(dataset->planned, 0) && fan_original_has_changed(view, id);
+}
+
 int fan_stat(const struct fan_target *target, struct stat *st)
 {
     if (target->where == FAN_MISSING) {
@@ -43,6 +51,8 @@ int fan_stat(const struct fan_target *target, struct stat *st)
         fan_output_stat(target->view, &target->attr, st);
         return 0;
     }
+    if (is_of_original(target->view, target->dataset, target->id))
+        return fan_original_stat(target->view, target->dataset, target->id, st);
     return target->dentry != NULL ? stat_dentry(target, st)
                                   : fan_stat_record(target->view, target->dataset, target->id, st);
 }

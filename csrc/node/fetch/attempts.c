@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "../../common/original.h"
 #include "../state/state.h"
 #include "../cache/unread.h"
 #include "../storage/keep.h"
 #include "../storage/marks.h"
+#include "../storage/originals.h"
 #include "../storage/staged.h"
 #include "../machine/shared.h"
 
@@ -206,6 +208,14 @@ static bool is_answer(int error)
     return error == -EIO || error == -ENOENT || error == -EINVAL || error == -EPROTO;
 }
 
+/* Has clients of this node take a file of a planned dataset as it was listed. */
+static void note_original(struct fan_node *node, const struct fan_flight *flight)
+{
+    struct fan_node_mount *mount = &node->mounts.mounts[fan_cache_mount(flight->file)];
+    if (fan_index_is_planned(&mount->index))
+        fan_original_note(mount, fan_cache_record(flight->file));
+}
+
 /* Handles the answer of a source to an attempt that was not given up. */
 static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t now_ns)
 {
@@ -218,8 +228,10 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
         fan_blockcache_forget(&node->cache, flight->file, &node->sessions.live);
     }
     if (error == 0) {
-        if (!shared)
+        if (!shared) {
             fan_add64(&node->stats.fetched_bytes, frame->bytes);
+            note_original(node, flight); /* compared by the rank that sent it */
+        }
         frame->awaited = flight->awaited;
         fan_blockcache_fill_done(&node->cache, id);
         grant_flight(node, flight, id, now_ns);

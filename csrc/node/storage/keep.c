@@ -6,7 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../local/sound.h"
+#include "../../common/original.h"
 #include "../../local/read_full.h"
 #include "marks.h"
 #include "mounts.h"
@@ -17,9 +17,29 @@
 
 enum { LOCK_S = 5 };
 
-int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *bytes)
+int fan_keep_check_read(const struct fan_node_mount *mount, uint64_t id,
+                        const struct fan_stored *stored)
 {
-    return fan_check_sound_in_memory(&mount->index, fan_mount_record(mount, id), bytes);
+    const struct fan_record *record = fan_mount_record(mount, id);
+    uint64_t *sums = mount->share.partial.sums, sum;
+    if (!fan_index_is_planned(&mount->index))
+        return fan_check_sound(&mount->index, record, stored);
+    int rc = sums != NULL ? fan_content_sum(&mount->index, record, stored, &sum) : 0;
+    if (rc == 0 && sums != NULL)
+        fan_put64(&sums[id], sum); /* before the bit that says the record is here */
+    return rc;
+}
+
+int fan_keep_check_kept(const struct fan_node_mount *mount, uint64_t id,
+                        const struct fan_stored *stored)
+{
+    const struct fan_record *record = fan_mount_record(mount, id);
+    const uint64_t *sums = mount->share.partial.sums;
+    uint64_t sum;
+    if (!fan_index_is_planned(&mount->index))
+        return fan_check_sound(&mount->index, record, stored);
+    int rc = fan_content_sum(&mount->index, record, stored, &sum);
+    return rc != 0 ? rc : sums != NULL && sum == fan_relaxed64(&sums[id]) ? 0 : -EIO;
 }
 
 /* Reads a whole record. If it is wrong, reads it again before it counts as damaged. */
@@ -30,7 +50,8 @@ static int read_sound(struct fan_mounts *mounts, const struct fan_fetch_request 
         rc = fan_shared_read(mounts, request, to);
         if (rc != 0)
             return rc;
-        rc = fan_keep_check(&mounts->mounts[request->mount], request->record, to);
+        const struct fan_stored stored = fan_stored_in_memory(to);
+        rc = fan_keep_check_read(&mounts->mounts[request->mount], request->record, &stored);
         if (rc != -EIO)
             return rc;
     }

@@ -9,6 +9,7 @@
 
 #include <stdint.h>
 
+#include "../../local/sound.h"
 #include "share.h"
 
 /* How many wrong readings make a record count as damaged. */
@@ -25,9 +26,15 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
  * lacks something. */
 int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
 
-/* This and the next are for keep_run.c. Checks a record's stored bytes. Returns 0, -EIO, or -errno.
- */
-int fan_keep_check(const struct fan_node_mount *mount, uint64_t id, const char *bytes);
+/* These three are for keep_run.c and settle.c. The first checks stored bytes of a record that were
+ * just read from the shared file system. Those of an original are as they were listed; their
+ * checksum is noted, so that the copy can be checked later. Returns 0, -EIO, or -errno. */
+int fan_keep_check_read(const struct fan_node_mount *mount, uint64_t id,
+                        const struct fan_stored *stored);
+
+/* Checks the stored bytes of a record that an earlier job kept. Returns as fan_keep_check_read. */
+int fan_keep_check_kept(const struct fan_node_mount *mount, uint64_t id,
+                        const struct fan_stored *stored);
 
 /* Notes the result `rc` of writing a checked record to its partial pack. Returns rc, or -ENOSPC if
  * the disk takes no more. */

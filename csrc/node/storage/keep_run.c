@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "../../common/original.h"
 #include "../../format/pack_format.h"
 #include "../../local/read_full.h"
 #include "keep.h"
@@ -78,8 +79,8 @@ static bool extend(struct stretch *stretch, uint64_t i, const struct fan_record 
     return true;
 }
 
-/* Reads a record of a run that is not right again, by itself. */
-static int fill_again(struct fan_mounts *mounts, uint32_t number, uint64_t id)
+/* Reads a record of a run by itself. */
+static int fill_one(struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
     struct fan_fetch_request request = fan_record_request(&mounts->mounts[number], number, id);
     char *stored = NULL;
@@ -100,9 +101,10 @@ static int keep_all(struct fan_mounts *mounts, uint32_t number, const uint64_t *
         const struct fan_record *record = fan_mount_record(mount, records[i]);
         if (!fan_share_is_missing(mounts, number, records[i]))
             continue;
-        rc = fan_keep_check(mount, records[i], bytes + (record->offset - start));
+        const struct fan_stored stored = fan_stored_in_memory(bytes + (record->offset - start));
+        rc = fan_keep_check_read(mount, records[i], &stored);
         if (rc == -EIO)
-            rc = fill_again(mounts, number, records[i]);
+            rc = fill_one(mounts, number, records[i]);
         else if (rc == 0 && !extend(&stretch, i, record)) {
             rc = keep_stretch(mounts, mount, fd, records, bytes, &stretch);
             extend(&stretch, i, record);
@@ -140,6 +142,20 @@ static bool is_more_missing(struct fan_mounts *mounts, uint32_t number, const ui
     return more;
 }
 
+/* Originals are files of their own: reads them one by one. 0, or the last -errno. */
+static int keep_originals(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                          uint64_t count)
+{
+    int error = 0;
+    for (uint64_t i = 0; i < count && fan_relaxed32(&mounts->ending) == 0; i++) {
+        int rc = fan_share_is_missing(mounts, number, records[i])
+                     ? fill_one(mounts, number, records[i])
+                     : 0;
+        error = rc != 0 ? rc : error;
+    }
+    return error;
+}
+
 int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
                  uint64_t count)
 {
@@ -155,6 +171,8 @@ int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *rec
     }
     if (bytes > FAN_FILL_MAX_BYTES)
         return fill_long(mounts, number, records[0]);
+    if (fan_index_is_planned(&mount->index))
+        return keep_originals(mounts, number, records, count);
     char *buffer = malloc(bytes);
     run.bytes = (uint32_t)bytes;
     int rc = buffer != NULL ? fan_shared_read(mounts, &run, buffer) : -ENOMEM;

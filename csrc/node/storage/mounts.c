@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "../../common/original.h"
 #include "../../common/segment_check.h"
 #include "../../format/cache_format.h"
 #include "../../format/pack_format.h"
@@ -17,6 +18,7 @@
 #include "../../pack/content.h"
 #include "../machine/shared.h"
 #include "marks.h"
+#include "originals.h"
 #include "pack_files.h"
 
 enum { TEXT_MAX_BYTES = PATH_MAX - 64, SHARED_KEPT_MAX = 4096 };
@@ -127,7 +129,9 @@ static int attach_all(struct fan_mounts *mounts)
     for (uint32_t i = 0; rc == 0 && i < header->mount_count; i++) {
         mounts->count = i + 1;
         rc = attach_mount(mounts, &from[i], &mounts->mounts[i]);
-        if (rc == 0)
+        if (rc == 0 && fan_index_is_planned(&mounts->mounts[i].index))
+            fan_originals_begin(&mounts->mounts[i]);
+        else if (rc == 0)
             note_unchecked(mounts, i);
     }
     return rc;

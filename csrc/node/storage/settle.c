@@ -6,7 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../local/sound.h"
 #include "../../local/read_full.h"
 #include "keep.h"
 #include "marks.h"
@@ -40,13 +39,17 @@ static const char *written_at(const struct fan_stored *stored, uint64_t offset, 
     return rc == 0 ? written->buffer : NULL;
 }
 
-static int check_written(const struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
+typedef int fan_check(const struct fan_node_mount *mount, uint64_t id,
+                      const struct fan_stored *stored);
+
+static int check_written(const struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd,
+                         fan_check *check)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
     const struct fan_record *record = fan_mount_record(mount, id);
     struct written written = {.mounts = mounts, .fd = fd, .from = record->offset};
     const struct fan_stored stored = {.at = written_at, .of = &written};
-    int rc = fan_check_sound(&mount->index, record, &stored);
+    int rc = check(mount, id, &stored);
     free(written.buffer);
     return rc;
 }
@@ -79,7 +82,7 @@ int fan_copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, 
         rc = copy(mounts, number, id, fd, buffer);
         if (rc != 0)
             break;
-        rc = check_written(mounts, number, id, fd);
+        rc = check_written(mounts, number, id, fd, fan_keep_check_read);
         if (rc == -EIO && i + 1 == FAN_KEEP_READINGS)
             fan_mounts_mark_damaged(mounts, number, id);
     }
@@ -118,7 +121,7 @@ static int mend(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 /* Checks the bytes that are here; mends them where they are wrong, or cut off. */
 static int check_or_mend(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
-    int rc = check_written(mounts, number, id, fd);
+    int rc = check_written(mounts, number, id, fd, fan_keep_check_kept);
     bool wrong = rc == -EIO || (rc == -ENODATA && fan_relaxed32(&mounts->ending) == 0);
     return wrong ? mend(mounts, number, id, fd) : rc;
 }

@@ -6,9 +6,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "../../common/original.h"
 #include "../../local/read_full.h"
 #include "../machine/shared.h"
+#include "marks.h"
 #include "mounts.h"
+#include "originals.h"
 #include "pack_files.h"
 
 /* Opens a pack on the shared file system, which must be as long as it was. -errno. */
@@ -60,9 +63,22 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
     return rc;
 }
 
+/* Reads a part of an original. One that is not as it was listed counts as damaged: programs that
+ * open it from now on get the original itself. */
+static int read_original(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                         void *to)
+{
+    int rc = fan_original_read(&mounts->mounts[request->mount], request, to);
+    if (rc == -ESTALE)
+        fan_mounts_mark_damaged(mounts, request->mount, request->record);
+    return rc == 0 || is_own_lack(rc) ? rc : -EIO;
+}
+
 int fan_shared_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
 {
-    int rc = read_shared(mounts, request, to);
+    int rc = fan_index_is_planned(&mounts->mounts[request->mount].index)
+                 ? read_original(mounts, request, to)
+                 : read_shared(mounts, request, to);
     fan_count64(&mounts->counts.shared_reads, 1);
     fan_count64(&mounts->counts.shared_bytes, rc == 0 ? request->bytes : 0);
     return rc;

@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 enum {
-    THREADS_MAX = 8, /* more than processors: most of them wait for a server */
-    SHARE = 256,     /* entries that a thread takes at a time */
+    THREADS_MAX = 64, /* most of them wait for a server */
+    SHARE = 64,       /* entries that a thread takes at a time */
 };
 
 /* Entries first to end - 1, whose link targets go to targets[entry - first]. */

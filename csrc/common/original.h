@@ -1,0 +1,33 @@
+/*
+ * The originals of a dataset whose packs are planned (FAN_INDEX_PLANNED): the files of the
+ * directory that was listed. A record's checksum is then the state in which the listing found the
+ * file.
+ */
+#ifndef FAN_COMMON_ORIGINAL_H
+#define FAN_COMMON_ORIGINAL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "index.h"
+
+/* The state of a file: a hash of its size and of the times of its last change. Never 0, the state
+ * that a listing notes for a file which may have changed without a trace. */
+uint64_t fan_file_state(uint64_t size, int64_t mtime_ns, int64_t ctime_ns);
+
+/* The state of a file as lstat or fstat described it. */
+uint64_t fan_stat_state(const struct stat *st);
+
+/* Writes the path of a record's original, which lies in the directory `source`. Returns 0,
+ * -ENAMETOOLONG, or -EIO for a damaged index. */
+int fan_original_path(const struct fan_index *index, const char *source, uint64_t id,
+                      char path[PATH_MAX]);
+
+static inline bool fan_index_is_planned(const struct fan_index *index)
+{
+    return (index->header->flags & FAN_INDEX_PLANNED) != 0;
+}
+
+#endif

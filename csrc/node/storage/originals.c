@@ -1,0 +1,49 @@
+#include "originals.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "../../common/original.h"
+#include "../../local/read_full.h"
+#include "pack_files.h"
+
+static bool is_as_listed(const struct fan_record *record, int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) == 0 && fan_stat_state(&st) == record->checksum;
+}
+
+int fan_original_read(struct fan_node_mount *mount, const struct fan_fetch_request *request,
+                      void *to)
+{
+    const struct fan_record *record = fan_mount_record(mount, request->record);
+    char path[PATH_MAX];
+    int rc = fan_original_path(&mount->index, mount->dataset_dir, request->record, path);
+    int fd = rc == 0 ? fan_open_file(path, O_RDONLY | O_NOFOLLOW) : rc;
+    if (fd < 0)
+        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? -ESTALE : fd;
+    rc = is_as_listed(record, fd) ? 0 : -ESTALE;
+    if (rc == 0)
+        rc = fan_read_full(fd, to, request->offset - record->offset, request->bytes);
+    /* Again after the reading: a write in between has changed the state. */
+    if (!is_as_listed(record, fd))
+        rc = -ESTALE;
+    close(fd);
+    if (rc == 0)
+        fan_original_note(mount, request->record);
+    return rc;
+}
+
+void fan_original_note(struct fan_node_mount *mount, uint64_t id)
+{
+    __atomic_fetch_and(&mount->unchecked[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELEASE);
+}
+
+void fan_originals_begin(struct fan_node_mount *mount)
+{
+    for (uint64_t id = 0; id < mount->index.record_count; id++) {
+        if (S_ISREG(mount->index.records[id].mode))
+            mount->unchecked[id / 64] |= UINT64_C(1) << id % 64;
+    }
+}

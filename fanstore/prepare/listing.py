@@ -1,0 +1,187 @@
+"""Lists a directory to train from as it is: makes the index that `prepare` would make, with packs
+that are planned but not written. The node daemons read each file from its original.
+
+The listing is kept for the next job in the user's cache, one folder a directory. It is made anew if
+a directory changed, or one of a few files that are looked at. Other files that were edited in place
+are found when the job opens them (csrc/common/original.h).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import xxhash
+
+from fanstore._native import check, ffi, lib
+from fanstore.arrays import np
+from fanstore.dataset import INDEX_NAME, Dataset, PackInfo, open_index
+from fanstore.errors import DatasetDamaged, FanstoreError, SourceProblems, UsageError
+from fanstore.prepare.index import build_index
+from fanstore.prepare.packfile import Stored
+from fanstore.prepare.plan import PackPlan, assign_packs, plan_id
+from fanstore.prepare.room import ArrayRoom
+from fanstore.prepare.tree import SourceTree, scan_directory
+from fanstore.trees import remove_tree
+from fanstore.user_cache import cache_folder
+from fanstore.wording import counted
+
+# How many files are compared with a kept listing; directories are compared all.
+SAMPLES = 1000
+_KEPT_DAYS = 30
+_BLOCK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A listed directory. index_path: its index, in the cache; note: a sentence for the user about
+    what was listed, and how long that took."""
+
+    source: Path
+    index_path: Path
+    note: str
+
+
+def listing_of(source: Path, show: Callable[[int], None], anew: bool = False) -> Listing:
+    """Returns the listing of a directory: the kept one if it still holds, else a new one. show:
+    called with the number of entries found so far; anew: do not look for a kept one.
+
+    Raises UsageError if the directory cannot be listed, FanstoreError if the cache cannot be
+    written.
+    """
+    started = time.monotonic()
+    path = _folder_of(source) / INDEX_NAME
+    if not anew and _still_holds(path, source):
+        os.utime(path)  # the time of its last use
+        how = "kept from before"
+    else:
+        left_out = _list_anew(source, path, show)
+        how = f"listed in {time.monotonic() - started:.1f} s; kept for the next job" + left_out
+    with open_index(path, source) as dataset:
+        files = counted(int(dataset.header.file_count), "file")
+    return Listing(source, path, f"{source}: {files}, {how}")
+
+
+def _folder_of(source: Path) -> Path:
+    """Returns the folder of a directory's listing: by its path and its file, because another file
+    system may be mounted at the path tomorrow."""
+    found = source.stat()
+    name = f"{os.fspath(source)}\0{found.st_dev}\0{found.st_ino}"
+    digest = xxhash.xxh3_128_hexdigest(os.fsencode(name))
+    return cache_folder() / "listings" / digest
+
+
+def _still_holds(path: Path, source: Path) -> bool:
+    try:
+        with open_index(path, source, verify=True) as dataset:
+            return _differing(dataset, source) is None
+    except (DatasetDamaged, UsageError, OSError):
+        return False
+
+
+def _differing(dataset: Dataset, source: Path) -> int | None:
+    """Returns a record that is not as it was listed: of all directories, and some files spread over
+    the listing. None if there is none."""
+    kinds = dataset.records["mode"] & 0o170000
+    files = np.flatnonzero(kinds == stat.S_IFREG)
+    chosen = files[:: max(1, len(files) // SAMPLES)]
+    ids = np.concatenate([np.flatnonzero(kinds == stat.S_IFDIR), chosen]).astype("<u8")
+    mapped = np.memmap(dataset.index_path, np.uint8, "r")
+    at = lib.fan_planned_differs(
+        ffi.from_buffer(mapped), len(mapped), os.fsencode(source),
+        ffi.from_buffer("uint64_t[]", ids), len(ids),
+    )  # fmt: skip
+    return None if check(at) == len(ids) else int(ids[at])
+
+
+def _list_anew(source: Path, path: Path, show: Callable[[int], None]) -> str:
+    """Makes the listing at `path`; returns a clause about the entries that were left out, or ""."""
+    now_ns = time.time_ns()
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        _forget_old(folder.parent)
+        tree, left_out = _tree_of(source, folder, show)
+        part = folder / f"{INDEX_NAME}.{os.getpid()}.part"
+        try:
+            _write(part, tree, now_ns)
+            (folder / "source").write_bytes(os.fsencode(source) + b"\n")
+            part.rename(path)
+        finally:
+            part.unlink(missing_ok=True)
+            tree.room.close()
+    except OSError as error:
+        if error.filename is None or not str(error.filename).startswith(str(folder)):
+            raise
+        raise FanstoreError(
+            f"{error.filename}: {error.strerror}: the listing of {source} is kept there; name "
+            "another place with XDG_CACHE_HOME"
+        ) from error
+    return f"; {left_out}" if left_out else ""
+
+
+def _forget_old(listings: Path) -> None:
+    """Removes listings that no job has used for a month."""
+    for folder in listings.iterdir():
+        index = folder / INDEX_NAME
+        if index.exists() and time.time() - index.stat().st_mtime > _KEPT_DAYS * 86400:
+            remove_tree(os.fspath(folder))
+
+
+def _tree_of(source: Path, scratch: Path, show: Callable[[int], None]) -> tuple[SourceTree, str]:
+    """Scans a directory; returns its tree without the entries that no program could read there
+    either, and a clause about these."""
+    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        tree = scan_directory(root_fd, ArrayRoom(scratch), show)
+    finally:
+        os.close(root_fd)
+    problems = dict(tree.problems())
+    if 0 in problems:
+        raise SourceProblems([(b"", problems[0])])
+    # A directory that cannot be listed stays, without entries: its mode refuses programs, too.
+    modes = tree.entries["mode"]
+    dropped = {n: why for n, why in problems.items() if not stat.S_ISDIR(int(modes[n]))}
+    if not dropped:
+        return tree, ""
+    first, why = next(iter(dropped.items()))
+    clause = f"left out: {os.fsdecode(tree.path(first))} ({why})"
+    if len(dropped) > 1:
+        clause += f" and {len(dropped) - 1:,} more"
+    return tree.filtered(tree.keep_mask(dropped)), clause
+
+
+def _write(path: Path, tree: SourceTree, now_ns: int) -> None:
+    plan = assign_packs(tree, None, ())
+    stored, infos = _planned(tree, plan, now_ns)
+    name = plan_id(tree, plan, _BLOCK_BYTES, "planned")
+    build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)
+
+
+def _planned(tree: SourceTree, plan: PackPlan, now_ns: int) -> tuple[Stored, list[PackInfo]]:
+    """Returns the place and the state of each entry, and the sizes of the packs."""
+    stored = Stored(len(tree), tree.room)
+    stored.is_planned = True
+    ends = np.full(plan.pack_count, lib.FAN_PACK_HEADER_BYTES, np.uint64)
+    lib.fan_planned_places(
+        ffi.from_buffer("struct fan_scan_entry[]", tree.entries), len(tree),
+        ffi.from_buffer("int64_t[]", plan.packs), ffi.from_buffer("int64_t[]", tree.first), now_ns,
+        ffi.from_buffer("uint64_t[]", stored.offset),
+        ffi.from_buffer("uint64_t[]", stored.checksum), ffi.from_buffer("uint64_t[]", ends),
+    )  # fmt: skip
+    for part in tree.pieces():
+        regular = tree.kinds(part) == stat.S_IFREG
+        stored.stored_size[part] = np.where(regular, tree.entries["size"][part], 0)
+    counts, sizes = np.zeros(plan.pack_count, np.int64), np.zeros(plan.pack_count, np.int64)
+    for ids in plan.parts():
+        counts += np.bincount(plan.packs[ids], minlength=plan.pack_count)
+        amounts = np.bincount(plan.packs[ids], tree.entries["size"][ids], plan.pack_count)
+        sizes += amounts.astype(np.int64)
+    return stored, [
+        PackInfo(pack, int(ends[pack]), 0, int(counts[pack]), int(sizes[pack]), 0)
+        for pack in range(plan.pack_count)
+    ]

@@ -1,0 +1,341 @@
+"""A job reads a directory as it is, mounted over itself: what programs see is what lies there, also
+if it changes before the job or while the job runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
+from serving import READ_ALL, Stage, daemon_of, flip, make_stage, wait_for
+from soak import sampled
+
+# Prints each entry below a directory: attributes and content.
+DESCRIBE = r"""
+import hashlib, json, os, sys
+found = []
+top = os.fsencode(sys.argv[1])
+for folder, names, files in os.walk(top):
+    for name in sorted(names + files):
+        path = os.path.join(folder, name)
+        st = os.lstat(path)
+        row = [os.fsdecode(os.path.relpath(path, top)), st.st_mode, st.st_size, st.st_mtime_ns]
+        if os.path.islink(path):
+            row.append(os.fsdecode(os.readlink(path)))
+        elif os.path.isdir(path):
+            row[2] = 0
+        else:
+            with open(path, "rb") as stream:
+                size = os.fstat(stream.fileno()).st_size
+                row += [st.st_nlink, hashlib.md5(stream.read()).hexdigest(), size]
+        found.append(row)
+json.dump(sorted(found), sys.stdout)
+"""
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def old(source: Path) -> None:
+    """Waits until no file is so new that it could change again without a new time."""
+    newest = max(p.lstat().st_ctime_ns for p in (source, *source.rglob("*")))
+    probe = source.parent / "probe"
+
+    def is_past() -> bool:
+        probe.write_bytes(b"")
+        return probe.stat().st_ctime_ns > newest + 30_000_000
+
+    wait_for(is_past, "a later time of the file system")
+
+
+def run(
+    stage: Stage, source: Path, *command: str, options: tuple[str, ...] = (), code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """`fanstore run` of a command over a directory as it is."""
+    where = ("--dataset", str(source), "--output-dir", str(stage.path / "out"))
+    cache = str(stage.path / "cache")
+    return stage.call("run", *where, *options, "--", *command, code=code, XDG_CACHE_HOME=cache)
+
+
+def describe(source: Path) -> tuple[str, ...]:
+    return (sys.executable, "-c", DESCRIBE, str(source))
+
+
+def seen_plainly(source: Path) -> list[object]:
+    done = subprocess.run(describe(source), capture_output=True, text=True, check=True)
+    return list(json.loads(done.stdout))
+
+
+def odd_tree(stage: Stage) -> Path:
+    """Empty, short, page-aligned and long files; hard and symbolic links; odd names and modes."""
+    sizes = (0, 1, 4095, 65535, 65536, 65537, 300_000, 9 << 20)
+    source = stage.source(files={f"s{n}": os.urandom(size) for n, size in enumerate(sizes)})
+    folder = os.fsencode(source) + b"/d"
+    os.mkdir(folder)
+    for name in (b"\xff\xfe", b"n" * 255, b" new\nline ", "ünï".encode()):
+        Path(os.fsdecode(folder + b"/" + name)).write_bytes(name)
+    os.link(source / "s4", source / "d" / "hard")
+    os.symlink("../s3", source / "d" / "soft")
+    os.symlink("nowhere", source / "dangling")
+    (source / "empty").mkdir()
+    (source / "s1").chmod(0o640)
+    return source
+
+
+@pytest.mark.parametrize("mode", ["auto", "plan", "lazy"])
+def test_it_is_seen_as_it_is(stage: Stage, mode: str) -> None:
+    source = odd_tree(stage)
+    old(source)
+    plain = seen_plainly(source)
+    for _ in range(2):  # listed anew, and kept
+        done = run(stage, source, *describe(source), options=("--stage", mode))
+        assert json.loads(done.stdout) == plain
+        assert "0 errors" in done.stderr
+    assert "kept from before" in done.stderr
+    assert stage.leftovers() == []
+
+
+def test_what_changed_since_the_listing_is_seen_as_it_is(stage: Stage) -> None:
+    source = stage.source()
+    old(source)
+    run(stage, source, "true")
+    (source / "f00").write_bytes(b"longer than it was" * 1000)
+    os.truncate(source / "f01", 3)
+    (source / "f02").unlink()
+    (stage.path / "other").write_bytes(b"moved here")
+    os.replace(stage.path / "other", source / "f03")
+    (source / "added").write_bytes(b"added")
+    plain = seen_plainly(source)
+    assert json.loads(run(stage, source, *describe(source)).stdout) == plain
+
+
+CHANGES = {
+    "written in place": "printf longer-than-it-was-before >> f05",
+    "same size": "printf X | dd of=f05 conv=notrunc status=none",
+    "time put back": "touch -r f05 ../t; printf Y | dd of=f05 conv=notrunc status=none; "
+    "touch -r ../t f05",
+    "cut": "truncate -s 7 f05",
+    "replaced": "printf other > ../t; mv ../t f05",
+    "removed": "rm f05",
+    "emptied": ": > f05",
+}
+
+
+def run_while(
+    stage: Stage, source: Path, change: Callable[[], object], *command: str
+) -> tuple[str, str]:
+    """Runs a command that meets `change` (MEET), which is called outside of the job. Returns what
+    the command prints after that, and the job's messages."""
+    where = ["--dataset", str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
+    cache = str(stage.path / "cache")
+    with stage.running("run", *where, "--", *command, XDG_CACHE_HOME=cache) as job:
+        assert job.stdout is not None
+        pid = int(job.stdout.readline())
+        change()
+        os.kill(pid, signal.SIGUSR1)
+        return job.communicate(timeout=60)
+
+
+# Prints its number, and waits for a signal.
+MEET = """
+import os, signal, sys
+os.chdir(sys.argv[1])
+def meet():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    print(os.getpid(), flush=True)
+    signal.sigwait([signal.SIGUSR1])
+"""
+LOOK = """
+for name in ("f05", "f06"):
+    try:
+        with open(name, "rb") as stream:
+            content = stream.read()
+            size = os.fstat(stream.fileno()).st_size
+        print(len(content), set(content), os.stat(name).st_size, size)
+    except OSError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
+def test_what_changes_during_the_job_is_served_from_the_original(stage: Stage, change: str) -> None:
+    source = stage.source()
+    old(source)
+    python = (sys.executable, "-c")
+    seen, said = run_while(
+        stage, source, lambda: subprocess.run(change, shell=True, cwd=source, check=True),
+        *python, MEET + "meet()" + LOOK, str(source),
+    )  # fmt: skip
+    command = [*python, "import os" + LOOK, str(source)]
+    plain = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
+    assert seen == plain.stdout
+    assert "1 file changed since the listing, such as f05" in said
+    assert json.loads(run(stage, source, *describe(source)).stdout) == seen_plainly(source)
+
+
+READ_OPEN = """
+stream = open("f05", "rb", buffering=0)
+meet()
+try:
+    print(len(stream.read()), "bytes")
+except OSError as error:
+    print(error.strerror)
+print(open("f05", "rb").read()[:1])
+"""
+
+
+def test_a_file_that_changes_while_it_is_open_is_an_error(stage: Stage) -> None:
+    source = stage.source()
+    old(source)
+
+    def change() -> None:
+        with (source / "f05").open("r+b") as stream:
+            stream.write(b"Z")
+
+    command = (sys.executable, "-c", MEET + READ_OPEN, str(source))
+    seen, _ = run_while(stage, source, change, *command)
+    assert seen == "Input/output error\nb'Z'\n"
+
+
+# Reads files, of which each version consists of one byte repeated.
+STORM_READER = """
+import os, random, sys, time
+os.chdir(sys.argv[1])
+names = sorted(os.listdir("."))
+wrong = errors = whole = 0
+until = time.monotonic() + float(sys.argv[2])
+draw = random.Random(os.getpid())
+while time.monotonic() < until:
+    try:
+        with open(draw.choice(names), "rb") as stream:
+            content = stream.read()
+    except OSError:
+        errors += 1
+        continue
+    whole += 1
+    wrong += len(set(content)) > 1
+print(whole, errors, wrong)
+"""
+
+
+def storm(source: Path, ended: threading.Event) -> None:
+    """Replaces files, so that a plain reader never sees two versions of one either."""
+    draw = random.Random(1)
+    while not ended.is_set():
+        new = source.parent / "new"
+        new.write_bytes(bytes([draw.randrange(256)]) * draw.choice((1000, 70_000, 200_000)))
+        os.replace(new, source / f"f{draw.randrange(20):02}")
+
+
+@pytest.mark.parametrize("seconds", sampled([2, 60], [2]))
+def test_never_two_versions_in_one_read(stage: Stage, seconds: int) -> None:
+    source = stage.source()
+    old(source)
+    readers = f"for n in 1 2 3 4; do {shlex.join((sys.executable, '-c', STORM_READER))} "
+    readers += f"{shlex.quote(str(source))} {seconds} & done; wait"
+    ended = threading.Event()
+    writer = threading.Thread(target=storm, args=(source, ended))
+    writer.start()
+    try:
+        done = run(stage, source, "sh", "-c", readers, options=("--stage", "plan"))
+    finally:
+        ended.set()
+        writer.join()
+    rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
+    assert len(rows) == 4
+    assert sum(row[0] for row in rows) > 100
+    assert [row[2] for row in rows] == [0, 0, 0, 0]
+
+
+def test_a_kept_copy_that_rotted_is_read_anew(stage: Stage) -> None:
+    source = stage.source(files={f"f{n}": os.urandom(50_000) for n in range(8)})
+    old(source)
+    plain = seen_plainly(source)
+    options = ("--stage", "plan", "--keep-staged")
+    read_twice = (sys.executable, "-c", READ_ALL, str(source), "2")
+    run(stage, source, *read_twice, options=options)
+    packs = list(stage.local.rglob("*.fsp.sparse"))
+    assert packs
+    before = packs[0].stat()
+    for at in range(10_000, before.st_size - 5000, 50_000):
+        flip(packs[0], at)
+    os.utime(packs[0], ns=(before.st_atime_ns, before.st_mtime_ns))
+    done = run(stage, source, *describe(source), options=options)
+    assert json.loads(done.stdout) == plain
+
+
+def test_without_its_daemon_a_program_reads_the_originals(stage: Stage) -> None:
+    source = stage.source(files={f"f{n:02}": os.urandom(30_000) for n in range(20)})
+    old(source)
+    plain = seen_plainly(source)
+    where = ["--dataset", str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
+    script = MEET + "meet()" + DESCRIBE
+    cache = str(stage.path / "cache")
+    command = (sys.executable, "-c", script, str(source))
+    with stage.running("run", *where, "--", *command, XDG_CACHE_HOME=cache) as job:
+        assert job.stdout is not None
+        pid = int(job.stdout.readline())
+        os.kill(daemon_of(job.pid), signal.SIGKILL)
+        os.kill(pid, signal.SIGUSR1)
+        assert json.loads(job.stdout.read()) == plain
+
+
+@needs_ranks
+def test_ranks_read_each_file_once_in_all(tmp_path: Path) -> None:
+    stage = make_rank_stage(tmp_path)
+    source = stage.source(files={f"f{n:02}": os.urandom(60_000) for n in range(40)})
+    old(source)
+    options = [
+        "--local-dir",
+        str(stage.path / "r{rank}"),
+        "--dataset",
+        str(source),
+        "--stage",
+        "plan",
+    ]
+    argv = [sys.executable, "-m", "fanstore", "run", *options, "--", *describe(source)]
+    done = stage.finished(stage.mpiexec(2, *argv), XDG_CACHE_HOME=str(stage.path / "cache"))
+    plain = json.dumps(seen_plainly(source))
+    assert done.stdout == plain * 2
+    total = 40 * 60_000 / (1 << 20)
+    assert f"{total:.1f} MiB read for commands" in done.stderr
+
+
+def test_sources_of_all_kinds(stage: Stage) -> None:
+    empty = stage.path / "nothing"
+    empty.mkdir()
+    assert run(stage, empty, "ls", "-a", str(empty)).stdout == ".\n..\n"
+    source = stage.source()
+    link = stage.path / "link"
+    link.symlink_to("plain")
+    assert run(stage, link, "sh", "-c", f"cat {link}/f01 {source}/f01").stdout == "\1" * 2002
+    os.mkfifo(source / "fifo")
+    done = run(stage, source, "ls", str(source))
+    assert "left out: fifo (is a fifo)" in done.stderr
+    source.chmod(0o555)
+    assert json.loads(run(stage, source, *describe(source)).stdout)
+    source.chmod(0o755)
+
+
+def test_what_cannot_be_is_said(stage: Stage) -> None:
+    source = stage.source()
+    for options in (("--in-place",), ("--stage", "full")):
+        done = run(stage, source, "true", options=options, code=125)
+        assert "is a directory, not a dataset" in done.stderr
+    assert "no such directory" in run(stage, stage.path / "missing", "true", code=125).stderr
+    inside = stage.path / "plain" / "sub"
+    inside.mkdir()
+    both = ("--dataset", str(inside))
+    assert "nested" in run(stage, source, "true", options=both, code=125).stderr
