@@ -1,0 +1,76 @@
+/*
+ * The server of a slow file system: it speaks the kernel's FUSE protocol itself, shows a directory
+ * of this machine, and holds each answer back as a network file system would. slow.py starts it.
+ */
+#ifndef SLOW_H
+#define SLOW_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+/* calls.c */
+
+enum { SECOND_NS = 1000000000 };
+
+/* How long the kernel may believe names and attributes. 0: it keeps no content after an open. */
+extern uint64_t cache_ns;
+
+/* A thread that answers requests of the connection, an int, until the process ends. */
+void *serve(void *connection);
+
+/* nodes.c
+ *
+ * A node is a name in a directory, which has a path. The kernel knows it by its address until it
+ * forgets it. A file has a node for each of its names. */
+
+struct node;
+
+/* Once: the directory that is shown, open. */
+void nodes_init(int root);
+struct node *node_of(uint64_t id);
+uint64_t node_id(const struct node *node);
+
+/* Held while paths are in use: no name changes below. */
+void names_lock(void);
+void names_unlock(void);
+
+/* The path of a node, or of a name in it; false: it is too long. */
+bool path_of(const struct node *node, const char *name, char path[PATH_MAX]);
+/* AT_SYMLINK_NOFOLLOW, or 0 for the root and removed files, whose paths are links of /proc. */
+int flags_of(const struct node *node);
+
+/* Finds or makes the node of a name, which the kernel has once more now; NULL: no memory. */
+struct node *node_find(struct node *parent, const char *name);
+void node_forget(struct node *node, uint64_t times);
+
+/* As unlink(2), rmdir(2) and rename(2), not under names_lock. A file that loses its name stays
+ * until it is forgotten. They return 0 or -errno. */
+int node_remove(struct node *parent, const char *name, bool directory);
+int node_rename(struct node *from, const char *name, struct node *to, const char *new_name);
+
+/* Whether the file has the size and time that it had at the last call. */
+bool node_unchanged(struct node *node, const struct stat *now);
+
+/* pace.c */
+
+enum kind { LOOKUP, STAT, READLINK, OPEN, READ, READDIR, WRITE, CHANGE, KINDS };
+
+/* An open file. */
+struct stream {
+    uint64_t end_ns; /* when the last transfer that was asked for ends */
+    unsigned in_flight;
+};
+
+/* Once: a file for the counts, which are calls and bytes of each kind, as uint64_t. Numbers, with
+ * commas between them: the latency of each kind in ns; the bytes a second of a stream, and of all
+ * streams together when 1, 2, ... transfer, the last also for more. A rate of 0 is no limit. */
+bool pace_init(int counts, const char *latencies, const char *stream, const char *total);
+uint64_t now_ns(void);
+
+/* Counts a call, and sleeps until its answer is due. stream: what transfers the bytes, or NULL. */
+void pace(enum kind kind, struct stream *stream, size_t bytes, uint64_t arrived_ns);
+
+#endif
