@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
+from slow import SlowTree
+from slow_tree import needs_fuse
 
 from fanstore.errors import FanstoreError
 from fanstore.study.analyze.aside import problem
@@ -21,7 +23,7 @@ from fanstore.study.analyze.phase import AnalysisRequest
 from fanstore.study.analyze.run import Analyzer
 
 _TOOLS = Path(__file__).resolve().parents[2] / "tools"
-_JOB, _SLOW = str(_TOOLS / "analyzed" / "sleeping_job.py"), _TOOLS / "slow" / "slow.c"
+_JOB = str(_TOOLS / "analyzed" / "sleeping_job.py")
 NO_NAMESPACE = problem()
 _FILES, _FILE_BYTES = 160, 50_000
 _PLAIN = (
@@ -43,22 +45,21 @@ def stage(tmp_path: Path) -> Stage:
 
 
 def analysis_words(
-    stage: Stage, *command: str, options: tuple[str, ...] = (), out: str = ""
+    stage: Stage, *command: str, options: tuple[str, ...] = (), out: str = "", dataset: str = "data"
 ) -> tuple[str, ...]:
-    where = ("--dataset", str(stage.path / "data"), "--mount", str(stage.path / "plain"))
+    where = ("--dataset", str(stage.path / dataset), "--mount", str(stage.path / "plain"))
     options = (*(("--writes", "real") if NO_NAMESPACE else ()), *options)
     return ("analyze", "--out", out or str(stage.path / "out"), *options, *where, "--", *command)
 
 
 def analyse(
-    stage: Stage, *job: str, options: tuple[str, ...] = (), **env: str
+    stage: Stage, *job: str, options: tuple[str, ...] = (), dataset: str = "data"
 ) -> subprocess.CompletedProcess[str]:
     """An analysis to its end. Its five runs may take minutes on a busy machine."""
-    words = analysis_words(stage, *job, options=options, out="out")
+    words = analysis_words(stage, *job, options=options, out="out", dataset=dataset)
     done = subprocess.run(
         [sys.executable, "-m", "fanstore", *words],
-        env={**stage.env, **env}, capture_output=True, text=True, timeout=600, check=False,
-        cwd=stage.path,
+        env=stage.env, capture_output=True, text=True, timeout=600, check=False, cwd=stage.path,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done
@@ -92,6 +93,7 @@ def rates_of(told: dict[str, Any]) -> dict[str, float]:
     return {name: each["samples_per_s"] for name, each in told["rates"].items()}
 
 
+@needs_fuse
 @pytest.mark.parametrize(
     ("train_s", "prepare_s", "bytes_per_s", "limit"),
     [
@@ -104,17 +106,13 @@ def test_the_slowest_stage_is_found(
     stage: Stage, train_s: float, prepare_s: float, bytes_per_s: int, limit: str
 ) -> None:
     pytest.importorskip("torch")
-    library = stage.path / "slow.so"
-    flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    subprocess.run([*compiler, *flags, "-o", library, _SLOW], check=True)
-    slow = {
-        "LD_PRELOAD": str(library), "SLOW_DIR": str(stage.path / "data"),
-        "SLOW_BYTES": str(bytes_per_s), "SLOW_STATE": str(stage.path / "slow"),
-    }  # fmt: skip
     job = (sys.executable, _JOB, str(stage.path / "plain"), str(train_s), str(prepare_s), "2", "3")
     before = sorted(path.name for path in (stage.path / "plain").iterdir())
-    said = analyse(stage, *job, options=("--steps", "16"), **slow)
+    slow = SlowTree(
+        stage.path / "data", stage.path / "slow", total_bytes_per_s=bytes_per_s, cache_s=0.0
+    )
+    with slow:
+        said = analyse(stage, *job, options=("--steps", "16"), dataset="slow")
     told = analysis_of(stage)
     rates = rates_of(told)
     assert told["whole"], told["notes"]

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 BENCH = Path(__file__).resolve().parents[2] / "tools" / "bench"
-OTHERS = [BENCH.parent / "slow" / "slow.c", BENCH.parent / "scale" / "names.c"]
-PROGRAMS = [*sorted((BENCH / "c").glob("*.c")), *OTHERS]
+PROGRAMS = [*sorted((BENCH / "c").glob("*.c")), BENCH.parent / "scale" / "names.c"]
 ROWS = ["read-4k", "read16-4k", "child-4k", "missing", "walk", "py-stat", "cold-4k", "lz4-128k"]
 REPORT = """
 import json, sys

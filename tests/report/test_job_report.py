@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from mpiexec import RANK, needs_ranks
+from mpiexec import needs_ranks
 from ranks import FANSTORE, RankStage, make_rank_stage
-from serving import LIMIT_S
+from slow import SlowTree
+from slow_tree import needs_fuse
 
 pytestmark = needs_ranks
 
-SLOW = Path(__file__).resolve().parents[2] / "tools" / "slow" / "slow.c"
 READ_TWICE = (
     "import os\n"
     "root = os.environ['FANSTORE_MOUNT_PREFIX']\n"
@@ -83,23 +81,19 @@ def test_what_was_foreseen_is_told(stage: RankStage) -> None:
     stage.assert_clean()
 
 
+@needs_fuse
 def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
-    """Rank 1 reads the shared file system slowly, and rank 0 asks it for its share."""
-    dataset, library = packed(stage), stage.path / "slow.so"
-    subprocess.run(
-        ["cc", "-shared", "-fPIC", "-O2", "-o", library, SLOW], check=True, timeout=LIMIT_S
-    )
-    slow = {
-        "LD_PRELOAD": str(library), "SLOW_DIR": str(dataset), "SLOW_LATENCY_US": "100000",
-        "SLOW_STATE": str(stage.path / "state"),
-    }  # fmt: skip
-    settings = shlex.join(f"{name}={value}" for name, value in slow.items())
-    only = f'if [ "{RANK}" = 1 ]; then export {settings}; fi; exec "$@"'
+    """Rank 1 has its share in a pack that is read slowly, and rank 0 asks it for its share."""
+    pack, behind = packed(stage) / "pack-00001.fsp", stage.path / "behind"
+    behind.mkdir()
+    pack.rename(behind / pack.name)
+    pack.symlink_to(stage.path / "slow" / pack.name)
     page = stage.path / "job.html"
     options = ("--stage", "lazy", "--report", str(page))
-    run = [*FANSTORE, "run", *stage.where(dataset), *options]
-    command = [sys.executable, "-c", READ_TWICE]
-    stage.finished(stage.mpiexec(2, "sh", "-c", only, "sh", *run, "--", *command))
+    run = [*FANSTORE, "run", *stage.where(packed(stage)), *options]
+    with SlowTree(behind, stage.path / "slow", latency_s={"read": 0.1}, cache_s=0.0):
+        command = [sys.executable, "-c", READ_TWICE]
+        stage.finished(stage.mpiexec(2, *run, "--", *command))
     found = json.loads((stage.path / "job.json").read_text())
     assert found["advice"], found["ranks"]
     first = found["advice"][0]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import statistics
 import subprocess
 import sys
@@ -23,6 +22,9 @@ from typing import Any
 import numpy as np
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "slow"))
+from slow import SlowTree  # noqa: E402
+
 FANSTORE = [sys.executable, "-m", "fanstore"]
 FILES, FILE_BYTES = 1600, 200_000
 CACHE_BYTES = 10 << 20  # the least that a block cache may have: 3 % of the dataset
@@ -49,11 +51,10 @@ class Bench:
         if not self.dataset.exists():
             subprocess.run([*FANSTORE, "prepare", "--quiet", source, self.dataset], check=True)
         self.bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
-        self.env = {
-            **os.environ, "LD_PRELOAD": str(_slow_library(work)), "SLOW_DIR": str(self.dataset),
-            "SLOW_BYTES": str(bytes_per_s), "SLOW_STATE": str(work / "slow"),
-            "FANSTORE_KEEP_LEARNT": "off",
-        }  # fmt: skip
+        self.env = {**os.environ, "FANSTORE_KEEP_LEARNT": "off"}
+        self._slow = SlowTree(
+            self.dataset, work / "slow", total_bytes_per_s=bytes_per_s, cache_s=0.0
+        )
 
     def analysed(self, job: Sequence[str]) -> Path:
         """Analyses a job; returns the JSON of the report."""
@@ -80,28 +81,19 @@ class Bench:
         return _median_rate(said)
 
     def _call(self, command: str, *options: str, job: Sequence[str]) -> str:
-        where = ["--dataset", self.dataset, "--mount", self.source, "--quiet"]
+        where = ["--dataset", self._slow.mount, "--mount", self.source, "--quiet"]
         if command == "run":
             where += ["--output-dir", self.work / "outputs"]
         words = [*FANSTORE, command, *options, *map(str, where), "--", sys.executable, *job]
-        done = subprocess.run(words, env=self.env, check=True, stdout=subprocess.PIPE, text=True,
-                              timeout=LIMIT_S)  # fmt: skip
+        with self._slow:
+            done = subprocess.run(words, env=self.env, check=True, stdout=subprocess.PIPE,
+                                  text=True, timeout=LIMIT_S)  # fmt: skip
         return done.stdout
 
 
 def _median_rate(said: str) -> float:
     rates = [float(each) for each in re.findall(r": ([0-9.]+) samples/s", said)]
     return statistics.median(rates[1:])
-
-
-def _slow_library(work: Path) -> Path:
-    made = work / "slow.so"
-    if not made.exists():
-        flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
-        compiler = shlex.split(os.environ.get("CC", "cc"))
-        source = HERE.parent / "slow" / "slow.c"
-        subprocess.run([*compiler, *flags, "-o", made, source], check=True)
-    return made
 
 
 def whatif(report: Path, *parts: float) -> list[dict[str, Any]]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -23,6 +21,9 @@ from rows import KIB, MIB, TITLES, Kind
 from startup import start_times
 from warm import Settings, say
 
+sys.path.insert(0, str(HERE.parent / "slow"))
+from slow import SlowTree
+
 WARM = (Kind("4k", 4 * KIB, 8, 512), Kind("128k", 128 * KIB, 8, 64))
 STAGED, RATE, BUDGET = "staged whole", "what it read at 200 MB/s", "budget"
 ROUNDS, WINDOW_NS = 15, 40_000_000
@@ -30,7 +31,6 @@ RATE_BYTES, FILE_BYTES, COUNT = 200_000_000, 256 * KIB, 1200
 LOCAL_BYTES, CACHE_BYTES = 100 * MIB, 48 * MIB
 START_KEY = "storage-start-1300000"
 POLICIES = ("close", "lru", "random", "minio")
-SLOW = HERE.parent / "slow" / "slow.c"
 
 # Four processes read every file once, in an order of its own; how long that took.
 EPOCH = """
@@ -67,17 +67,16 @@ def epoch_key(policy: str) -> str:
 class Job:
     """A job of this node, and what is asked of it."""
 
-    def __init__(self, place: Path, env: Mapping[str, str]) -> None:
+    def __init__(self, place: Path) -> None:
         self.mount = place / "mount"
         self._local = f"FANSTORE_LOCAL_DIR={place / 'local'}"
-        self._env = {**os.environ, **env}
         (place / "local").mkdir(parents=True)
 
     def call(self, *words: str | Path) -> str:
         """Runs fanstore; what it printed."""
         done = subprocess.run(
             ["env", self._local, *map(str, [*FANSTORE, *words])],
-            env=self._env, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+            check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
         return done.stdout
 
@@ -103,9 +102,9 @@ class Job:
 
 
 @contextlib.contextmanager
-def serving(place: Path, dataset: Path, *options: str, **env: str) -> Iterator[Job]:
+def serving(place: Path, dataset: Path, *options: str) -> Iterator[Job]:
     """Starts a job on a dataset, yields it, and stops it at the end."""
-    job = Job(place, env)
+    job = Job(place)
     where = ("--dataset", dataset, "--mount", job.mount, "--output-dir", place / "output")
     job.call("start", *where, *options)
     try:
@@ -161,22 +160,19 @@ def measure_epochs(work: Path, keys: Sequence[str]) -> list[Result]:
     shared file system at its rate; with each of the cache's policies."""
     make_files(work / "source-epoch", [Kind("all", FILE_BYTES, 1, COUNT)])
     prepare(work / "source-epoch" / "all" / "folder-00", work / "dataset-epoch")
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
-    subprocess.run([*compiler, *flags, "-o", work / "slow.so", SLOW], check=True)
-    slow = {
-        "LD_PRELOAD": str(work / "slow.so"), "SLOW_DIR": str(work / "dataset-epoch"),
-        "SLOW_BYTES": str(RATE_BYTES), "SLOW_STATE": str(work / "slow-state"),
-    }  # fmt: skip
     room = ("--local-bytes", str(LOCAL_BYTES), "--cache-bytes", str(CACHE_BYTES))
     wanted = [policy for policy in POLICIES if epoch_key(policy) in keys]
-    return [measure_epoch(work, policy, slow, *room) for policy in wanted]
+    slow = SlowTree(
+        work / "dataset-epoch", work / "slow-epoch", total_bytes_per_s=RATE_BYTES, cache_s=0.0
+    )
+    with slow as dataset:
+        return [measure_epoch(work, dataset, policy, *room) for policy in wanted]
 
 
-def measure_epoch(work: Path, policy: str, slow: Mapping[str, str], *room: str) -> Result:
+def measure_epoch(work: Path, dataset: Path, policy: str, *room: str) -> Result:
     say(f"an epoch of a dataset three times the local disk, {policy}")
     options = ("--stage", "plan", "--cache-policy", policy, *room)
-    with serving(work / f"epoch-{policy}", work / "dataset-epoch", *options, **slow) as job:
+    with serving(work / f"epoch-{policy}", dataset, *options) as job:
         node = job.wait_until_filled()
         took, read = [], []
         for epoch in range(4):

@@ -15,14 +15,14 @@ from data import make_files
 from peers import FANSTORE
 from results import OURS, Goal, Result
 from rows import KIB, Kind
-from storage import SLOW, prepare
+from storage import SlowTree, prepare
 from warm import Settings, say
 
 KEY = "streams-slower"
 BATCHES = {"fast": 100, "slow": 10}  # files, all at once
 STEP_S, STEPS = 0.5, 16
 FILES, FILE_BYTES = 2000, 64 * KIB
-RATE_BYTES, LATENCY_US, CACHE_MIB = 16_000_000, 10_000, 20
+RATE_BYTES, LATENCY_S, CACHE_MIB = 16_000_000, 0.01, 20
 EVENLY, REPETITIONS = "even split", 3
 
 # Reads a batch of files in each step; prints how long all reads took together, in ns.
@@ -59,7 +59,7 @@ def row_keys() -> list[str]:
 
 
 def build(work: Path) -> None:
-    """Packs two datasets, and compiles the slow shared file system; `order` names all files."""
+    """Packs two datasets; `order` names all files."""
     (work / "shared").mkdir()
     make_files(work / "source-streams", [Kind("all", FILE_BYTES, 1, FILES)])
     source = work / "source-streams" / "all" / "folder-00"
@@ -70,14 +70,11 @@ def build(work: Path) -> None:
         (work / "mounts" / name).mkdir(parents=True)
     (work / "order").write_text("\n".join(lines) + "\n")
     (work / "local-streams").mkdir()
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
-    subprocess.run([*compiler, *flags, "-o", work / "slow.so", SLOW], check=True)
 
 
 def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
     """Runs both programs at once in one job; returns how long each waited."""
-    mounts = [(("--dataset", work / "shared" / n, "--mount", work / "mounts" / n)) for n in BATCHES]
+    mounts = [(("--dataset", work / "slow" / n, "--mount", work / "mounts" / n)) for n in BATCHES]
     readers = " & ".join(
         f'"$0" -c "$1" {shlex.quote(str(work / "mounts" / name))} {batch} {STEP_S} {STEPS}'
         f" > {shlex.quote(str(work / name))}"
@@ -88,14 +85,14 @@ def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
         "--cache-policy", "close", "--local-dir", work / "local-streams",
         "--output-dir", work / "output-streams", "--order", work / "order",
     ]  # fmt: skip
-    slow = {
-        "LD_PRELOAD": str(work / "slow.so"), "SLOW_DIR": str(work / "shared"),
-        "SLOW_BYTES": str(RATE_BYTES), "SLOW_LATENCY_US": str(LATENCY_US),
-        "SLOW_STATE": str(work / "slow-state"),
-    }  # fmt: skip
     command = [*fanstore, "run", *options, *(word for mount in mounts for word in mount)]
     command += ["--", "sh", "-c", f"{readers} & wait", sys.executable, READER]
-    subprocess.run([*map(str, command)], check=True, env={**os.environ, **slow})
+    slow = SlowTree(
+        work / "shared", work / "slow", latency_s={"read": LATENCY_S}, total_bytes_per_s=RATE_BYTES,
+        cache_s=0.0,
+    )  # fmt: skip
+    with slow:
+        subprocess.run([*map(str, command)], check=True)
     return {name: int((work / name).read_text()) for name in BATCHES}
 
 

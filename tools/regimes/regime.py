@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -19,7 +18,9 @@ from trainer import Job
 from fanstore.policy.orders.registry import reads_of_ranks
 
 HERE = Path(__file__).resolve().parent
-SLOW = HERE.parent / "slow" / "slow.c"
+sys.path.insert(0, str(HERE.parent / "slow"))
+from slow import SlowTree  # noqa: E402
+
 FANSTORE = [sys.executable, "-m", "fanstore"]
 MIB = 1 << 20
 
@@ -88,8 +89,8 @@ class Regime:
     def __init__(self, work: Path, number: int) -> None:
         self.number = number
         self.work = work / f"regime-{number}"
-        self.source, self.dataset = self.work / "source", self.work / "dataset"
-        self.work.mkdir(parents=True)
+        self.shared, self.slow = self.work / "shared", self.work / "slow"
+        self.shared.mkdir(parents=True)
         drawn = np.random.default_rng(number).normal(MEAN_BYTES, DEVIATION_BYTES, 1 << 14)
         sizes = drawn.clip(8 << 10, 256 << 10).astype(int)
         count = int(np.searchsorted(np.cumsum(sizes), REGIMES[number][1]))
@@ -98,11 +99,12 @@ class Regime:
         self._make_orders()
 
     def _make_files(self) -> None:
-        self.source.mkdir()
+        source = self.shared / "source"
+        source.mkdir()
         content = os.urandom(1 << 18)
         for name, size in self.sizes.items():
-            (self.source / name).write_bytes(content[:size])
-        command = [*FANSTORE, "prepare", "--quiet", self.source, self.dataset]
+            (source / name).write_bytes(content[:size])
+        command = [*FANSTORE, "prepare", "--quiet", source, self.shared / "dataset"]
         subprocess.run([*map(str, command), "--partitions", str(2 * NODES)], check=True)
 
     def _make_orders(self) -> None:
@@ -113,7 +115,7 @@ class Regime:
             parts = ["\n".join(names[i] for i in epoch[rank]) for epoch in epochs]
             (self.work / f"order-{rank}").write_text("\n\n".join(parts) + "\n")
 
-    def measure(self, way: Way, library: Path) -> Measured:
+    def measure(self, way: Way) -> Measured:
         """Runs the job in one way."""
         place = self.work / "run"
         shutil.rmtree(place, ignore_errors=True)
@@ -124,26 +126,23 @@ class Regime:
         (place / "job").write_text(json.dumps({**asdict(job), "sizes": self.sizes}))
         order = str(self.work / "order-{rank}")
         command = [sys.executable, HERE / "trainer.py", place / "job", order, place / "epochs"]
-        slow = self.source if way.options is None else self.dataset
-        env = {
-            **os.environ, "LD_PRELOAD": str(library), "SLOW_DIR": str(slow),
-            "SLOW_BYTES": str(SHARED_BYTES_PER_S), "SLOW_STATE": str(place / "slow"),
-            "FANSTORE_MOUNT_PREFIX": str(self.source),
-        }  # fmt: skip
+        env = {**os.environ, "FANSTORE_MOUNT_PREFIX": str(self.slow / "source")}
         if way.options is not None:
             options = [order if each == "ORDER" else each for each in way.options]
             where = [
-                "--dataset", self.dataset, "--mount", place / "mount-{rank}", "--local-dir",
-                place / "node-{rank}", "--output-dir", place / "output", "--quiet",
+                "--dataset", self.slow / "dataset", "--mount", place / "mount-{rank}",
+                "--local-dir", place / "node-{rank}", "--output-dir", place / "output", "--quiet",
             ]  # fmt: skip
             for rank in range(NODES):
                 (place / f"node-{rank}").mkdir()
             command = [*FANSTORE, "run", *where, *options, "--", *command]
         mpiexec = Path(sys.executable).parent / "mpiexec"
-        done = subprocess.run(
-            [str(mpiexec), "-n", str(NODES), *map(str, command)], env=env, timeout=LIMIT_S,
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+        slow = SlowTree(self.shared, self.slow, total_bytes_per_s=SHARED_BYTES_PER_S, cache_s=0.0)
+        with slow:
+            done = subprocess.run(
+                [str(mpiexec), "-n", str(NODES), *map(str, command)], env=env, timeout=LIMIT_S,
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+            )  # fmt: skip
         if done.returncode != 0:
             return Measured([], done.stderr.strip().split("\n")[0])
         ranks = [(place / f"epochs-{rank}").read_text().split() for rank in range(NODES)]
@@ -219,12 +218,3 @@ def _simulated(said: list[dict[str, Any]], policy: str) -> Measured:
         return Measured([], str(next(iter(found.values()), "")))
     first = found["epochs_s"][0] + found["startup_s"]
     return Measured([first, *found["epochs_s"][1:]])
-
-
-def compile_slow(work: Path) -> Path:
-    """Compiles tools/slow; returns the library."""
-    made = work / "slow.so"
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    flags = ("-std=gnu11", "-D_GNU_SOURCE", "-O2", "-shared", "-fPIC")
-    subprocess.run([*compiler, *flags, "-o", made, SLOW], check=True)
-    return made

@@ -13,7 +13,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from regime import REGIMES, WAYS, Regime, compile_slow
+from regime import REGIMES, WAYS, Regime
 from show import Results, draw, table
 
 
@@ -28,14 +28,13 @@ def main() -> None:
     asked = parser.parse_args()
     asked.work.mkdir()
     names = asked.policies.split(",")
-    library = compile_slow(asked.work)
     results: Results = {}
     for number in map(int, asked.regimes.split(",")):
         regime = Regime(asked.work, number)
         simulated = regime.simulate(names)
         results[number] = {}
         for name in names:
-            measured = regime.measure(WAYS[name], library)
+            measured = regime.measure(WAYS[name])
             results[number][name] = {"measured": measured, "simulated": simulated[name]}
             shown = [f"{each:.2f}" for each in measured.epochs_s]
             expected = [f"{each:.2f}" for each in simulated[name].epochs_s]

@@ -88,11 +88,8 @@ class Loaders:
 
 
 def _size_of_content(path: Path) -> int:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        return len(os.pread(fd, os.fstat(fd).st_size, 0))  # pread: tools/slow holds up no other
-    finally:
-        os.close(fd)
+    with open(path, "rb", buffering=0) as file:
+        return len(file.readall())
 
 
 def epochs_of(order: Path, batch: int) -> list[list[Batch]]:

@@ -55,8 +55,9 @@ class SlowTree:
     ) -> None:  # fmt: skip
         """latency_s: of each call to the server, or by kind (KINDS). stream_bytes_per_s: of each
         open file; total_bytes_per_s: of all together, or by how many are read at a time; 0: no
-        limit. cache_s: how long the kernel may believe names and attributes; it keeps the content
-        of files whose size and time are the same at the next open, and with 0 no content."""
+        limit. cache_s: how long the kernel may believe names and attributes. It keeps content while
+        a file's size and time are the same at each open; with cache_s 0 it keeps nothing, and each
+        read comes to the server as the program makes it, without read-ahead."""
         self.source, self.mount = source.resolve(), mount.resolve()
         if self.source in self.mount.parents:
             raise ValueError(f"the mount {self.mount} lies in its source {self.source}")
@@ -69,8 +70,8 @@ class SlowTree:
         lists = (latencies_ns, [stream_bytes_per_s], rates)
         self._options = [str(round(cache_s * 1e9)), *(",".join(map(str, each)) for each in lists)]
         self._writable = writable
-        self._counts = os.memfd_create("slow")
-        os.truncate(self._counts, 16 * len(KINDS))
+        self._counts = tempfile.TemporaryFile()  # noqa: SIM115
+        self._counts.truncate(16 * len(KINDS))
         self._server: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Path:
@@ -79,7 +80,7 @@ class SlowTree:
         self.mount.mkdir(parents=True, exist_ok=True)
         root = os.open(self.source, os.O_PATH | os.O_DIRECTORY)
         connection = connect(self.mount, self.source, self._writable)
-        fds = (connection, root, self._counts)
+        fds = (connection, root, self._counts.fileno())
         self._server = subprocess.Popen(
             [program, *map(str, fds), self.mount, *self._options], pass_fds=fds,
             stdin=subprocess.PIPE, start_new_session=True,
@@ -98,14 +99,9 @@ class SlowTree:
         if self._server.returncode != 0:
             raise RuntimeError(f"the server of {self.mount} ended with {self._server.returncode}")
 
-    def cold(self) -> None:
-        """Mounts it anew, so that the kernel has nothing of it. No program may use it."""
-        self.__exit__(None, None, None)
-        self.__enter__()
-
     def counts(self) -> dict[str, Count]:
         """Returns all calls and bytes so far, by kind."""
-        numbers = struct.iter_unpack("=QQ", os.pread(self._counts, 16 * len(KINDS), 0))
+        numbers = struct.iter_unpack("=QQ", os.pread(self._counts.fileno(), 16 * len(KINDS), 0))
         return {kind: Count(*each) for kind, each in zip(KINDS, numbers, strict=True)}
 
 
@@ -174,9 +170,7 @@ def amount(text: str, units: Mapping[str, float]) -> float:
     """Returns a number with a unit, such as 1.5ms."""
     match = re.fullmatch(r"([0-9.]+)([A-Za-z]*)", text)
     if match is None or match[2] not in units:
-        raise ValueError(
-            f"{text}: no number with one of the units {', '.join(filter(None, units))}"
-        )
+        raise ValueError(f"{text}: not a number with a unit of {', '.join(units)}")
     return float(match[1]) * units[match[2]]
 
 
@@ -195,22 +189,36 @@ def parse_curve(text: str) -> dict[int, float]:
     return {int(readers or 1): amount(rate, UNITS_BYTES) for readers, _, rate in parts}
 
 
-def parse_arguments(words: list[str]) -> tuple[argparse.Namespace, list[str]]:
-    """Returns the options and the command."""
+def parse_rate(text: str) -> float:
+    """Returns bytes a second."""
+    return amount(text, UNITS_BYTES)
+
+
+def parse_arguments(words: list[str]) -> tuple[SlowTree, Path | None, list[str]]:
+    """Returns the tree, the file for counts and the command."""
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(usage="slow.py SRC MOUNT [options] -- COMMAND")
-    parser.add_argument("source", metavar="SRC", type=Path)
-    parser.add_argument("mount", metavar="MOUNT", type=Path)
-    parser.add_argument("--latency", default="0s", help="of each call: 1ms, or 1ms,read=2ms")
-    parser.add_argument("--stream", default="0", help="bytes a second of an open file: 20M")
-    parser.add_argument("--total", default="0", help="of all: 200M, or by readers: 1:20M,4:60M")
-    parser.add_argument("--cache", default=1.0, type=float, help="seconds; 0: nothing is kept")
-    parser.add_argument("--write", action="store_true", help="files can be written, too")
-    parser.add_argument("--counts", type=Path, help="where SIGUSR1 and the end write the counts")
+    add = parser.add_argument
+    add("source", metavar="SRC", type=Path)
+    add("mount", metavar="MOUNT", type=Path, help="a directory, which may be SRC")
+    add("--latency", default="0s", type=parse_latency, help="of each call: 1ms, or 1ms,read=2ms")
+    add("--stream", default="0", type=parse_rate, help="bytes a second of an open file: 20M")
+    add("--total", default="0", type=parse_curve, help="of all: 200M, or by readers: 1:20M,4:60M")
+    add("--cache", default=1.0, type=float, help="seconds for attributes; 0: nothing is kept")
+    add("--write", action="store_true", help="files can be written, too")
+    add("--counts", type=Path, help="a file for the counts, written at the end and at SIGUSR1")
     options, command = parser.parse_args(words[:cut]), words[cut + 1 :]
     if not command:
         parser.error("there is no command")
-    return options, command
+    try:
+        tree = SlowTree(
+            options.source, options.mount, latency_s=options.latency, cache_s=options.cache,
+            stream_bytes_per_s=options.stream, total_bytes_per_s=options.total,
+            writable=options.write,
+        )  # fmt: skip
+    except ValueError as error:
+        parser.error(str(error))
+    return tree, options.counts, command
 
 
 def run(command: list[str]) -> int:
@@ -224,25 +232,22 @@ def run(command: list[str]) -> int:
 
 def main() -> int:
     """Runs the command of the command line; says at the end what was called."""
-    options, command = parse_arguments(sys.argv[1:])
-    tree = SlowTree(
-        options.source, options.mount, latency_s=parse_latency(options.latency),
-        stream_bytes_per_s=amount(options.stream, UNITS_BYTES),
-        total_bytes_per_s=parse_curve(options.total), cache_s=options.cache, writable=options.write,
-    )  # fmt: skip
+    tree, counts_file, command = parse_arguments(sys.argv[1:])
 
     def write_counts(*_: object) -> None:
-        said = json.dumps({kind: each._asdict() for kind, each in tree.counts().items()})
-        options.counts.write_text(said + "\n")
+        if counts_file is not None:
+            said = {kind: each._asdict() for kind, each in tree.counts().items()}
+            counts_file.write_text(json.dumps(said) + "\n")
 
-    if options.counts:
-        signal.signal(signal.SIGUSR1, write_counts)
-    with tree:
-        code = run(command)
+    signal.signal(signal.SIGUSR1, write_counts)
+    try:
+        with tree:
+            code = run(command)
+    except OSError as error:
+        sys.exit(f"slow: {error}")
+    write_counts()
     for kind, each in tree.counts().items():
         print(f"slow: {kind:8} {each.calls:12,} calls {each.bytes:18,} bytes", file=sys.stderr)
-    if options.counts:
-        write_counts()
     return code
 
 

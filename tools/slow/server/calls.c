@@ -15,15 +15,14 @@
 
 enum { WRITE_MAX = 1 << 20, REQUEST_MAX = WRITE_MAX + 4096, NO_REPLY = -0x10000 };
 
-/* A request, with room for its answer. body: what follows the header. */
+/* A request, with room for its answer. */
 struct call {
     const struct fuse_in_header *in;
-    const void *body;
+    const void *body; /* after the header */
     void *out;
     struct node *node;
-    const char
-        *name;  /* in the body, of a file in the directory `node`; NULL: the call names none */
-    char *path; /* of that file, else of the node */
+    const char *name; /* of the file in `node` that the call is about, in the body; else NULL */
+    const char *path; /* of that file, else of the node */
     struct stream *stream; /* set by calls that transfer content, with its bytes */
     size_t bytes;
 };
@@ -35,48 +34,33 @@ struct handle {
     struct stream stream;
 };
 
-uint64_t cache_ns;
+struct timespec cache;
+
+/* Of flags2, in kernels from 6.6 on, and not in the headers of all: FOPEN_DIRECT_IO does not forbid
+ * shared mappings. */
+enum { DIRECT_IO_ALLOW_MMAP = 1 << 4 };
+
+static uint32_t open_flags; /* of all files */
+
+static bool keeps(void)
+{
+    return cache.tv_sec > 0 || cache.tv_nsec > 0;
+}
 
 static struct handle *handle_of(uint64_t fh)
 {
     return (struct handle *)(uintptr_t)fh;
 }
 
-/* What ends with success is answered with no bytes. */
-static long done(int rc)
-{
-    return rc < 0 ? -errno : 0;
-}
-
-static uint64_t cache_s(void)
-{
-    return cache_ns / SECOND_NS;
-}
-
-static uint32_t cache_rest_ns(void)
-{
-    return (uint32_t)(cache_ns % SECOND_NS);
-}
-
 /* Names and attributes */
 
 static void fill(struct fuse_attr *to, const struct stat *st)
 {
-    to->ino = st->st_ino;
-    to->size = (uint64_t)st->st_size;
-    to->blocks = (uint64_t)st->st_blocks;
-    to->blksize = (uint32_t)st->st_blksize;
-    to->mode = st->st_mode;
-    to->nlink = (uint32_t)st->st_nlink;
-    to->uid = st->st_uid;
-    to->gid = st->st_gid;
-    to->rdev = (uint32_t)st->st_rdev;
-    to->atime = (uint64_t)st->st_atim.tv_sec;
-    to->mtime = (uint64_t)st->st_mtim.tv_sec;
-    to->ctime = (uint64_t)st->st_ctim.tv_sec;
-    to->atimensec = (uint32_t)st->st_atim.tv_nsec;
-    to->mtimensec = (uint32_t)st->st_mtim.tv_nsec;
-    to->ctimensec = (uint32_t)st->st_ctim.tv_nsec;
+    *to = (struct fuse_attr){
+        st->st_ino,          st->st_size,        st->st_blocks,       st->st_atim.tv_sec,
+        st->st_mtim.tv_sec,  st->st_ctim.tv_sec, st->st_atim.tv_nsec, st->st_mtim.tv_nsec,
+        st->st_ctim.tv_nsec, st->st_mode,        st->st_nlink,        st->st_uid,
+        st->st_gid,          st->st_rdev,        st->st_blksize,      0};
 }
 
 static long do_getattr(struct call *call)
@@ -85,7 +69,7 @@ static long do_getattr(struct call *call)
     struct stat st;
     if (fstatat(AT_FDCWD, call->path, &st, flags_of(call->node)) != 0)
         return -errno;
-    *out = (struct fuse_attr_out){.attr_valid = cache_s(), .attr_valid_nsec = cache_rest_ns()};
+    *out = (struct fuse_attr_out){.attr_valid = cache.tv_sec, .attr_valid_nsec = cache.tv_nsec};
     fill(&out->attr, &st);
     return sizeof(*out);
 }
@@ -94,17 +78,16 @@ static long do_getattr(struct call *call)
 static long do_lookup(struct call *call)
 {
     struct fuse_entry_out *out = call->out;
-    struct node *node = NULL;
     struct stat st = {0};
     bool there = lstat(call->path, &st) == 0;
-    if (!there && (errno != ENOENT || cache_ns == 0))
+    if (!there && (errno != ENOENT || !keeps()))
         return -errno;
-    if (there && (node = node_find(call->node, call->name)) == NULL)
-        return -ENOMEM;
-    *out = (struct fuse_entry_out){.entry_valid = cache_s(), .entry_valid_nsec = cache_rest_ns()};
-    out->nodeid = there ? node_id(node) : 0;
-    out->attr_valid = out->entry_valid;
-    out->attr_valid_nsec = out->entry_valid_nsec;
+    uint64_t id = there ? node_id(node_find(call->node, call->name)) : 0;
+    *out = (struct fuse_entry_out){.nodeid = id,
+                                   .entry_valid = cache.tv_sec,
+                                   .attr_valid = cache.tv_sec,
+                                   .entry_valid_nsec = cache.tv_nsec,
+                                   .attr_valid_nsec = cache.tv_nsec};
     fill(&out->attr, &st);
     return sizeof(*out);
 }
@@ -137,15 +120,14 @@ static long do_statfs(struct call *call)
     struct statvfs st;
     if (statvfs(call->path, &st) != 0)
         return -errno;
-    memset(out, 0, sizeof(*out));
-    out->blocks = st.f_blocks;
-    out->bfree = st.f_bfree;
-    out->bavail = st.f_bavail;
-    out->files = st.f_files;
-    out->ffree = st.f_ffree;
-    out->bsize = (uint32_t)st.f_bsize;
-    out->frsize = (uint32_t)st.f_frsize;
-    out->namelen = (uint32_t)st.f_namemax;
+    *out = (struct fuse_kstatfs){.blocks = st.f_blocks,
+                                 .bfree = st.f_bfree,
+                                 .bavail = st.f_bavail,
+                                 .files = st.f_files,
+                                 .ffree = st.f_ffree,
+                                 .bsize = st.f_bsize,
+                                 .namelen = st.f_namemax,
+                                 .frsize = st.f_frsize};
     return sizeof(*out);
 }
 
@@ -153,11 +135,8 @@ static long do_statfs(struct call *call)
 
 static long answer_open(void *to, int fd, DIR *dir, uint32_t flags)
 {
-    struct handle *handle = calloc(1, sizeof(*handle));
-    if (handle == NULL)
-        return -ENOMEM;
-    handle->fd = fd;
-    handle->dir = dir;
+    struct handle *handle = needed(calloc(1, sizeof(*handle)));
+    *handle = (struct handle){.fd = fd, .dir = dir};
     *(struct fuse_open_out *)to = (struct fuse_open_out){(uintptr_t)handle, flags, 0};
     return sizeof(struct fuse_open_out);
 }
@@ -166,7 +145,7 @@ static long answer_open(void *to, int fd, DIR *dir, uint32_t flags)
 static bool is_unchanged(struct call *call, int fd)
 {
     struct stat st;
-    return cache_ns > 0 && fstat(fd, &st) == 0 && node_unchanged(call->node, &st);
+    return keeps() && fstat(fd, &st) == 0 && node_unchanged(call->node, &st);
 }
 
 static long do_open(struct call *call)
@@ -175,7 +154,8 @@ static long do_open(struct call *call)
     int fd = open(call->path, ((int)open_in->flags & O_ACCMODE) | O_CLOEXEC);
     if (fd < 0)
         return -errno;
-    return answer_open(call->out, fd, NULL, is_unchanged(call, fd) ? FOPEN_KEEP_CACHE : 0);
+    uint32_t keep = is_unchanged(call, fd) ? FOPEN_KEEP_CACHE : 0;
+    return answer_open(call->out, fd, NULL, open_flags | keep);
 }
 
 static long do_opendir(struct call *call)
@@ -205,10 +185,7 @@ static size_t put_entry(void *to, size_t room, const struct dirent *entry)
     if (bytes > room)
         return bytes;
     memset(to, 0, bytes);
-    out->ino = entry->d_ino;
-    out->off = (uint64_t)entry->d_off;
-    out->type = entry->d_type;
-    out->namelen = (uint32_t)name_bytes;
+    *out = (struct fuse_dirent){entry->d_ino, entry->d_off, name_bytes, entry->d_type};
     memcpy(out->name, entry->d_name, name_bytes);
     return bytes;
 }
@@ -247,9 +224,12 @@ static long do_release(struct call *call)
 {
     const struct fuse_release_in *release = call->body;
     struct handle *handle = handle_of(release->fh);
-    int rc = handle->dir != NULL ? closedir(handle->dir) : close(handle->fd);
+    if (handle->dir != NULL)
+        closedir(handle->dir);
+    else
+        close(handle->fd);
     free(handle);
-    return done(rc);
+    return 0;
 }
 
 /* Changes */
@@ -270,7 +250,9 @@ static long do_create(struct call *call)
     int flags = ((int)create->flags & (O_ACCMODE | O_EXCL)) | O_CREAT | O_NOFOLLOW | O_CLOEXEC;
     int fd = open(call->path, flags, create->mode);
     long bytes = answer_new(call, fd);
-    return bytes < 0 ? bytes : bytes + answer_open((char *)call->out + bytes, fd, NULL, 0);
+    if (bytes < 0 && fd >= 0)
+        close(fd);
+    return bytes < 0 ? bytes : bytes + answer_open((char *)call->out + bytes, fd, NULL, open_flags);
 }
 
 static long do_mkdir(struct call *call)
@@ -284,14 +266,9 @@ static long do_symlink(struct call *call)
     return answer_new(call, symlink(call->name + strlen(call->name) + 1, call->path));
 }
 
-static long do_unlink(struct call *call)
+static long do_remove(struct call *call)
 {
-    return node_remove(call->node, call->body, false);
-}
-
-static long do_rmdir(struct call *call)
-{
-    return node_remove(call->node, call->body, true);
+    return node_remove(call->node, call->body, call->in->opcode == FUSE_RMDIR);
 }
 
 static long do_rename(struct call *call)
@@ -339,18 +316,21 @@ static long do_init(struct call *call)
 {
     const struct fuse_init_in *init = call->body;
     uint32_t wanted = FUSE_ASYNC_READ | FUSE_PARALLEL_DIROPS | FUSE_BIG_WRITES | FUSE_MAX_PAGES;
-    wanted |= cache_ns > 0 ? FUSE_AUTO_INVAL_DATA : 0;
+    wanted |= keeps() ? FUSE_AUTO_INVAL_DATA : 0;
+    bool is_direct = !keeps() && (init->flags2 & DIRECT_IO_ALLOW_MMAP);
+    open_flags = is_direct ? FOPEN_DIRECT_IO : 0;
+    uint32_t flags = (init->flags & wanted) | (is_direct ? FUSE_INIT_EXT : 0);
     struct fuse_init_out *out = call->out;
-    memset(out, 0, sizeof(*out));
-    out->major = FUSE_KERNEL_VERSION;
-    out->minor = FUSE_KERNEL_MINOR_VERSION;
-    out->max_readahead = init->max_readahead;
-    out->flags = init->flags & wanted;
-    out->max_background = 256; /* the kernel's read-ahead of all files */
-    out->congestion_threshold = 192;
-    out->max_write = WRITE_MAX;
-    out->max_pages = (uint16_t)(WRITE_MAX / sysconf(_SC_PAGESIZE));
-    out->time_gran = 1;
+    *out = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION,
+                                  .minor = FUSE_KERNEL_MINOR_VERSION,
+                                  .max_readahead = init->max_readahead,
+                                  .flags = flags,
+                                  .flags2 = is_direct ? DIRECT_IO_ALLOW_MMAP : 0,
+                                  .max_background = 256,
+                                  .congestion_threshold = 192,
+                                  .max_write = WRITE_MAX,
+                                  .time_gran = 1,
+                                  .max_pages = WRITE_MAX / sysconf(_SC_PAGESIZE)};
     return sizeof(*out);
 }
 
@@ -381,8 +361,8 @@ static const struct row {
     [FUSE_CREATE] = {do_create, OPEN, sizeof(struct fuse_create_in)},
     [FUSE_MKDIR] = {do_mkdir, CHANGE, sizeof(struct fuse_mkdir_in)},
     [FUSE_SYMLINK] = {do_symlink, CHANGE, 0},
-    [FUSE_UNLINK] = {do_unlink, CHANGE, NO_PATH},
-    [FUSE_RMDIR] = {do_rmdir, CHANGE, NO_PATH},
+    [FUSE_UNLINK] = {do_remove, CHANGE, NO_PATH},
+    [FUSE_RMDIR] = {do_remove, CHANGE, NO_PATH},
     [FUSE_RENAME] = {do_rename, CHANGE, NO_PATH},
     [FUSE_SETATTR] = {do_setattr, CHANGE, NODE},
 };
@@ -425,9 +405,10 @@ void *serve(void *connection)
     int fd = *(int *)connection;
     int access = PROT_READ | PROT_WRITE, flags = MAP_PRIVATE | MAP_ANONYMOUS;
     char *buffer = mmap(NULL, 2 * REQUEST_MAX, access, flags, -1, 0);
+    needed(buffer != MAP_FAILED ? buffer : NULL);
     struct call call = {.in = (void *)buffer, .out = buffer + REQUEST_MAX};
     call.body = call.in + 1;
-    while (buffer != MAP_FAILED) {
+    for (;;) {
         ssize_t got = read(fd, buffer, REQUEST_MAX);
         if (got < 0 && errno == ENODEV)
             _exit(0); /* somebody has unmounted it */
@@ -440,5 +421,4 @@ void *serve(void *connection)
         if (result != NO_REPLY)
             reply(fd, &call, result);
     }
-    return NULL;
 }

@@ -7,23 +7,31 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "slow.h"
 
-enum { THREADS = 128, STACK_BYTES = 64 << 10 };
+enum { THREADS = 128 };
 
-static bool start(pthread_attr_t *attributes, int *connection)
+/* Programs may have more files open together than each may. */
+static void allow_files(void)
+{
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
+static void start(int *connection)
 {
     pthread_t thread;
     for (int n = 0; n < THREADS; n++)
-        if (pthread_create(&thread, attributes, serve, connection) != 0)
-            return false;
-    return true;
+        if (pthread_create(&thread, NULL, serve, connection) != 0)
+            abort();
 }
 
 /* With MNT_DETACH if somebody uses the mount still; by fusermount3 for those who may not. */
@@ -36,25 +44,22 @@ static void unmount(const char *mount_point)
 
 int main(int argc, char **argv)
 {
-    int connection = argc == 9 ? atoi(argv[1]) : -1;
     char end;
-    pthread_attr_t attributes;
-    if (connection < 0 || !pace_init(atoi(argv[3]), argv[6], argv[7], argv[8])) {
-        fputs("slow: wrong arguments\n", stderr);
+    if (argc != 9)
         return 2;
-    }
+    int connection = atoi(argv[1]);
+    uint64_t cache_ns = strtoull(argv[5], NULL, 10);
+    cache = (struct timespec){cache_ns / SECOND_NS, cache_ns % SECOND_NS};
     nodes_init(atoi(argv[2]));
-    cache_ns = strtoull(argv[5], NULL, 10);
+    bool is_right = pace_init(atoi(argv[3]), argv[6], argv[7], argv[8]);
+    allow_files();
     umask(0); /* the kernel has applied the caller's */
     prctl(PR_SET_TIMERSLACK, 1);
     fcntl(connection, F_SETFD, FD_CLOEXEC);
-    pthread_attr_init(&attributes);
-    pthread_attr_setstacksize(&attributes, STACK_BYTES);
-    if (!start(&attributes, &connection)) {
-        fputs("slow: no threads\n", stderr);
-        return 1;
+    if (is_right) {
+        start(&connection);
+        (void)!read(STDIN_FILENO, &end, 1);
     }
-    (void)!read(STDIN_FILENO, &end, 1);
     unmount(argv[4]);
-    _exit(0);
+    _exit(is_right ? 0 : 2);
 }

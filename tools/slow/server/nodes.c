@@ -18,7 +18,8 @@ struct node {
     char *name;
     uint64_t users; /* how often the kernel has it, and nodes below it */
     int fd;         /* NAMED: the path is by parents; else this descriptor's, which may be -1 */
-    int64_t seen_ns, seen_bytes;
+    struct timespec seen;
+    off_t seen_bytes;
 };
 
 /* `names` guards parent, name and fd; `table`, which is taken after it, the other fields and the
@@ -90,13 +91,12 @@ struct node *node_find(struct node *parent, const char *name)
 {
     pthread_mutex_lock(&table);
     struct node **link = link_to(parent, name), *found = *link;
-    if (found == NULL && (found = calloc(1, sizeof(*found))) != NULL) {
-        *found = (struct node){.parent = parent, .name = strdup(name), .fd = NAMED};
+    if (found == NULL) {
+        found = *link = needed(malloc(sizeof(*found)));
+        *found = (struct node){.parent = parent, .name = needed(strdup(name)), .fd = NAMED};
         parent->users++;
-        *link = found;
     }
-    if (found != NULL)
-        found->users++;
+    found->users++;
     pthread_mutex_unlock(&table);
     return found;
 }
@@ -118,18 +118,6 @@ void node_forget(struct node *node, uint64_t times)
     }
     pthread_mutex_unlock(&table);
     names_unlock();
-}
-
-static void lock_all(void)
-{
-    pthread_rwlock_wrlock(&names);
-    pthread_mutex_lock(&table);
-}
-
-static void unlock_all(void)
-{
-    pthread_mutex_unlock(&table);
-    pthread_rwlock_unlock(&names);
 }
 
 /* Before a name goes: a descriptor of the file, if the kernel has it. */
@@ -154,14 +142,16 @@ int node_remove(struct node *parent, const char *name, bool directory)
 {
     char path[PATH_MAX];
     int rc = -ENAMETOOLONG;
-    lock_all();
+    pthread_rwlock_wrlock(&names);
+    pthread_mutex_lock(&table);
     if (path_of(parent, name, path)) {
         struct node **link = link_to(parent, name);
         int held = hold(*link, path);
         rc = (directory ? rmdir(path) : unlink(path)) == 0 ? 0 : -errno;
         rc = let_go(link, held, rc);
     }
-    unlock_all();
+    pthread_mutex_unlock(&table);
+    pthread_rwlock_unlock(&names);
     return rc;
 }
 
@@ -172,7 +162,7 @@ static void move(struct node **link, struct node *to, const char *name)
     node->parent->users--; /* not the last: the kernel has the directory */
     to->users++;
     free(node->name);
-    node->name = strdup(name);
+    node->name = needed(strdup(name));
     node->parent = to;
     link = link_to(to, name);
     node->next = *link;
@@ -183,7 +173,8 @@ int node_rename(struct node *from, const char *name, struct node *to, const char
 {
     char path[PATH_MAX], new_path[PATH_MAX];
     int rc = -ENAMETOOLONG;
-    lock_all();
+    pthread_rwlock_wrlock(&names);
+    pthread_mutex_lock(&table);
     if (path_of(from, name, path) && path_of(to, new_name, new_path)) {
         struct node **target = link_to(to, new_name);
         int held = hold(*target, new_path);
@@ -193,16 +184,17 @@ int node_rename(struct node *from, const char *name, struct node *to, const char
         if (rc == 0 && *link != NULL)
             move(link, to, new_name);
     }
-    unlock_all();
+    pthread_mutex_unlock(&table);
+    pthread_rwlock_unlock(&names);
     return rc;
 }
 
 bool node_unchanged(struct node *node, const struct stat *now)
 {
-    int64_t time_ns = now->st_mtim.tv_sec * (int64_t)SECOND_NS + now->st_mtim.tv_nsec;
     pthread_mutex_lock(&table);
-    bool same = node->seen_ns == time_ns && node->seen_bytes == now->st_size;
-    node->seen_ns = time_ns;
+    bool same = memcmp(&node->seen, &now->st_mtim, sizeof(node->seen)) == 0 &&
+                node->seen_bytes == now->st_size;
+    node->seen = now->st_mtim;
     node->seen_bytes = now->st_size;
     pthread_mutex_unlock(&table);
     return same;

@@ -9,14 +9,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/stat.h>
-
-/* calls.c */
+#include <time.h>
 
 enum { SECOND_NS = 1000000000 };
 
-/* How long the kernel may believe names and attributes. 0: it keeps no content after an open. */
-extern uint64_t cache_ns;
+/* Memory, without which the process ends. */
+static inline void *needed(void *memory)
+{
+    if (memory == NULL)
+        abort();
+    return memory;
+}
+
+/* calls.c */
+
+/* How long the kernel may believe names and attributes. 0: it keeps no content either. */
+extern struct timespec cache;
 
 /* A thread that answers requests of the connection, an int, until the process ends. */
 void *serve(void *connection);
@@ -42,7 +52,7 @@ bool path_of(const struct node *node, const char *name, char path[PATH_MAX]);
 /* AT_SYMLINK_NOFOLLOW, or 0 for the root and removed files, whose paths are links of /proc. */
 int flags_of(const struct node *node);
 
-/* Finds or makes the node of a name, which the kernel has once more now; NULL: no memory. */
+/* Finds or makes the node of a name, which the kernel has once more now. */
 struct node *node_find(struct node *parent, const char *name);
 void node_forget(struct node *node, uint64_t times);
 

@@ -1,4 +1,4 @@
-"""Whether a slow file system (tools/slow) can be mounted here."""
+"""The mark of tests that need a slow file system (tools/slow)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import re
 import shutil
 from pathlib import Path
 
+import pytest
+
 _CAP_SYS_ADMIN = 21
 
 
-def problem() -> str:
+def _problem() -> str:
     """Returns why none can be mounted, or an empty text."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         return "no /dev/fuse here"
@@ -19,3 +21,6 @@ def problem() -> str:
     found = re.search(r"CapEff:\s*(\w+)", Path("/proc/self/status").read_text())
     can_mount = found is not None and int(found[1], 16) >> _CAP_SYS_ADMIN & 1
     return "" if can_mount else "this root may not mount"
+
+
+needs_fuse = pytest.mark.skipif(bool(_problem()), reason=_problem())
