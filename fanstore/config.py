@@ -116,8 +116,8 @@ class Settings:
     ))  # fmt: skip
     plan: str = field(metadata=_about(
         "",
-        "Let each node keep the files that a plan of `fanstore plan` gives it, and fetch files "
-        "in the plan's order.",
+        "Let each node keep the files that a plan of `fanstore study plan` gives it, and fetch "
+        "files in the plan's order.",
         "--plan FILE", form=".+",
     ))  # fmt: skip
     replicas: str = field(metadata=_about(
@@ -299,8 +299,8 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def machine_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Returns the path of the file in which `fanstore calibrate` keeps its measurements of this
-    machine; its name is the host name."""
+    """Returns the path of the file in which `fanstore study calibrate` keeps its measurements of
+    this machine; its name is the host name."""
     base = environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
     return folder / "fanstore" / "machines" / f"{platform.node().replace(os.sep, '_')}.toml"

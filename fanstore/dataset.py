@@ -371,7 +371,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
             mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except (FileNotFoundError, NotADirectoryError) as error:
         if is_dataset(directory):
-            reason = "missing; `fanstore rebuild-index` makes it from the packs"
+            reason = "missing; `fanstore dataset rebuild-index` makes it from the packs"
             raise DatasetDamaged(index_path, "file", 0, reason) from error
         raise UsageError(f"{directory}: {_why_no_dataset(directory)}") from error
     dataset = Dataset(directory, index_path, mapping)

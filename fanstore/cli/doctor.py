@@ -338,7 +338,7 @@ def _forecast(paths: Sequence[str], as_json: bool) -> int:
     return 0
 
 
-@click.command(short_help="Say what FanStore found here, and what a program needs.")
+@click.command()
 @click.option("--check", is_flag=True, help="Say which mode each PROGRAM needs, and why.")
 @click.option(
     "--dataset",

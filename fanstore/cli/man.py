@@ -14,10 +14,10 @@ SECTION = 1
 
 
 def page(parent: click.Context, name: str, command: click.Command, summary: str) -> str:
-    """Returns the page of a subcommand. parent: the context of `fanstore` itself. summary: one line
-    for whatis(1)."""
+    """Returns the page of a command. name: such as "study plan". parent: the context of `fanstore`
+    itself. summary: one line for whatis(1)."""
     context = click.Context(command, parent, name)
-    lines = [*_head(f"fanstore-{name}", summary), ".SH SYNOPSIS"]
+    lines = [*_head(title(name), summary), ".SH SYNOPSIS"]
     usage = _text(" ".join(command.collect_usage_pieces(context)))
     lines += [f"\\fBfanstore {_text(name)}\\fR {usage}", ".SH DESCRIPTION"]
     lines += _paragraphs(command.help or "")
@@ -27,6 +27,11 @@ def page(parent: click.Context, name: str, command: click.Command, summary: str)
     return "\n".join([*lines, ".SH SEE ALSO", f".BR fanstore ({SECTION})", ""])
 
 
+def title(name: str) -> str:
+    """Returns the title of the page of a command."""
+    return f"fanstore-{name.replace(' ', '-')}"
+
+
 def main_page(context: click.Context, commands: dict[str, str]) -> str:
     """Returns the page of `fanstore` itself. commands: the one-line summary of each, by name."""
     group = context.command
@@ -34,7 +39,7 @@ def main_page(context: click.Context, commands: dict[str, str]) -> str:
     lines += [".SH SYNOPSIS", "\\fBfanstore\\fR COMMAND [ARGS]..."]
     lines += [".SH DESCRIPTION", *_paragraphs(group.help or ""), ".SH COMMANDS"]
     for name, summary in commands.items():
-        lines += [".TP", f".BR fanstore\\-{_text(name)} ({SECTION})", _text(summary)]
+        lines += [".TP", f".BR {_text(title(name))} ({SECTION})", _text(summary)]
     return "\n".join([*lines, ".SH OPTIONS", *_options(group, context), ""])
 
 

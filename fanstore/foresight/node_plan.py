@@ -1,4 +1,4 @@
-"""A plan file (`fanstore plan`) as one node of a job follows it: the files it keeps and reads."""
+"""A plan file (`fanstore study plan`) as one node of a job follows it: what it keeps and reads."""
 
 from __future__ import annotations
 

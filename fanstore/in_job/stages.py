@@ -1,4 +1,4 @@
-"""Measures one stage of a job, for `fanstore analyze`. See start.py and docs/analyze.md.
+"""Measures one stage of a job, for `fanstore study analyze`. See start.py and docs/analyze.md.
 
 FANSTORE_ANALYZE is JSON with the fields `phase`, `steps`, `directory` (for the records) and
 `loader`, the number of the loader that training reads from (None: not known yet).

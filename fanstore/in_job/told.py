@@ -56,7 +56,8 @@ class EpochTold(TypedDict, total=False):
 
 
 class Asked(TypedDict):
-    """The request of `fanstore analyze`. loader: the number of the loader that training reads."""
+    """The request of `fanstore study analyze`. loader: the number of the loader that training
+    reads."""
 
     phase: str
     steps: int

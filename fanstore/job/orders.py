@@ -84,7 +84,7 @@ def begin_orders(
     called, in any thread, with a line about kept orders. Raises UsageError for an order file with
     errors."""
     if "FANSTORE_ANALYZE" in os.environ:
-        _link_peek(directory)  # `fanstore analyze` looks at loaders even if orders are off
+        _link_peek(directory)  # `fanstore study analyze` looks at loaders even if orders are off
     if plan.settings.order == "off":
         return None
     # Without notes a loader's progress is unknown, and prefetched blocks would stay.

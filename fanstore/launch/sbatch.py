@@ -174,7 +174,7 @@ def _limits(job: SbatchJob) -> list[str]:
 
 
 def _launcher(job: SbatchJob, site: Site, local_dir: str | None) -> str:
-    """Returns the command line with which `fanstore analyze` starts a run on all nodes."""
+    """Returns the command line with which `fanstore study analyze` starts a run on all nodes."""
     count = str(job.nodes)
     if site.mpiexec:
         words = [*site.mpiexec, "-n", count, "-ppn", "1"]

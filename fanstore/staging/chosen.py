@@ -15,7 +15,9 @@ from fanstore.startup import World
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_INSTEAD = "another --local-dir, or a plan with smaller storage classes (`fanstore plan --set`)"
+_INSTEAD = (
+    "another --local-dir, or a plan with smaller storage classes (`fanstore study plan --set`)"
+)
 
 
 @dataclass(frozen=True)

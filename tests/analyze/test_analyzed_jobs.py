@@ -49,7 +49,16 @@ def analysis_words(
 ) -> tuple[str, ...]:
     where = ("--dataset", str(stage.path / dataset), "--mount", str(stage.path / "plain"))
     options = (*(("--writes", "real") if NO_NAMESPACE else ()), *options)
-    return ("analyze", "--out", out or str(stage.path / "out"), *options, *where, "--", *command)
+    return (
+        "study",
+        "analyze",
+        "--out",
+        out or str(stage.path / "out"),
+        *options,
+        *where,
+        "--",
+        *command,
+    )
 
 
 def analyse(
@@ -251,7 +260,18 @@ def test_ranks_are_started_by_a_launcher_and_add_up(stage: Stage) -> None:
         (stage.path / f"node-{rank}").mkdir()
     writes = ("--writes", "real") if NO_NAMESPACE else ()
     launcher = ("--launcher", f"{shlex.quote(str(MPIEXEC))} -n 2")
-    words = ("analyze", *launcher, *writes, *local, *where, "--", sys.executable, "-c", script)
+    words = (
+        "study",
+        "analyze",
+        *launcher,
+        *writes,
+        *local,
+        *where,
+        "--",
+        sys.executable,
+        "-c",
+        script,
+    )
     done = subprocess.run([sys.executable, "-m", "fanstore", *words], env=stage.env, text=True,
                           capture_output=True, timeout=600, check=False)  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -98,11 +98,11 @@ def test_nodes_share_storage_and_add_their_caches(report: Path) -> None:
 
 def test_a_sweep_has_all_combinations(report: Path) -> None:
     asked_for = ("--cache", "0%,50MB", "--cores", "2,8", "--json")
-    told = json.loads(call("whatif", report, *asked_for).stdout)
+    told = json.loads(call("study", "whatif", report, *asked_for).stdout)
     asked = [(each["asked"]["cache"], each["asked"]["cores"]) for each in told]
     assert asked == [("0%", "2"), ("0%", "8"), ("50MB", "2"), ("50MB", "8")]
     assert [each["cached"] for each in told] == [0, 0, 0.5, 0.5]
-    lines = call("whatif", report, "--cache", "0%,50MB").stdout.decode().splitlines()
+    lines = call("study", "whatif", report, "--cache", "0%,50MB").stdout.decode().splitlines()
     assert lines[1].endswith("fetch-bound")
     assert len(lines) == 4
 
@@ -121,7 +121,7 @@ def test_a_sweep_has_all_combinations(report: Path) -> None:
 def test_wrong_values_are_told_with_what_is_allowed(
     report: Path, option: str, value: str, allowed: str
 ) -> None:
-    said = call("whatif", report, option, value, code=2).stderr
+    said = call("study", "whatif", report, option, value, code=2).stderr
     assert option in said
     assert allowed in said
 
@@ -138,14 +138,14 @@ def test_wrong_values_are_told_with_what_is_allowed(
 def test_what_is_no_analysis_is_refused(tmp_path: Path, content: str, reason: str) -> None:
     path = tmp_path / "other.json"
     path.write_text(content)
-    assert reason in call("whatif", path, code=2).stderr
+    assert reason in call("study", "whatif", path, code=2).stderr
 
 
 def test_rates_that_cannot_be_are_refused(report: Path) -> None:
     told = json.loads(report.read_text())
     told["rates"]["storage"]["samples_per_s"] = 0
     report.write_text(json.dumps(told))
-    assert "rates.storage is 0" in call("whatif", report, code=2).stderr
+    assert "rates.storage is 0" in call("study", "whatif", report, code=2).stderr
 
 
 @pytest.mark.parametrize(
@@ -157,11 +157,11 @@ def test_times_of_processors_that_cannot_be_are_refused(
 ) -> None:
     told = {**json.loads(report.read_text()), "processor_s": took_s}
     report.write_text(json.dumps(told))
-    assert reason in call("whatif", report, code=2).stderr
+    assert reason in call("study", "whatif", report, code=2).stderr
 
 
 def test_an_analysis_that_was_broken_off_says_what_it_lacks(report: Path) -> None:
     told = json.loads(report.read_text())
     del told["rates"]["storage"]
     report.write_text(json.dumps(told))
-    assert "has no rate of storage" in call("whatif", report, code=2).stderr
+    assert "has no rate of storage" in call("study", "whatif", report, code=2).stderr

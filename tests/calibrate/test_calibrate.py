@@ -55,7 +55,7 @@ def left(places: tuple[Path, Path, Path]) -> list[str]:
 
 
 def test_the_machine_is_one_for_simulate_and_plan(places: tuple[Path, Path, Path]) -> None:
-    done = call("calibrate", *options(places))
+    done = call("study", "calibrate", *options(places))
     assert done.stdout.decode().split() == [str(places[2])]
     assert left(places) == ["machine.toml"]
     system = system_of(places[2], network="1 GB/s")
@@ -63,9 +63,9 @@ def test_the_machine_is_one_for_simulate_and_plan(places: tuple[Path, Path, Path
     assert all(each.capacity_bytes > 0 for each in system.classes)
     assert load_toml(places[2])["system"]["shared"]["readers"] == [1, 2, 4, 8]
     assert "# network: not measured" in places[2].read_text()
-    refused = call("calibrate", *options(places), code=2)
+    refused = call("study", "calibrate", *options(places), code=2)
     assert "machine.toml: exists already (--force replaces it)" in refused.stderr
-    call("calibrate", *options(places), "--force")
+    call("study", "calibrate", *options(places), "--force")
 
 
 def test_a_machine_lies_where_plan_looks_for_it(
@@ -76,11 +76,11 @@ def test_a_machine_lies_where_plan_looks_for_it(
     (places[0] / "other").write_bytes(b"x")
     call("prepare", places[0], tmp_path / "data", "--quiet")
     arguments = [each for each in options(places) if each not in ("--out", str(places[2]))]
-    said = call("calibrate", *arguments).stdout.decode().strip()
+    said = call("study", "calibrate", *arguments).stdout.decode().strip()
     assert said.startswith(str(tmp_path / "config" / "fanstore" / "machines"))
     job = "--nodes 2 --ranks-per-node 1 --epochs 2 --batch 1 --compute 1MB/s --preprocess 1MB/s"
     order = "--order torch-distributed --seed 0 --set network=1GB/s --quiet"
-    call("plan", tmp_path / "data", "--out", tmp_path / "p", *job.split(), *order.split())
+    call("study", "plan", tmp_path / "data", "--out", tmp_path / "p", *job.split(), *order.split())
 
 
 def test_the_packs_of_a_dataset_are_read_and_nothing_is_written(
@@ -92,11 +92,11 @@ def test_the_packs_of_a_dataset_are_read_and_nothing_is_written(
     dataset = tmp_path / "data"
     call("prepare", tmp_path / "source", dataset, "--quiet")
     before = {path.name: path.stat().st_mtime_ns for path in dataset.iterdir()}
-    call("calibrate", *options((dataset, *places[1:])))
+    call("study", "calibrate", *options((dataset, *places[1:])))
     assert {path.name: path.stat().st_mtime_ns for path in dataset.iterdir()} == before
     assert "bytes at a time of packs of a dataset" in places[2].read_text()
     next(dataset.glob("pack-*")).unlink()
-    failed = call("calibrate", *options((dataset, *places[1:])), "--force", code=125)
+    failed = call("study", "calibrate", *options((dataset, *places[1:])), "--force", code=125)
     assert "No such file" in failed.stderr
 
 
@@ -127,7 +127,7 @@ def test_own_files_leave_the_page_cache_and_the_directory(tmp_path: Path) -> Non
 
 def test_a_cache_that_cannot_be_dropped_is_named(places: tuple[Path, Path, Path]) -> None:
     with small_disk(places[0], "8m"):
-        said = call("calibrate", *options(places)).stderr
+        said = call("study", "calibrate", *options(places)).stderr
     assert "shared file system: WORTHLESS: up to 100 % of it stayed in the page cache" in said
     assert "# WORTHLESS: up to 100 % of it stayed" in places[2].read_text()
 
@@ -135,7 +135,7 @@ def test_a_cache_that_cannot_be_dropped_is_named(places: tuple[Path, Path, Path]
 def test_a_full_disk_is_named_and_nothing_is_left(places: tuple[Path, Path, Path]) -> None:
     for small in places[:2]:
         with small_disk(small, "1m"):
-            failed = call("calibrate", *options(places), code=125)
+            failed = call("study", "calibrate", *options(places), code=125)
             assert f"{small}: No space left on device; its temporary files need" in failed.stderr
             assert not list(small.iterdir())
     assert left(places) == []
@@ -152,9 +152,9 @@ def test_bad_arguments_are_named(places: tuple[Path, Path, Path]) -> None:
         ((shared, local, shared / "no" / "m"), "there is no directory ", 2),
         ((shared, local, shared), "is a directory", 2),
     ):
-        assert message in call("calibrate", *options(changed), code=code).stderr
+        assert message in call("study", "calibrate", *options(changed), code=code).stderr
     for size in ("5", "1 MB/s", "1000 B", "-1 MB"):
-        said = call("calibrate", *options(places), "--bytes", size, code=2).stderr
+        said = call("study", "calibrate", *options(places), "--bytes", size, code=2).stderr
         assert f"--bytes is {size!r}; allowed: a number with a unit, from 1 MiB on" in said
     a_file.unlink()
     assert left(places) == []
@@ -162,7 +162,7 @@ def test_bad_arguments_are_named(places: tuple[Path, Path, Path]) -> None:
 
 def running(places: tuple[Path, Path, Path], *launcher: str) -> subprocess.Popen[str]:
     more = ["--bytes", "64MiB", "--repeats", "1000"]
-    command = [sys.executable, "-m", "fanstore", "calibrate", *options(places), *more]
+    command = [sys.executable, "-m", "fanstore", "study", "calibrate", *options(places), *more]
     return subprocess.Popen(
         [*launcher, *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
@@ -192,7 +192,7 @@ def test_a_signal_leaves_nothing(places: tuple[Path, Path, Path], number: int) -
 @needs_ranks
 @pytest.mark.soak
 def test_two_ranks_measure_the_network_between_them(places: tuple[Path, Path, Path]) -> None:
-    command = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "fanstore", "calibrate"]
+    command = [str(MPIEXEC), "-n", "2", sys.executable, "-m", "fanstore", "study", "calibrate"]
     done = subprocess.run(
         [*command, *options(places)], capture_output=True, text=True, timeout=LIMIT_S
     )

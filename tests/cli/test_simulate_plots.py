@@ -1,4 +1,4 @@
-"""fanstore simulate --plot: what is drawn, and what is refused before anything is simulated."""
+"""fanstore study simulate --plot: what is drawn, and what is refused before a simulation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from small_disk import small_disk
 
 from fanstore.study.simulate import engine
 
-ONE = ["simulate", "nopfs-1", "--epochs=1"]
+ONE = ["study", "simulate", "nopfs-1", "--epochs=1"]
 
 
 def drawn(folder: Path, *options: str) -> str:

@@ -17,6 +17,8 @@ from fanstore.cli import man
 from fanstore.cli.completion import VARIABLE
 from fanstore.exit_codes import FAILED
 
+LEAVES = [name for name, *_ in cli.cli.leaves()]
+
 
 def needs(program: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(shutil.which(program) is None, reason=f"{program} is not installed")
@@ -38,7 +40,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_nothing_else_is_left(root: Path) -> None:
-    pages = {f"share/man/man1/fanstore-{name}.1" for name in cli.SUBCOMMANDS}
+    pages = {f"share/man/man1/{man.title(name)}.1" for name in LEAVES}
     others = {
         "share/man/man1/fanstore.1", "share/bash-completion/completions/fanstore",
         "share/zsh/site-functions/_fanstore", "share/fish/vendor_completions.d/fanstore.fish",
@@ -55,15 +57,15 @@ def test_link_leads_to_this_installation(root: Path) -> None:
 
 @needs("man")
 @needs("groff")
-@pytest.mark.parametrize("name", cli.SUBCOMMANDS)
+@pytest.mark.parametrize("name", LEAVES)
 def test_page_tells_all_that_help_does(root: Path, name: str) -> None:
     """Every word of --help is on the page, but for the headings of click's own."""
-    page = root / "share" / "man" / "man1" / f"fanstore-{name}.1"
+    page = root / "share" / "man" / "man1" / f"{man.title(name)}.1"
     environ = {**os.environ, "MANWIDTH": "400", "LC_ALL": "C.UTF-8"}
     shown = subprocess.run(["man", "--warnings", "--nj", "--nh", "-l", page],
                            capture_output=True, text=True, env=environ, timeout=60)  # fmt: skip
     assert (shown.returncode, shown.stderr) == (0, "")
-    said = call(name, "--help").stdout.decode().split()[1:]
+    said = call(*name.split(), "--help").stdout.decode().split()[1:]
     missing = [word for word in said if word not in shown.stdout]
     assert set(missing) <= {"Options:", "Exit", "codes:"}
 
@@ -92,6 +94,8 @@ def proposals(*words: str) -> list[str]:
     ("words", "expected"),
     [
         (("sb",), ["plain,sbatch"]),
+        (("study", "wh"), ["plain,whatif"]),
+        (("study", "plan", "--under", "/t"), ["dir,/t"]),
         (("run", "--da"), ["plain,--dataset"]),
         (("run", "--cache-policy", "l"), ["plain,lru"]),
         (("run", "--dataset", "/so"), ["dir,/so"]),
@@ -130,7 +134,7 @@ def test_proposing_subcommands_loads_none_of_them() -> None:
                           env={**os.environ, **environ})  # fmt: skip
     *proposed, loaded = done.stdout.splitlines()
     assert loaded == "[]"
-    assert set(proposed) >= {f"plain,{name}" for name in cli.SUBCOMMANDS}
+    assert set(proposed) >= {f"plain,{name}" for name in cli.cli.entries}
 
 
 def test_bash_proposes_by_the_script(root: Path) -> None:

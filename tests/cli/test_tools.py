@@ -83,7 +83,7 @@ def test_what_is_no_dataset(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     file.write_bytes(b"")
     assert "name the one that holds index.fsi" in call(tool, file, *rest, code=2).stderr
     file.rename(tmp_path / "pack-00000.fsp")
-    assert "`fanstore rebuild-index` makes it" in call(tool, tmp_path, *rest, code=3).stderr
+    assert "`fanstore dataset rebuild-index` makes it" in call(tool, tmp_path, *rest, code=3).stderr
     call(tool, code=2)
 
 

@@ -273,9 +273,9 @@ def test_an_analysis_starts_its_runs_on_all_nodes(desk: Desk, mpiexec: tuple[str
     code, _, stderr = desk.run(job, Site(mpiexec=mpiexec))
     assert code == 0, stderr
     (words,) = desk.fanstore_calls()
-    launcher = shlex.split(str(words[2]))
-    assert words[:2] == ["analyze", "--launcher"]
-    assert words[3:5] == list(job.options[0])
+    launcher = shlex.split(str(words[3]))
+    assert words[:3] == ["study", "analyze", "--launcher"]
+    assert words[4:6] == list(job.options[0])
     assert words[words.index("--") + 1 : -1] == list(job.command)
     said = subprocess.run([*launcher, "printenv", "FANSTORE_LOCAL_DIR"], env=desk.env,
                           capture_output=True, text=True, check=True)  # fmt: skip

@@ -74,4 +74,6 @@ def plan(folder: Path, dataset: Path, *arguments: Any, code: int = 0) -> Done:
         machine(folder)
     where = ("--machine", folder / "machine.toml", "--out", folder / "p.plan")
     under = () if "--under" in arguments else ("--under", "train")
-    return call("plan", dataset, *where, *under, *map(str, arguments), "--quiet", code=code)
+    return call(
+        "study", "plan", dataset, *where, *under, *map(str, arguments), "--quiet", code=code
+    )

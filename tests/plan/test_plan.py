@@ -83,7 +83,9 @@ def test_the_schedule_of_a_node_follows_from_order_and_placement(
         used = [sample for sample in first if kept[sample]]
         assert order[: len(used)] == used
         assert order[len(used) :] == sorted(order[len(used) :])
-    listed = call("plan", "--show", tmp_path / "p.plan", dataset, "--node", "1", "--epoch", "2")
+    listed = call(
+        "study", "plan", "--show", tmp_path / "p.plan", dataset, "--node", "1", "--epoch", "2"
+    )
     with open_dataset(dataset) as opened:
         records = samples_below(opened, "train").records
         assert listed.stdout.split() == [opened.relpath(int(records[each])) for each in ahead]
@@ -110,12 +112,12 @@ def test_expectations_are_those_of_the_simulator(dataset: Path, tmp_path: Path) 
 
 def test_show_says_what_making_said(dataset: Path, tmp_path: Path) -> None:
     made = plan(tmp_path, dataset, *JOB)
-    shown = call("plan", "--show", tmp_path / "p.plan", dataset)
+    shown = call("study", "plan", "--show", tmp_path / "p.plan", dataset)
     assert made.stdout == shown.stdout
     assert b"60 files below train" in shown.stdout
     assert b"expected: first epoch " in shown.stdout
     as_json = [plan(tmp_path, dataset, *JOB, "--force", "--json").stdout]
-    as_json.append(call("plan", "--show", tmp_path / "p.plan", "--json").stdout)
+    as_json.append(call("study", "plan", "--show", tmp_path / "p.plan", "--json").stdout)
     assert json.loads(as_json[0]) == json.loads(as_json[1])
 
 
@@ -127,17 +129,17 @@ def test_a_scenario_and_options_give_the_same_plan(dataset: Path, tmp_path: Path
     scenario = tmp_path / "s.toml"
     scenario.write_text(job + here + (tmp_path / "machine.toml").read_text())
     where = ("--scenario", scenario, "--out", tmp_path / "q.plan", "--under", "train", "--quiet")
-    call("plan", dataset, *where)
+    call("study", "plan", dataset, *where)
     assert (tmp_path / "q.plan").read_bytes() == first
     other = make_dataset(tmp_path, "other", salt=1)
-    refused = call("plan", other, *where, "--force", code=2)
+    refused = call("study", "plan", other, *where, "--force", code=2)
     assert f"{scenario}: dataset.path is another dataset" in refused.stderr
     assert (tmp_path / "q.plan").read_bytes() == first
 
 
 def test_a_scenario_of_drawn_files_is_refused(dataset: Path, tmp_path: Path) -> None:
     out = ("--out", tmp_path / "p.plan", "--quiet")
-    refused = call("plan", dataset, "--scenario", "nopfs-1", *out, code=2)
+    refused = call("study", "plan", dataset, "--scenario", "nopfs-1", *out, code=2)
     assert "nopfs-1.toml: dataset.sizes is 'fixed'; allowed: dataset" in refused.stderr
 
 
@@ -177,7 +179,7 @@ def test_want_of_memory_counts_the_batches(
 def test_a_signal_leaves_nothing_of_a_plan(dataset: Path, tmp_path: Path, number: int) -> None:
     where = ["--machine", str(machine(tmp_path)), "--out", str(tmp_path / "p.plan"), "--quiet"]
     job = ["--epochs", "60000", "--batch", "4", "--order", "torch-distributed", "--seed", "0"]
-    command = [sys.executable, "-m", "fanstore", "plan", str(dataset), *where, *job]
+    command = [sys.executable, "-m", "fanstore", "study", "plan", str(dataset), *where, *job]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         wait_for(lambda: list(tmp_path.glob(".p.plan.*")), "the plan to be begun")
         process.send_signal(number)
@@ -302,7 +304,7 @@ def test_options_that_do_not_go_together_are_refused(dataset: Path, tmp_path: Pa
         ((*show, dataset, "--node", "4"), "--node: 4 is not one of the nodes 0 to 3"),
         ((*show, dataset, "--node", "3", "--epoch", "3"), "no epoch 3; allowed: 0 to 2"),
     ):
-        assert message in call("plan", *arguments, code=2).stderr
+        assert message in call("study", "plan", *arguments, code=2).stderr
     assert "exists already (--force" in plan(tmp_path, dataset, *JOB, code=2).stderr
 
 
@@ -310,8 +312,8 @@ def test_without_a_machine_it_is_said_how_to_measure_one(
     dataset: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    refused = call("plan", dataset, "--out", tmp_path / "p", *JOB, code=2)
-    assert "was not measured; `fanstore calibrate` does" in refused.stderr
+    refused = call("study", "plan", dataset, "--out", tmp_path / "p", *JOB, code=2)
+    assert "was not measured; `fanstore study calibrate` does" in refused.stderr
 
 
 def record(tmp_path: Path, ranks: int = 8, epochs: int = 3, most: int = 60) -> list[Path]:
@@ -391,8 +393,8 @@ def test_a_full_disk_leaves_nothing(dataset: Path, tmp_path: Path) -> None:
     with small_disk(small, "4k"):
         (small / "filler").write_bytes(b"x")
         done = call(
-            "plan", dataset, "--machine", tmp_path / "machine.toml", "--out", small / "p.plan",
-            *JOB, "--quiet", code=None,
+            "study", "plan", dataset, "--machine", tmp_path / "machine.toml",
+            "--out", small / "p.plan", *JOB, "--quiet", code=None,
         )  # fmt: skip
         assert done.code == 125
         assert f"{small / 'p.plan'}: No space left on device" in done.stderr
@@ -402,8 +404,8 @@ def test_a_full_disk_leaves_nothing(dataset: Path, tmp_path: Path) -> None:
 def test_a_dataset_packed_again_from_other_files_is_another(dataset: Path, tmp_path: Path) -> None:
     plan(tmp_path, dataset, *JOB)
     other = make_dataset(tmp_path, "other", salt=1)
-    refused = call("plan", "--show", tmp_path / "p.plan", other, code=2)
+    refused = call("study", "plan", "--show", tmp_path / "p.plan", other, code=2)
     assert "p.plan: dataset.id is " in refused.stderr
     assert "allowed: the dataset that the plan was made for" in refused.stderr
     shutil.copytree(dataset, tmp_path / "moved")
-    call("plan", "--show", tmp_path / "p.plan", tmp_path / "moved")
+    call("study", "plan", "--show", tmp_path / "p.plan", tmp_path / "moved")

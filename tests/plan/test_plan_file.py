@@ -93,18 +93,24 @@ def test_damage_is_told_with_its_exit_code(made: Path, tmp_path: Path) -> None:
     content = bytearray(made.read_bytes())
     content[-1] ^= 1
     (tmp_path / "p").write_bytes(content)
-    said = call("plan", "--show", tmp_path / "p", code=3).stderr
+    said = call("study", "plan", "--show", tmp_path / "p", code=3).stderr
     assert "reads[7] at offset" in said
     assert "the checksum does not match; make the plan again" in said
     content[8] = 2  # the version
     (tmp_path / "p").write_bytes(content)
     assert (
-        "header.version is 2; allowed: 1" in call("plan", "--show", tmp_path / "p", code=2).stderr
+        "header.version is 2; allowed: 1"
+        in call("study", "plan", "--show", tmp_path / "p", code=2).stderr
     )
     (tmp_path / "p").write_text("[system]")
-    assert "not a plan of FanStore" in call("plan", "--show", tmp_path / "p", code=3).stderr
-    assert "missing: No such file" in call("plan", "--show", tmp_path / "missing", code=2).stderr
-    assert "is a directory" in call("plan", "--show", tmp_path, code=2).stderr
+    assert (
+        "not a plan of FanStore" in call("study", "plan", "--show", tmp_path / "p", code=3).stderr
+    )
+    assert (
+        "missing: No such file"
+        in call("study", "plan", "--show", tmp_path / "missing", code=2).stderr
+    )
+    assert "is a directory" in call("study", "plan", "--show", tmp_path, code=2).stderr
 
 
 def text(change: Callable[[dict[str, Any]], object]) -> Callable[[Sections], Sections]:
@@ -194,7 +200,7 @@ def test_a_plan_that_keeps_other_bytes_than_it_says_is_refused(made: Path, tmp_p
     change = text(lambda t: t["kept"]["bytes"][0].__setitem__(1, 1))
     path = forged(tmp_path / "forged", change(sections_of(made)))
     check(path)
-    said = call("plan", "--show", path, made.parent / "data", code=3).stderr
+    said = call("study", "plan", "--show", path, made.parent / "data", code=3).stderr
     assert "kept[1] at offset" in said
     assert "keeps other bytes than those of kept.bytes" in said
 

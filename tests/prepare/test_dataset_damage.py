@@ -290,7 +290,7 @@ def test_tools_that_only_look_name_what_is_damaged(
 def test_a_lost_index_is_named_with_the_remedy(data: Path) -> None:
     (data / "index.fsi").unlink()
     for command in ("info", "ls", "verify"):
-        assert "fanstore rebuild-index" in call(command, data, code=DAMAGED).stderr
+        assert "fanstore dataset rebuild-index" in call(command, data, code=DAMAGED).stderr
 
 
 def test_packs_that_changed_places(data: Path) -> None:

@@ -54,7 +54,7 @@ def test_large_files_start_on_large_pages(tmp_path: Path, source: Path) -> None:
     check(source, data, tmp_path / "out")
     before = (data / "index.fsi").read_bytes()
     (data / "index.fsi").unlink()
-    call("rebuild-index", data)
+    call("dataset", "rebuild-index", data)
     assert (data / "index.fsi").read_bytes() == before
 
 

@@ -45,7 +45,7 @@ def test_the_same_bytes_come_out(dataset: Path, found: bytes | None) -> None:
     original = index.read_bytes()
     before = sorted(os.listdir(dataset))
     index.unlink() if found is None else index.write_bytes(found)
-    fanstore("rebuild-index", dataset)
+    fanstore("dataset", "rebuild-index", dataset)
     assert index.read_bytes() == original
     assert sorted(os.listdir(dataset)) == before
 
@@ -54,7 +54,7 @@ def test_missing_packs_are_named(dataset: Path, capsys: pytest.CaptureFixture[st
     (dataset / "index.fsi").unlink()
     (dataset / pack_name(0)).unlink()
     (dataset / pack_name(2)).unlink()
-    fanstore("rebuild-index", dataset, code=3)
+    fanstore("dataset", "rebuild-index", dataset, code=3)
     message = capsys.readouterr().err
     assert pack_name(0) in message
     assert pack_name(2) in message
@@ -63,7 +63,7 @@ def test_missing_packs_are_named(dataset: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_no_packs(tmp_path: Path) -> None:
-    fanstore("rebuild-index", tmp_path, code=3)
+    fanstore("dataset", "rebuild-index", tmp_path, code=3)
     assert os.listdir(tmp_path) == []
 
 
@@ -74,7 +74,7 @@ def test_damaged_ends_of_packs_are_refused(dataset: Path, at: int) -> None:
     data = bytearray(path.read_bytes())
     data[at] ^= 1
     path.write_bytes(data)
-    fanstore("rebuild-index", dataset, code=3)
+    fanstore("dataset", "rebuild-index", dataset, code=3)
     assert (dataset / "index.fsi").read_bytes() == original
 
 
@@ -82,7 +82,7 @@ def test_packs_of_another_dataset_are_refused(
     dataset: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (dataset / pack_name(1)).write_bytes((dataset / pack_name(2)).read_bytes())
-    fanstore("rebuild-index", dataset, code=3)
+    fanstore("dataset", "rebuild-index", dataset, code=3)
     assert pack_name(1) in capsys.readouterr().err
 
 
@@ -101,7 +101,7 @@ def test_damaged_content_is_not_vouched_for(
         file.seek(at)
         file.write(bytes([first[0] ^ 1]))
     (dataset / "index.fsi").unlink()
-    fanstore("rebuild-index", dataset, code=3)
+    fanstore("dataset", "rebuild-index", dataset, code=3)
     assert "damaged: sizes/random-0065536\n" in capsys.readouterr().out
     with open_dataset(dataset, verify=True) as opened:
         whole = xxhash.xxh3_64_intdigest((dataset / pack_name(pack)).read_bytes())

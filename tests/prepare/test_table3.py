@@ -57,10 +57,10 @@ def tree(path: Path) -> Path:
 def test_round_trip(tmp_path: Path, codec: str) -> None:
     source = tree(tmp_path / "source")
     fanstore("prepare", "--quiet", "--partitions", 3, "--codec", codec, source, tmp_path / "made")
-    fanstore("export-table3", tmp_path / "made", tmp_path / "out")
+    fanstore("dataset", "export-table3", tmp_path / "made", tmp_path / "out")
     parts = sorted((tmp_path / "out").iterdir())
     assert [part.name for part in parts] == [f"partition-0000{n}.table3" for n in range(3)]
-    fanstore("import-table3", "--quiet", *parts, tmp_path / "again")
+    fanstore("dataset", "import-table3", "--quiet", *parts, tmp_path / "again")
     fanstore("verify", "--quiet", tmp_path / "again")
     fanstore("extract", "--quiet", tmp_path / "again", tmp_path / "back")
     assert subprocess.run(["diff", "-r", source, tmp_path / "back"]).returncode == 0
@@ -78,7 +78,7 @@ def test_export_has_the_bytes_of_the_layout(tmp_path: Path) -> None:
     os.chmod(tmp_path / "source" / "b", 0o640)
     os.utime(tmp_path / "source" / "b", ns=(MTIME_NS, MTIME_NS))
     fanstore("prepare", "--quiet", tmp_path / "source", tmp_path / "made")
-    fanstore("export-table3", "--quiet", tmp_path / "made", tmp_path / "out")
+    fanstore("dataset", "export-table3", "--quiet", tmp_path / "made", tmp_path / "out")
     found = bytearray((tmp_path / "out" / "partition-00000.table3").read_bytes())
     found_ids = struct.unpack_from("<II", found, 4 + 256 + 28)
     assert found_ids == (os.getuid(), os.getgid())
@@ -91,7 +91,7 @@ def test_import_of_a_file_built_by_hand(tmp_path: Path) -> None:
     (tmp_path / "p").write_bytes(
         partition(by_hand(b"a/b", b"one"), by_hand(b"./a//c", b"two"), by_hand(b"z\xff", b""))
     )
-    fanstore("import-table3", "--quiet", tmp_path / "p", tmp_path / "made")
+    fanstore("dataset", "import-table3", "--quiet", tmp_path / "p", tmp_path / "made")
     with open_dataset(tmp_path / "made", verify=True) as dataset:
         paths = [dataset.relpath(record) for record in range(len(dataset.records))]
         assert paths == [b"", b"a", b"z\xff", b"a/b", b"a/c"]
@@ -138,7 +138,7 @@ def test_damage_is_refused_with_file_field_and_offset(
 ) -> None:
     data, where = BAD[kind]
     (tmp_path / "p").write_bytes(data)
-    fanstore("import-table3", tmp_path / "p", tmp_path / "made", code=3)
+    fanstore("dataset", "import-table3", tmp_path / "p", tmp_path / "made", code=3)
     message = capsys.readouterr().err
     assert str(tmp_path / "p") in message
     assert re.search(where, message), message
@@ -149,7 +149,7 @@ def test_every_truncation_is_refused(tmp_path: Path) -> None:
     whole = partition(by_hand(b"a", b"content"), by_hand(b"b", b"more"))
     for length in (0, 3, 4, 5, 260, 284, 404, 411, 412, 418, 419, 420, 500, len(whole) - 1):
         (tmp_path / "p").write_bytes(whole[:length])
-        fanstore("import-table3", "--quiet", tmp_path / "p", tmp_path / "made", code=3)
+        fanstore("dataset", "import-table3", "--quiet", tmp_path / "p", tmp_path / "made", code=3)
 
 
 def test_compressed_partitions_are_refused(
@@ -158,7 +158,7 @@ def test_compressed_partitions_are_refused(
     data = bytearray(partition(by_hand(b"a", b"content")))
     struct.pack_into("<Q", data, 4 + 400, 5)
     (tmp_path / "p").write_bytes(data)
-    fanstore("import-table3", tmp_path / "p", tmp_path / "made", code=2)
+    fanstore("dataset", "import-table3", tmp_path / "p", tmp_path / "made", code=2)
     message = capsys.readouterr().err
     assert "compressed_size at offset 404" in message
     assert "LZSSE8" in message
@@ -171,7 +171,7 @@ def test_export_names_what_has_no_place(tmp_path: Path, capsys: pytest.CaptureFi
     (source / "void").mkdir()
     fanstore("prepare", "--quiet", source, tmp_path / "made")
     capsys.readouterr()
-    fanstore("export-table3", "--quiet", tmp_path / "made", tmp_path / "out")
+    fanstore("dataset", "export-table3", "--quiet", tmp_path / "made", tmp_path / "out")
     assert capsys.readouterr().err.splitlines() == [
         "fanstore: left out: link: is a symbolic link",
         "fanstore: left out: void: is an empty directory",
@@ -183,7 +183,7 @@ def test_export_refuses_long_names(tmp_path: Path, capsys: pytest.CaptureFixture
     long = source / "train" / ("l" * 250)
     long.write_bytes(b"")
     fanstore("prepare", "--quiet", source, tmp_path / "made")
-    fanstore("export-table3", tmp_path / "made", tmp_path / "out", code=2)
+    fanstore("dataset", "export-table3", tmp_path / "made", tmp_path / "out", code=2)
     assert "train/" + "l" * 250 in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
@@ -191,15 +191,23 @@ def test_export_refuses_long_names(tmp_path: Path, capsys: pytest.CaptureFixture
 def test_destinations_are_protected(tmp_path: Path) -> None:
     source = tree(tmp_path / "source")
     fanstore("prepare", "--quiet", source, tmp_path / "made")
-    fanstore("export-table3", "--quiet", tmp_path / "made", tmp_path / "out")
-    fanstore("export-table3", "--quiet", tmp_path / "made", tmp_path / "out", code=2)
-    fanstore("export-table3", "--quiet", "--force", tmp_path / "made", tmp_path / "out")
-    fanstore("export-table3", "--quiet", "--force", tmp_path / "made", source, code=2)
-    fanstore("export-table3", "--quiet", "--force", tmp_path / "made", tmp_path / "made", code=2)
+    fanstore("dataset", "export-table3", "--quiet", tmp_path / "made", tmp_path / "out")
+    fanstore("dataset", "export-table3", "--quiet", tmp_path / "made", tmp_path / "out", code=2)
+    fanstore("dataset", "export-table3", "--quiet", "--force", tmp_path / "made", tmp_path / "out")
+    fanstore("dataset", "export-table3", "--quiet", "--force", tmp_path / "made", source, code=2)
+    fanstore(
+        "dataset",
+        "export-table3",
+        "--quiet",
+        "--force",
+        tmp_path / "made",
+        tmp_path / "made",
+        code=2,
+    )
     part = tmp_path / "out" / "partition-00000.table3"
-    fanstore("import-table3", "--quiet", part, tmp_path / "made", code=2)
-    fanstore("import-table3", "--quiet", "--force", part, tmp_path / "made")
-    fanstore("import-table3", "--quiet", "--force", part, tmp_path / "out", code=2)
+    fanstore("dataset", "import-table3", "--quiet", part, tmp_path / "made", code=2)
+    fanstore("dataset", "import-table3", "--quiet", "--force", part, tmp_path / "made")
+    fanstore("dataset", "import-table3", "--quiet", "--force", part, tmp_path / "out", code=2)
     assert sorted(os.listdir(tmp_path)) == ["made", "out", "source"]
 
 
@@ -209,5 +217,5 @@ def test_damaged_content_ends_an_export(tmp_path: Path) -> None:
     with (tmp_path / "made" / "pack-00000.fsp").open("r+b") as pack:
         pack.seek(20_000)
         pack.write(b"damaged")
-    fanstore("export-table3", "--quiet", tmp_path / "made", tmp_path / "out", code=3)
+    fanstore("dataset", "export-table3", "--quiet", tmp_path / "made", tmp_path / "out", code=3)
     assert sorted(os.listdir(tmp_path)) == ["made", "source"]

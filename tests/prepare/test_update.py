@@ -74,7 +74,7 @@ def check_rebuilt(data: Path) -> None:
     index = data / "index.fsi"
     before = index.read_bytes()
     index.unlink()
-    call("rebuild-index", data)
+    call("dataset", "rebuild-index", data)
     assert index.read_bytes() == before
 
 

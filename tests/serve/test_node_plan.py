@@ -99,7 +99,7 @@ def make_plan(folder: Path, dataset: Path, nodes: int = RANKS, ram_files: int = 
     )
     machine = ("--machine", folder / "machine.toml", "--under", "train", "--force")
     job = ("--epochs", "3", "--batch", "4", "--order", "torch-distributed", "--seed", "7")
-    call("plan", dataset, *machine, *job, "--out", folder / "p.plan", "--quiet")
+    call("study", "plan", dataset, *machine, *job, "--out", folder / "p.plan", "--quiet")
     return folder / "p.plan"
 
 

@@ -1,5 +1,5 @@
-"""Compares what `fanstore analyze` measures and predicts with what is so: on jobs whose rates are
-known by construction, and on a real job of torch on photographs. Storage is tools/slow.
+"""Compares what `fanstore study analyze` measures and predicts with what is so: on jobs whose
+rates are known by construction, and on a real job of torch on photographs. Storage is tools/slow.
 
 usage: check.py DIR [sleeping] [photos]     tables of Markdown; DIR is made, and must not be there
 
@@ -59,7 +59,7 @@ class Bench:
     def analysed(self, job: Sequence[str]) -> Path:
         """Analyses a job; returns the JSON of the report."""
         out = self.work / "analysis"
-        self._call("analyze", "--steps", str(STEPS), "--out", str(out), job=job)
+        self._call("study", "analyze", "--steps", str(STEPS), "--out", str(out), job=job)
         return out / "analysis.json"
 
     def measured(self, job: Sequence[str], part: float) -> float:
@@ -97,9 +97,9 @@ def _median_rate(said: str) -> float:
 
 
 def whatif(report: Path, *parts: float) -> list[dict[str, Any]]:
-    """Returns what `fanstore whatif` predicts for parts of the dataset in the cache."""
+    """Returns what `fanstore study whatif` predicts for parts of the dataset in the cache."""
     caches = ",".join(f"{100 * part:g}%" for part in parts)
-    words = [*FANSTORE, "whatif", report, "--cache", caches, "--json"]
+    words = [*FANSTORE, "study", "whatif", report, "--cache", caches, "--json"]
     found: list[dict[str, Any]] = json.loads(subprocess.check_output(list(map(str, words))))
     return found
 

@@ -43,8 +43,9 @@ REGIMES = {
 
 @dataclass(frozen=True)
 class Way:
-    """How a job runs. simulated: the policy of `fanstore simulate`. reads: as of Job; loaders: so
-    many. options: of `fanstore run`; None: the job reads the shared file system by itself."""
+    """How a job runs. simulated: the policy of `fanstore study simulate`. reads: as of Job;
+    loaders: so many. options: of `fanstore run`; None: the job reads the shared file system by
+    itself."""
 
     simulated: str
     reads: bool
@@ -162,7 +163,15 @@ class Regime:
     def simulate(self, ways: list[str]) -> dict[str, Measured]:
         """Simulates the ways."""
         chosen = [part for way in ways for part in ("--policy", WAYS[way].simulated)]
-        command = [*FANSTORE, "simulate", "--quiet", "--json", str(self.scenario()), *chosen]
+        command = [
+            *FANSTORE,
+            "study",
+            "simulate",
+            "--quiet",
+            "--json",
+            str(self.scenario()),
+            *chosen,
+        ]
         done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
         return {way: _simulated(json.loads(done.stdout), WAYS[way].simulated) for way in ways}
 

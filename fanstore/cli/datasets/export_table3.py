@@ -1,4 +1,4 @@
-"""fanstore export-table3: write a dataset as partitions in the Table 3 layout."""
+"""fanstore dataset export-table3: write a dataset as partitions in the Table 3 layout."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 
-@click.command(short_help="Write a dataset as partitions in the Table 3 layout.")
+@click.command()
 @click.argument("dataset", metavar="DATASET", type=click.Path())
 @click.argument("destination", metavar="DST", type=click.Path())
 @click.option("--force", is_flag=True, help="Replace the partitions at DST.")

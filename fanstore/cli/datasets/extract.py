@@ -11,7 +11,7 @@ import click
 from fanstore.reading.tree import normal
 
 
-@click.command(short_help="Unpack a dataset.")
+@click.command()
 @click.argument("dataset", type=click.Path())
 @click.argument("destination", metavar="DST", type=click.Path())
 @click.argument("paths", metavar="[PATH]...", nargs=-1)

@@ -1,4 +1,4 @@
-"""fanstore import-table3: make a dataset from partitions in the Table 3 layout."""
+"""fanstore dataset import-table3: make a dataset from partitions in the Table 3 layout."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from fanstore.cli.datasets.prepare import report
 
 
-@click.command(short_help="Make a dataset from partitions in the Table 3 layout.")
+@click.command()
 @click.argument(
     "files",
     metavar="FILE...",

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from fanstore.dataset import Dataset
 
 
-@click.command(short_help="Describe a dataset.")
+@click.command()
 @click.argument("dataset", type=click.Path())
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(dataset: str, as_json: bool) -> int:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fanstore.dataset import Dataset
 
 
-@click.command(short_help="List what a dataset holds.")
+@click.command()
 @click.argument("dataset", type=click.Path())
 @click.argument("path", default="")
 @click.option("-l", "--long", "as_long", is_flag=True, help="Mode, links, owner, size, time.")

@@ -28,7 +28,7 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-@click.command(short_help="Pack a directory, a list of files or an archive into a dataset.")
+@click.command()
 @click.argument("src", type=click.Path(exists=True, allow_dash=True, path_type=Path))
 @click.argument("dst", type=click.Path(path_type=Path))
 @click.option(

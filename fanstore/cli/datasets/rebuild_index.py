@@ -1,4 +1,4 @@
-"""fanstore rebuild-index: make a lost or damaged index again from the packs."""
+"""fanstore dataset rebuild-index: make a lost or damaged index again from the packs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from fanstore.exit_codes import DAMAGED
 
 
-@click.command(short_help="Make the index of a dataset again from its packs.")
+@click.command()
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def command(dataset: Path) -> int:
     """Make index.fsi of DATASET again from its packs alone, the same bytes as at first.

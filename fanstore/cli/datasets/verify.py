@@ -11,7 +11,7 @@ import click
 from fanstore.exit_codes import DAMAGED
 
 
-@click.command(short_help="Check every checksum of a dataset.")
+@click.command()
 @click.argument("dataset", type=click.Path())
 @click.option(
     "--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, help="Packs at a time."

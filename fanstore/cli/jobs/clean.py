@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fanstore.job.cleaning import Found
 
 
-@click.command(short_help="Remove what jobs left on this node.")
+@click.command()
 @click.option("--local-dir", metavar="DIR", help="The local directory to clean.")
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @click.option("--unstaged", is_flag=True, help="Also outputs that are kept here and nowhere else.")

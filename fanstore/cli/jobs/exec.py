@@ -18,7 +18,6 @@ _POLL_S = 0.2
 
 @click.command(
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a command under a node daemon that is already there.",
 )
 @job_options
 @click.option(

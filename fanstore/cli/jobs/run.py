@@ -21,7 +21,6 @@ from fanstore.cli.jobs.container_option import chosen_container, container_optio
 @click.command(
     cls=ServingCommand,
     context_settings={"allow_interspersed_args": False},
-    short_help="Run a command that sees datasets as ordinary files.",
     epilog=exit_codes.help_text(),
 )
 @serving_options

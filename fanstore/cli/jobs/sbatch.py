@@ -17,7 +17,6 @@ _LIMITS = ("job_name", "partition", "account", "gpus_per_node", "mem", "output")
 @click.command(
     cls=WrittenOptionsCommand,
     context_settings={"allow_interspersed_args": False},
-    short_help="Print a job script for Slurm.",
 )
 @click.option("-N", "--nodes", type=click.IntRange(min=1), required=True, help="Nodes.")
 @click.option(
@@ -43,7 +42,9 @@ _LIMITS = ("job_name", "partition", "account", "gpus_per_node", "mem", "output")
     metavar="OPTION",
     help="Any other option of sbatch: --name=value.",
 )
-@click.option("--analyze", is_flag=True, help="Have `fanstore analyze` run CMD, on all nodes.")
+@click.option(
+    "--analyze", is_flag=True, help="Have `fanstore study analyze` run CMD, on all nodes."
+)
 @script_options
 def command(
     ctx: click.Context,

@@ -105,7 +105,6 @@ def our_program() -> str:
 @click.command(
     cls=WrittenOptionsCommand,
     context_settings={"allow_interspersed_args": False},
-    short_help="Print a job script for Slurm, PBS, LSF or plain ssh.",
 )
 @click.option(
     "--scheduler",

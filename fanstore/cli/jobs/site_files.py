@@ -39,7 +39,7 @@ _COMPLETION = {
 }
 
 
-@click.command(short_help="Write man pages, shell completion and a module file.")
+@click.command()
 @click.argument("directory", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 def command(directory: Path) -> None:
     """Write man pages, shell completion and a module file for this installation below DIR.
@@ -64,16 +64,17 @@ def command(directory: Path) -> None:
 
 def site_files(root: Path) -> dict[str, str]:
     """Returns the texts of all files, by their paths below `root`."""
-    from fanstore.cli import SUBCOMMANDS, cli, man
+    from fanstore.cli import cli, man
     from fanstore.cli.completion import script
 
     context = click.Context(cli, info_name="fanstore", **cli.context_settings)
-    summaries = {name: text for name, (_, text) in SUBCOMMANDS.items()}
-    files = {"share/man/man1/fanstore.1": man.main_page(context, summaries)}
-    for name, summary in summaries.items():
-        subcommand = cli.get_command(context, name)
-        assert subcommand is not None
-        files[f"share/man/man1/fanstore-{name}.1"] = man.page(context, name, subcommand, summary)
+    leaves = list(cli.leaves())
+    pages = {"fanstore": man.main_page(context, {name: text for name, text, _ in leaves})}
+    for name, summary, leaf in leaves:
+        pages[man.title(name)] = man.page(context, name, leaf, summary)
+    files = {
+        f"share/man/man{man.SECTION}/{title}.{man.SECTION}": text for title, text in pages.items()
+    }
     files |= {path: script(shell, cli) for shell, path in _COMPLETION.items()}
     module = _MODULE.format(version=__version__, root=root)
     return {**files, f"modulefiles/fanstore/{__version__}": module}

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from fanstore.launch.attach import Started
 
 
-@click.command(
-    cls=ServingCommand, short_help="Start a node daemon that serves until it is stopped."
-)
+@click.command(cls=ServingCommand)
 @serving_options
 @click.option("--json", "as_json", is_flag=True, help="Describe the job as JSON.")
 @click.pass_context

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fanstore.job.jobs import FoundJob
 
 
-@click.command(short_help="Show the node daemons of this machine.")
+@click.command()
 @job_options
 @click.option("--all", "show_all", is_flag=True, help="Show every job of this user, dead or alive.")
 @click.option("--all-ranks", is_flag=True, help="Show every rank of the job, on all its nodes.")

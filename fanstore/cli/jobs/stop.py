@@ -8,7 +8,7 @@ from fanstore.cli.jobs.job_options import chosen_job, job_options
 from fanstore.errors import FanstoreError
 
 
-@click.command(short_help="Stop a node daemon.")
+@click.command()
 @job_options
 @click.option(
     "--flush/--no-flush",

@@ -21,7 +21,7 @@ _FIRST_PATIENCE_S = 2.0  # the daemon loads NumPy when it is first watched
 _SORTS = ("stall", "opens", "bytes", "rank")
 
 
-@click.command(short_help="Watch a job: what each rank and program reads, and waits for.")
+@click.command()
 @job_options
 @click.option(
     "--interval",

@@ -10,7 +10,7 @@ import click
 from fanstore.cli.jobs.job_options import chosen_job, job_options
 
 
-@click.command(short_help="Bring files of a running job near this node, before they are read.")
+@click.command()
 @job_options
 @click.option(
     "-f",

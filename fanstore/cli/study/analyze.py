@@ -1,4 +1,4 @@
-"""fanstore analyze: finds out where a job waits, and what would help."""
+"""fanstore study analyze: finds out where a job waits, and what would help."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options,
 @click.command(
     cls=WrittenOptionsCommand,
     context_settings={"allow_interspersed_args": False},
-    short_help="Say where a job waits, and what would help.",
 )
 @click.option("--steps", type=click.IntRange(min=10), default=100, show_default=True,
               help="Batches that are measured in each phase.")  # fmt: skip
@@ -55,7 +54,7 @@ def command(
 
     \b
     Example:
-      fanstore analyze --dataset /shared/imagenet.fan --mount ~/data/imagenet -- \\
+      fanstore study analyze --dataset /shared/imagenet.fan --mount ~/data/imagenet -- \\
           python train.py --data ~/data/imagenet
     """
     from fanstore.errors import UsageError

@@ -1,4 +1,4 @@
-"""fanstore calibrate: measures the rates of this machine's storage and network."""
+"""fanstore study calibrate: measures the rates of this machine's storage and network."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 _PATIENCE_S = 60.0  # how long a rank may be silent
 
 
-@click.command(short_help="Measure this machine, for simulate and plan.")
+@click.command()
 @click.option("--shared", required=True, type=click.Path(path_type=Path), metavar="DIR",
               help="A directory of the shared file system: a dataset, whose packs are read, or one "
               "to write temporary files in.")  # fmt: skip
 @click.option("--local-dir", metavar="DIR", help="A directory on this node's own disk (default: "
               "searched as for a job); {rank} is the number of a rank.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="The file to write (default: the one that `fanstore plan` reads for this "
+              help="The file to write (default: the one that `fanstore study plan` reads for this "
               "machine).")  # fmt: skip
 @click.option("--bytes", "budget", default="256MiB", show_default=True, metavar="SIZE",
               help="The most that is written, and read at a time.")  # fmt: skip
@@ -44,7 +44,7 @@ def command(
 ) -> int:
     """Measure the shared file system at 1, 2, 4 and 8 readers, this node's disk and memory at as
     many threads, and, started by mpiexec or srun, the network; write them as the machine that
-    `fanstore plan` and scenarios take.
+    `fanstore study plan` and scenarios take.
 
     Temporary files have no name while they are used, so that nothing is left of them. Rates come
     with their spread; worthless ones are named.

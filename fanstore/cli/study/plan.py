@@ -1,4 +1,4 @@
-"""fanstore plan: works out beforehand what each node of a job keeps and fetches."""
+"""fanstore study plan: works out beforehand what each node of a job keeps and fetches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command(short_help="Plan what each node keeps and fetches in a job.")
+@click.command()
 @click.argument("dataset", required=False, type=click.Path(path_type=Path))
 @click.option("--out", type=_FILE, metavar="PLAN", help="The file for the plan.")
-@click.option("--machine", metavar="FILE", help="The machine, as `fanstore calibrate` writes it "
-              "(default: this machine's).")  # fmt: skip
-@click.option("--scenario", metavar="FILE", help="Machine and job, as `fanstore simulate` takes "
-              "them.")  # fmt: skip
+@click.option("--machine", metavar="FILE", help="The machine, as `fanstore study calibrate` "
+              "writes it (default: this machine's).")  # fmt: skip
+@click.option("--scenario", metavar="FILE", help="Machine and job, as `fanstore study simulate` "
+              "takes them.")  # fmt: skip
 @click.option("--under", metavar="DIR", help="The samples are the files below this directory of "
               "the dataset, such as train (default: all).")  # fmt: skip
 @click.option("--nodes", metavar="N", help="Nodes of the job.")

@@ -1,4 +1,4 @@
-"""fanstore simulate: estimates how long a job would take on a machine, under each policy."""
+"""fanstore study simulate: estimates how long a job would take on a machine, under each policy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fanstore.study.simulate.scenario import Scenario
 
 
-@click.command(short_help="Say how long a job would take, under each policy.")
+@click.command()
 @click.argument("scenario", required=False)
 @click.option("--policy", "policies", multiple=True, metavar="NAME",
               help="Only this policy; may be given several times.")  # fmt: skip
@@ -63,9 +63,9 @@ def command(
 
     \b
     Examples:
-      fanstore simulate nopfs-1
-      fanstore simulate coordl-ssd --policy coordl --sweep ram=200GB,400GB,600GB
-      fanstore simulate my-cluster.toml --min-cache --plot cluster.svg
+      fanstore study simulate nopfs-1
+      fanstore study simulate coordl-ssd --policy coordl --sweep ram=200GB,400GB,600GB
+      fanstore study simulate my-cluster.toml --min-cache --plot cluster.svg
     """
     if as_list:
         if scenario or policies or epochs or changes or min_cache or plot:

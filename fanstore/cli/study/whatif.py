@@ -1,4 +1,4 @@
-"""fanstore whatif: predicts how fast an analysed job would be on other hardware."""
+"""fanstore study whatif: predicts how fast an analysed job would be on other hardware."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fanstore.study.analyze.prediction import Prediction
 
 
-@click.command(short_help="Say how fast an analysed job would be with other hardware.")
+@click.command()
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option("--cache", metavar="SIZE,...",
               help="Memory of each node for the dataset: 64G, or 35% of the dataset "
@@ -31,15 +31,15 @@ def command(
 ) -> None:  # fmt: skip
     """Say how fast the job of REPORT would be, and what would limit it. Nothing runs.
 
-    REPORT is the directory that `fanstore analyze --out REPORT` made, or the JSON in it. Several
-    values of an option, with commas between them, are a sweep; of several options, all
+    REPORT is the directory that `fanstore study analyze --out REPORT` made, or the JSON in it.
+    Several values of an option, with commas between them, are a sweep; of several options, all
     combinations.
 
     \b
     Examples:
-      fanstore whatif fanstore-analysis
-      fanstore whatif job.json --cache 64G --cores 12 --disk 2GB/s
-      fanstore whatif job.json --cache 25%,50% --nodes 1,2,8
+      fanstore study whatif fanstore-analysis
+      fanstore study whatif job.json --cache 64G --cores 12 --disk 2GB/s
+      fanstore study whatif job.json --cache 25%,50% --nodes 1,2,8
     """
     from fanstore.study.analyze.analysis import read
     from fanstore.study.analyze.prediction import Hardware, predict

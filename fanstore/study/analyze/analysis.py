@@ -67,8 +67,8 @@ class Analysis:
 
 
 def read(path: Path) -> Analysis:
-    """Reads an analysis from a file, or from a directory of `fanstore analyze`. Raises UsageError
-    if it is none, OSError if it cannot be read."""
+    """Reads an analysis from a file, or from a directory of `fanstore study analyze`. Raises
+    UsageError if it is none, OSError if it cannot be read."""
     path = path / JSON_NAME if path.is_dir() else path
     try:
         told = json.loads(path.read_text(encoding="utf-8"))
@@ -86,8 +86,8 @@ def read(path: Path) -> Analysis:
         if isinstance(error, FileNotFoundError):
             reason = "there is no such file"
         raise UsageError(
-            f"{path}: is no analysis ({reason}): name the directory that `fanstore analyze` made, "
-            "or the analysis.json in it"
+            f"{path}: is no analysis ({reason}): name the directory that `fanstore study analyze` "
+            "made, or the analysis.json in it"
         ) from None
     return analysis
 

@@ -61,8 +61,8 @@ def text_of(machine: Machine) -> str:
         *(f"# {line}" for line in machine.heading),
         "# Spreads follow rates: (slowest - fastest) / median; with four repeats or more,",
         "# these two are left out.",
-        "# nodes, ranks_per_node, compute and preprocess are of a job: fanstore plan takes them as",
-        "# options, or they are added here.",
+        "# nodes, ranks_per_node, compute and preprocess are of a job: fanstore study plan takes",
+        "# them as options, or they are added here.",
         *(f"# {line}" for line in doubts(machine)),
         "",
         "[system]",
@@ -78,7 +78,7 @@ def text_of(machine: Machine) -> str:
 
 def _network(network: Measured | None) -> Iterator[str]:
     if network is None:
-        yield "# network: not measured, for there was one rank; `mpiexec fanstore calibrate` does."
+        yield "# network: not measured with one rank; `mpiexec fanstore study calibrate` does."
         return
     for size, repeats in network.points.items():
         rate = rate_text(repeats.bytes_per_s)

@@ -103,7 +103,7 @@ def _heading(orders: CalibrationPlan, hosts: Sequence[str]) -> list[str]:
         else "one process"
     )
     return [
-        f"Measured by fanstore calibrate on {hosts[0]}, {when}: {ranks}, "
+        f"Measured by fanstore study calibrate on {hosts[0]}, {when}: {ranks}, "
         f"{orders.repeats} repeats of up to {orders.budget_bytes:,} bytes.",
         f"FanStore {__version__}, Python {platform.python_version()}, NumPy {np.__version__}, "
         f"{os.uname().sysname} {os.uname().release}.",

@@ -219,8 +219,8 @@ def _tables(options: PlanOptions, dataset: Dataset) -> tuple[str, dict[str, Any]
     path = machine_file() if options.machine is None else Path(options.machine)
     if options.machine is None and not path.is_file():
         raise UsageError(
-            f"{path}: this machine was not measured; `fanstore calibrate` does, or name a machine "
-            "with --machine, or a scenario with --scenario"
+            f"{path}: this machine was not measured; `fanstore study calibrate` does, or name a "
+            "machine with --machine, or a scenario with --scenario"
         )
     table = load_toml(path)
     if "job" in table or "dataset" in table:

@@ -8,7 +8,7 @@ import os
 import click
 
 
-@click.command(short_help="Show what a job opened and waited for, as a page with plots.")
+@click.command()
 @click.argument("trace", type=click.Path())
 @click.option("--out", metavar="DIR|FILE.html",
               help="Write the page to this file or directory, and the figures as JSON beside it "
