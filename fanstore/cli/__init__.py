@@ -44,7 +44,6 @@ cli = LazyGroup(
             "warmup": ("jobs.warmup", "Bring files near this node, before they are read."),
             "stop": ("jobs.stop", "Stop a node daemon."),
             "clean": ("jobs.clean", "Remove what jobs left on this node."),
-            "sbatch": ("jobs.sbatch", "Print a job script for Slurm."),
             "script": ("jobs.script", "Print a job script for Slurm, PBS, LSF or plain ssh."),
             "site-files": (
                 "jobs.site_files",

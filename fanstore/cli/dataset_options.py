@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from fanstore import config
+from fanstore.cli.command import Command
 from fanstore.cli.local import local_of
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.job.agreement import failure_told_to_others
@@ -24,13 +25,13 @@ _WRITTEN = "fanstore.written"  # the options as they were written
 _MADE = "fanstore.made"  # directories for the report
 
 
-class ServingCommand(click.Command):
+class ServingCommand(Command):
     """A command that remembers the order of --dataset and --mount."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_own(self, ctx: click.Context, args: list[str]) -> list[str]:
         _, _, order = self.parsed(ctx, args)
         ctx.meta[_ORDER] = [p.name for p in order if p.name in ("dataset", "mount")]
-        return super().parse_args(ctx, args)
+        return super().parse_own(ctx, args)
 
     def parsed(
         self, ctx: click.Context, args: list[str]
@@ -46,10 +47,10 @@ class ServingCommand(click.Command):
 class WrittenOptionsCommand(ServingCommand):
     """A command that remembers its options as they were written, for `written_options`."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_own(self, ctx: click.Context, args: list[str]) -> list[str]:
         raw, _, order = self.parsed(ctx, args)
         ctx.meta[_WRITTEN] = list(_as_written(raw, order))
-        return super().parse_args(ctx, args)
+        return super().parse_own(ctx, args)
 
 
 def _as_written(

@@ -47,7 +47,7 @@ class LazyGroup(click.Group):
         command = import_module(f"fanstore.cli.{self.entries[name][0]}").command
         assert isinstance(command, click.Command)
         for parameter in command.params:
-            if isinstance(parameter, click.Option):
+            if isinstance(parameter, click.Option) and parameter.callback is None:
                 parameter.callback = at_home
         if VARIABLE in os.environ:
             return with_proposals(command)

@@ -21,7 +21,7 @@ def mpi_hint(command: Sequence[str], launcher: Launcher) -> str | None:
     return (
         f"{os.path.basename(command[0])} uses MPI, but the launcher's ranks are FanStore's own: "
         "each node's command is an MPI program of one rank. For one program over all nodes: "
-        "fanstore sbatch --mode mpi, or fanstore start and fanstore exec (docs/slurm.md)"
+        "fanstore script --mode mpi, or fanstore start and fanstore exec (docs/slurm.md)"
     )
 
 

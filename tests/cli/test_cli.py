@@ -53,7 +53,7 @@ def test_every_subcommand_has_help(name: str) -> None:
 
 PRINTING = [
     ("--help",), ("ls", "{data}"), ("info", "{data}"), ("verify", "{data}"), ("doctor", "--json"),
-    ("sbatch", "-N", "2", "--dataset", "{data}", "--", "true"),
+    ("script", "-N", "2", "--dataset", "{data}", "--", "true"),
     ("dataset", "rebuild-index", "{data}"),
 ]  # fmt: skip
 
@@ -141,6 +141,11 @@ FILE = shlex.quote(__file__)
 @pytest.mark.parametrize(("code", "words", "said"), [
     (2, "runn", "Is 'run' meant?"),
     (125, "run --dataset", "Option '--dataset' requires an argument"),
+    (125, "run --dataset -- true", "Option '--dataset' requires an argument"),
+    (125, f"run --dataset {NONE} true", "Write the command after --: fanstore run ... -- "),
+    (125, f"run --dataset {NONE} --", "Write the command after --: fanstore run ... -- "),
+    (125, f"run --dataset {NONE} -- true --help", f"{NONE}: no such directory"),
+    (125, "exec true", "Write the command after --: fanstore exec ... -- "),
     (125, f"run --dataset {NONE} -- true", f"{NONE}: no such directory"),
     (125, f"run --dataset {NONE} --mount= -- true", "one of them is empty"),
     (125, f"run --dataset {NONE} --stage x -- true", "--stage: 'x' is not one of auto, full, plan"),
@@ -159,7 +164,7 @@ FILE = shlex.quote(__file__)
     (125, f"status --local-dir {NONE}", "`fanstore start` starts one"),
     (125, f"top --local-dir {NONE}", "`fanstore start` starts one"),
 
-    (2, f"sbatch -N 2 --site {NONE} --dataset d -- true", f"File '{NONE}' does not exist"),
+    (2, f"script -N 2 --site {NONE} --dataset d -- true", f"File '{NONE}' does not exist"),
 ])  # fmt: skip
 def test_mistakes_are_named_with_their_remedy(
     tmp_path: Path, code: int, words: str, said: str
@@ -220,8 +225,7 @@ def test_a_tilde_that_the_shell_leaves_is_the_home_directory(
     data = str(tmp_path / "data")
     fanstore("prepare", str(tmp_path / "source"), data)
     words = ["--dataset=~/data", "--mount=~/seen", "--local-dir=~/local", "--quiet"]
-    for separator in ([], ["--"]):
-        told = fanstore("run", *words, *separator, "echo", "--out=~/z", "~/y").stdout
-        assert told == "--out=~/z ~/y\n"
-    told = fanstore("run", *words, "sh", "-c", "echo $FANSTORE_MOUNT_PREFIX").stdout
+    told = fanstore("run", *words, "--", "echo", "--out=~/z", "~/y").stdout
+    assert told == "--out=~/z ~/y\n"
+    told = fanstore("run", *words, "--", "sh", "-c", "echo $FANSTORE_MOUNT_PREFIX").stdout
     assert told == f"{tmp_path}/seen\n"

@@ -17,7 +17,7 @@ from fanstore.cli import man
 from fanstore.cli.completion import VARIABLE
 from fanstore.exit_codes import FAILED
 
-LEAVES = [name for name, *_ in cli.cli.leaves()]
+LEAVES = {name: leaf for name, _, leaf in cli.cli.leaves()}
 
 
 def needs(program: str) -> pytest.MarkDecorator:
@@ -57,15 +57,16 @@ def test_link_leads_to_this_installation(root: Path) -> None:
 
 @needs("man")
 @needs("groff")
-@pytest.mark.parametrize("name", LEAVES)
-def test_page_tells_all_that_help_does(root: Path, name: str) -> None:
-    """Every word of --help is on the page, but for the headings of click's own."""
+@pytest.mark.parametrize(("name", "leaf"), LEAVES.items())
+def test_page_tells_all_that_help_does(root: Path, name: str, leaf: click.Command) -> None:
+    """Every word of the whole help is on the page, but for the headings of click's own."""
     page = root / "share" / "man" / "man1" / f"{man.title(name)}.1"
     environ = {**os.environ, "MANWIDTH": "400", "LC_ALL": "C.UTF-8"}
     shown = subprocess.run(["man", "--warnings", "--nj", "--nh", "-l", page],
                            capture_output=True, text=True, env=environ, timeout=60)  # fmt: skip
     assert (shown.returncode, shown.stderr) == (0, "")
-    said = call(*name.split(), "--help").stdout.decode().split()[1:]
+    help = "--help-all" if getattr(leaf, "common", ()) else "--help"
+    said = call(*name.split(), help).stdout.decode().split()[1:]
     missing = [word for word in said if word not in shown.stdout]
     assert set(missing) <= {"Options:", "Exit", "codes:"}
 
@@ -93,7 +94,7 @@ def proposals(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("sb",), ["plain,sbatch"]),
+        (("scr",), ["plain,script"]),
         (("study", "wh"), ["plain,whatif"]),
         (("study", "plan", "--under", "/t"), ["dir,/t"]),
         (("run", "--da"), ["plain,--dataset"]),

@@ -45,7 +45,7 @@ def test_glossary_names_files_that_are_there() -> None:
 
 
 def test_exit_codes_are_those_of_the_definition() -> None:
-    command = [sys.executable, "-m", "fanstore", "run", "--help"]
+    command = [sys.executable, "-m", "fanstore", "run", "--help-all"]
     shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stdout
     assert exit_codes.markdown() in (ROOT / "docs" / "jobs.md").read_text()
     for code, meaning in exit_codes.TABLE:

@@ -120,7 +120,7 @@ def test_the_command_may_be_an_mpi_program_of_its_own(
 ) -> None:
     command = (sys.executable, "-c", MPI_PROGRAM)
     done = stage.run_ranks(world_size, dataset, *command, SAID=f"{stage.path}/said")
-    assert ("For one program over all nodes: fanstore sbatch --mode mpi" in done.stderr) == (
+    assert ("For one program over all nodes: fanstore script --mode mpi" in done.stderr) == (
         world_size > 1
     )
     for rank in range(world_size):

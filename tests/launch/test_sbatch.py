@@ -21,10 +21,11 @@ import pytest
 from serving import wait_for
 
 from fanstore.errors import UsageError
-from fanstore.launch import sbatch
-from fanstore.launch.sbatch import SbatchJob, Site
+from fanstore.launch import job_header, job_script
+from fanstore.launch.job_script import ScriptJob
+from fanstore.launch.site import Site
 
-TEMPLATES = Path(sbatch.__file__).parent / "templates"
+TEMPLATES = Path(job_script.__file__).parent / "templates"
 HOSTILE = (
     "two words", "it's", 'say "hi"', "line\nbreak", "$HOME", "${PATH}", "$(touch owned)",
     "`touch owned`", "back\\slash", "*", "", "-x", "a;b&c|d>e", "#no", "!!", "ü", "~", "tab\t.",
@@ -87,11 +88,10 @@ class Desk:
     path: Path
 
     @property
-    def job(self) -> SbatchJob:
+    def job(self) -> ScriptJob:
         """A job on two nodes that runs nothing much."""
-        return SbatchJob(
-            2, ("true",), (("--dataset", "data"),), fanstore=str(self.path / "fanstore")
-        )
+        fanstore = str(self.path / "fanstore")
+        return ScriptJob("slurm", 2, ("true",), (("--dataset", "data"),), fanstore)
 
     @property
     def env(self) -> dict[str, str]:
@@ -101,15 +101,15 @@ class Desk:
         own = {"PATH": f"{self.path}:{os.environ['PATH']}", "FAKE_LOG": str(self.path / "log")}
         return {**os.environ, **own, **{f"SLURM_{name}": value for name, value in slurm.items()}}
 
-    def write(self, job: SbatchJob, site: Site | None = None) -> Path:
+    def write(self, job: ScriptJob, site: Site | None = None) -> Path:
         """The script in a file."""
         script = self.path / "job.sh"
-        script.write_text(sbatch.render(job, site or Site()))
+        script.write_text(job_script.render(job, site or Site()))
         return script
 
     @contextmanager
     def running(
-        self, job: SbatchJob, site: Site | None = None, **env: str
+        self, job: ScriptJob, site: Site | None = None, **env: str
     ) -> Iterator[subprocess.Popen[str]]:
         """The script while it runs, in a session that is ended afterwards whatever it does."""
         with subprocess.Popen(
@@ -127,7 +127,7 @@ class Desk:
                 if process.poll() is None:
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def run(self, job: SbatchJob, site: Site | None = None, **env: str) -> tuple[int, str, str]:
+    def run(self, job: ScriptJob, site: Site | None = None, **env: str) -> tuple[int, str, str]:
         """Exit code, stdout and stderr of the script."""
         with self.running(job, site, **env) as process:
             stdout, stderr = process.communicate(timeout=60)
@@ -155,7 +155,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
-def hostile_job(desk: Desk, mode: str) -> tuple[SbatchJob, Site]:
+def hostile_job(desk: Desk, mode: str) -> tuple[ScriptJob, Site]:
     options = tuple(("--dataset", word) for word in HOSTILE)
     single_line = tuple(word for word in HOSTILE if "\n" not in word)
     job = replace(
@@ -164,9 +164,9 @@ def hostile_job(desk: Desk, mode: str) -> tuple[SbatchJob, Site]:
         command=command_words(*HOSTILE),
         options=options,
         time="10",
-        cpus_per_task=2,
-        limits={"job-name": single_line[0]},
-        sbatch=tuple(f"--comment={word}" for word in single_line),
+        cpus=2,
+        job_name=single_line[0],
+        directives=tuple(f"--comment={word}" for word in single_line),
     )
     return job, Site(local_dir=str(desk.path / "local") + "".join(single_line))
 
@@ -340,17 +340,17 @@ def test_job_names_the_local_directory_before_the_site(desk: Desk) -> None:
 
 def test_local_directory_without_rank(desk: Desk) -> None:
     with pytest.raises(UsageError, match=r"\{rank\}"):
-        sbatch.render(replace(desk.job, local_dir="/scratch/{rank}"), Site())
+        job_script.render(replace(desk.job, local_dir="/scratch/{rank}"), Site())
 
 
 def test_site_lines_come_before_the_jobs(desk: Desk) -> None:
     site = Site(
         sbatch=("--exclusive", "--signal=B:USR2@9"), environment=("export A=1\nexport B=2",)
     )
-    script = desk.write(replace(desk.job, sbatch=("--qos=long",)), site).read_text()
+    script = desk.write(replace(desk.job, time="9", directives=("--qos=long",)), site).read_text()
     lines = [line for line in script.splitlines() if line.startswith("#SBATCH")]
-    wanted = ["--signal=B:USR2@300", "--exclusive", "--signal=B:USR2@9", "--qos=long"]
-    assert [line.split()[1] for line in lines][-4:] == wanted
+    wanted = ["--signal=B:USR2@135", "--exclusive", "--signal=B:USR2@9", "--time=9", "--qos=long"]
+    assert [line.split()[1] for line in lines][-5:] == wanted
     assert "\nexport A=1\nexport B=2\n" in script
 
 
@@ -385,7 +385,7 @@ def test_bad_site_file_is_refused_by_name(
 @pytest.mark.parametrize("option", ["-n4", "exclusive", "--ntasks=2", "--x=a\nb", "--", "--a\n--b"])
 def test_bad_options_of_sbatch_are_refused(option: str) -> None:
     with pytest.raises(UsageError, match="sbatch option"):
-        sbatch.check_option(option)
+        job_header.check_option(option)
 
 
 @pytest.mark.parametrize(
@@ -396,11 +396,11 @@ def test_bad_options_of_sbatch_are_refused(option: str) -> None:
     ],
 )  # fmt: skip
 def test_durations_are_slurms(text: str, seconds: int | None) -> None:
-    assert sbatch.duration_s(text) == seconds
+    assert job_header.duration_s(text) == seconds
 
 
 def test_short_jobs_are_warned_later() -> None:
-    assert [sbatch.warning_s(time) for time in (None, "1-0", "20", "4", "INFINITE")] == [
+    assert [job_header.warning_s(time) for time in (None, "1-0", "20", "4", "INFINITE")] == [
         300, 300, 300, 60, 300,
     ]  # fmt: skip
 
@@ -413,17 +413,17 @@ def test_every_value_in_the_templates_is_quoted() -> None:
     ]
     assert len(values) > 15
     for value in values:
-        assert re.search(r"\| (quote|words|header|verbatim) $", value), value
+        assert re.search(r"\| (quote|words|verbatim) $", value), value
 
 
 def test_value_that_is_not_there_is_an_error(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sbatch, "_values", lambda job, site: {})
+    monkeypatch.setattr(job_script, "_values", lambda job, site: {})
     with pytest.raises(jinja2.UndefinedError):
-        sbatch.render(desk.job, Site())
+        job_script.render(desk.job, Site())
 
 
 def call(*arguments: str | bytes, code: int | None = 0) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "fanstore", "sbatch", *arguments]
+    command = [sys.executable, "-m", "fanstore", "script", *arguments]
     done = subprocess.run(
         command, capture_output=True, timeout=60, text=True, errors="surrogateescape"
     )
@@ -436,13 +436,14 @@ def test_options_are_those_of_run_in_their_order() -> None:
     script = call("-N", "3", *given, "--mem", "4G", "--", "true").stdout
     body = script.partition('"$fanstore" run')[2].replace("\\\n", " ")
     assert body.split()[: len(given) + 1] == [*given, "--"]
-    assert "#SBATCH --nodes=3\n" in script and "#SBATCH --mem=4G\n" in script
+    assert "#SBATCH --nodes=3\n" in script and "#SBATCH --mem=4096M\n" in script
 
 
 def test_a_dataset_that_is_not_there_is_said_when_the_script_is_printed(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "nowhere")
-    for words in (["sbatch", "-N1"], ["script", "--scheduler", "ssh", "--hosts", "a"]):
-        command = [sys.executable, "-m", "fanstore", *words, "--dataset", nowhere, "--", "true"]
+    for words in (["-N1"], ["--scheduler", "ssh", "--hosts", "a"]):
+        where = ["--dataset", nowhere, "--", "true"]
+        command = [sys.executable, "-m", "fanstore", "script", *words, *where]
         done = subprocess.run(command, capture_output=True, timeout=60, text=True)
         assert done.returncode == 0 and nowhere in done.stdout
         assert done.stderr == (
@@ -461,10 +462,9 @@ def test_several_nodes_without_mpi4py_are_said_when_the_script_is_printed(tmp_pa
     )
     said = "mpi4py is not installed: pip install 'fanstore-fs[mpi]'"
     for words in (
-        ["sbatch", "-N2"], ["script", "--scheduler", "ssh", "--hosts", "a,b"],
-        ["script", "--scheduler", "pbs", "-N", "2"],
+        ["-N2"], ["--scheduler", "ssh", "--hosts", "a,b"], ["--scheduler", "pbs", "-N", "2"],
     ):  # fmt: skip
-        command = [sys.executable, str(hidden), *words, "--dataset", "d", "--", "true"]
+        command = [sys.executable, str(hidden), "script", *words, "--dataset", "d", "--", "true"]
         done = subprocess.run(command, capture_output=True, timeout=60, text=True)
         assert done.returncode == 0 and said in done.stderr
     command[command.index("2")] = "1"
@@ -488,7 +488,7 @@ def test_names_that_are_no_text_are_printed_as_they_are() -> None:
         ["-N", "2", "--mount", "/m", "--dataset", "d", "--", "true"],
         ["-N", "2", "--dataset", "d", "--ntasks-per-node", "2", "--", "true"],
         ["-N", "2", "--dataset", "d", "--job-name", "a\nb", "--", "true"],
-        ["-N", "2", "--dataset", "d", "--sbatch", "--nodes=7", "--", "true"],
+        ["-N", "2", "--dataset", "d", "--directive", "--nodes=7", "--", "true"],
         ["-N", "2", "--dataset", "d", "--mode", "torchrun", "--", "true"],
         ["-N", "1", "--dataset", "d", "--mode", "mpi", "--", "true"],
     ],
@@ -521,9 +521,9 @@ def session_members(session: int) -> list[int]:
 
 @pytest.mark.parametrize(("mode", "under"), [("run", " run "), ("mpi", " exec ")])
 def test_trap_goes_to_what_starts_the_command(mode: str, under: str) -> None:
-    job = SbatchJob(nodes=2, command=("./x",), options=(("--dataset", "d"),), mode=mode, trap=True)
-    text = sbatch.render(job, Site()).replace("\\\n", "")
+    job = ScriptJob("slurm", 2, ("./x",), (("--dataset", "d"),), mode=mode, trap=True)
+    text = job_script.render(job, Site()).replace("\\\n", "")
     lines = [line for line in text.splitlines() if "--trap" in line]
     assert len(lines) == 1
     assert under in lines[0]
-    assert "--trap" not in sbatch.render(replace(job, trap=False), Site())
+    assert "--trap" not in job_script.render(replace(job, trap=False), Site())

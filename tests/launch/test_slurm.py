@@ -124,7 +124,7 @@ class Slurm:
         output = str(self.stage.path / f"{name}.out")
         words = ["-N", "2", "--time", "5", "--output", output, *where, *options, "--", *command]
         path = self.stage.path / f"{name}.sh"
-        path.write_text(self.call(sys.executable, "-m", "fanstore", "sbatch", *words))
+        path.write_text(self.call(sys.executable, "-m", "fanstore", "script", *words))
         return path
 
     def submit(self, script: Path) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fanstore.cli.command import Command, command_argument
 from fanstore.cli.jobs.container_option import chosen_container, container_option
 from fanstore.cli.jobs.job_options import chosen_job, job_options
 
@@ -16,9 +17,7 @@ if TYPE_CHECKING:
 _POLL_S = 0.2
 
 
-@click.command(
-    context_settings={"allow_interspersed_args": False},
-)
+@click.command(cls=Command)
 @job_options
 @click.option(
     "--wait",
@@ -30,7 +29,7 @@ _POLL_S = 0.2
 )
 @click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
 @container_option
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@command_argument
 def command(
     job: str | None,
     local_dir: str | None,
@@ -42,6 +41,10 @@ def command(
     """Replace this process by CMD, which sees the mounts of the job.
 
     The exit code is CMD's; 125, 126 and 127 are as for `fanstore run`.
+
+    \b
+    Example:
+      fanstore exec -- python train.py
     """
     from fanstore.launch.attach import exec_under
 

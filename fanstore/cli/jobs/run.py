@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from fanstore import exit_codes
+from fanstore.cli.command import command_argument
 from fanstore.cli.dataset_options import (
     ServingCommand,
     make_plan,
@@ -20,7 +21,18 @@ from fanstore.cli.jobs.container_option import chosen_container, container_optio
 
 @click.command(
     cls=ServingCommand,
-    context_settings={"allow_interspersed_args": False},
+    common=(
+        "dataset",
+        "mount",
+        "output_dir",
+        "continue_outputs",
+        "local_dir",
+        "in_place",
+        "keep_staged",
+        "report",
+        "trap",
+        "quiet",
+    ),
     epilog=exit_codes.help_text(),
 )
 @serving_options
@@ -32,12 +44,20 @@ from fanstore.cli.jobs.container_option import chosen_container, container_optio
     "own.",
 )
 @container_option
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@command_argument
 @click.pass_context
 def command(
     ctx: click.Context, /, command: tuple[str, ...], container: str | None, **options: Any
 ) -> int:
-    """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards."""
+    """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards.
+
+    \b
+    Examples:
+      fanstore run --dataset imagenet.fan --mount /data/imagenet -- \\
+          python train.py --data /data/imagenet
+      srun --ntasks-per-node=1 --mpi=pmi2 \\
+          fanstore run --dataset imagenet.fan -- sh -c 'ls $FANSTORE_MOUNT_PREFIX'
+    """
     from fanstore.launch.nesting import refuse_nesting
     from fanstore.launch.wrapper import run
 

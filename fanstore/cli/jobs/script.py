@@ -6,72 +6,37 @@ import os
 import shutil
 import sys
 import sysconfig
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from fanstore.cli.command import command_argument
 from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options, written_options
 from fanstore.cli.datasets.prepare import ByteCount
+from fanstore.launch.job_script import SCHEDULERS
 from fanstore.launcher import NO_MPI4PY
 
-if TYPE_CHECKING:
-    from fanstore.launch.sbatch import Site
+_QUEUED = ("slurm", "pbs", "lsf")
+# The schedulers that an option is for, by its parameter; others are for all.
+_FOR = {
+    **dict.fromkeys(("mode", "ntasks_per_node", "analyze"), ("slurm",)),
+    **dict.fromkeys(
+        ("nodes", "time", "cpus", "gpus", "mem_bytes", "job_name", "queue", "account", "output",
+         "directives"),
+        _QUEUED,
+    ),
+    "hosts": ("ssh",),
+}  # fmt: skip
 
-# Options that need a scheduler: (parameter, option).
-_ASKED = (
-    ("nodes", "--nodes"), ("time", "--time"), ("cpus", "--cpus-per-node"),
-    ("gpus", "--gpus-per-node"), ("mem", "--mem"), ("job_name", "--job-name"),
-    ("queue", "--queue"), ("account", "--account"), ("output", "--output"),
-    ("directives", "--directive"),
+# Options of the script's own whose values are fields of the job.
+_OF_JOB = (
+    "time", "cpus", "gpus", "mem_bytes", "job_name", "queue", "account", "output", "directives",
+    "mode", "trap", "analyze",
 )  # fmt: skip
-
-Words = tuple[tuple[str, ...], ...]
-
-
-def script_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Adds the options and arguments that all commands for job scripts share, after their own."""
-    options: list[Callable[..., Any]] = [
-        click.option(
-            "--site",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="TOML file that describes the cluster.",
-        ),
-        click.option("--time", metavar="LIMIT", help="Time limit: minutes, H:M:S or days-hours."),
-        click.option("--job-name", metavar="NAME", help="Name of the job."),
-        click.option("--account", metavar="NAME", help="Account; LSF's project."),
-        click.option("--output", metavar="FILE", help="The file for the job's output."),
-        click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too."),
-        serving_options,
-        click.argument(
-            "command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD..."
-        ),
-        click.pass_context,
-    ]
-    for option in reversed(options):
-        function = option(function)
-    return function
-
-
-def print_script(
-    ctx: click.Context,
-    site: Path | None,
-    nodes: int,
-    serving: Mapping[str, Any],
-    rendered: Callable[[Site, Words], str],
-) -> None:
-    """Prints a job script for a site, and warns of problems that show on this machine. serving: the
-    options of `fanstore run`, which are checked as far as possible here; rendered: makes the text
-    from the site and those options, without the local directory, which the script names itself on
-    each node."""
-    from fanstore.launch import sbatch
-
-    options = tuple(w for name, w in written_options(ctx, serving) if name != "local_dir")
-    text = rendered(sbatch.load_site(site) if site else sbatch.Site(), options)
-    _warn_of_problems(serving["dataset"], nodes)
-    sys.stdout.buffer.write(os.fsencode(text))
 
 
 def _warn_of_problems(datasets: Sequence[str], nodes: int) -> None:
@@ -104,118 +69,111 @@ def our_program() -> str:
 
 @click.command(
     cls=WrittenOptionsCommand,
-    context_settings={"allow_interspersed_args": False},
-)
-@click.option(
-    "--scheduler",
-    type=click.Choice(["slurm", "pbs", "lsf", "ssh"]),
-    required=True,
-    help="pbs: PBS Professional and OpenPBS. ssh: no scheduler, but nodes that ssh reaches.",
-)
+    common=(
+        "scheduler", "nodes", "hosts", "time", "queue", "cpus", "gpus", "mem_bytes", "directives",
+        "dataset", "mount",
+    ),
+)  # fmt: skip
+@click.option("--scheduler", type=click.Choice(SCHEDULERS), default="slurm", show_default=True,
+              help="pbs: PBS Professional, OpenPBS. ssh: nodes that ssh reaches.")  # fmt: skip
 @click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes.")
 @click.option("--hosts", metavar="HOST,HOST...", help="With --scheduler ssh: the nodes.")
-@click.option("--cpus-per-node", "cpus", type=click.IntRange(min=1), help="CPUs of each node.")
-@click.option("--gpus-per-node", "gpus", type=click.IntRange(min=1), help="GPUs of each node.")
-@click.option("--mem", type=ByteCount(), metavar="SIZE", help="Memory of each node, such as 64G.")
+@click.option("--time", metavar="LIMIT", help="Time limit: minutes, H:M:S or days-hours.")
 @click.option("--queue", metavar="NAME", help="Queue; Slurm's partition.")
-@click.option(
-    "--directive",
-    "directives",
-    multiple=True,
-    metavar="OPTION",
-    help="Any other option of the scheduler, as it stands in a #SBATCH, #PBS or #BSUB line.",
-)
-@script_options
+@click.option("--cpus-per-task", "cpus", type=click.IntRange(min=1),
+              help="CPUs of each task; there is one on each node.")  # fmt: skip
+@click.option("--gpus-per-node", "gpus", type=click.IntRange(min=1), help="GPUs of each node.")
+@click.option("--mem", "mem_bytes", type=ByteCount(), metavar="SIZE",
+              help="Memory of each node, such as 64G.")  # fmt: skip
+@click.option("--account", metavar="NAME", help="Account; LSF's project.")
+@click.option("--job-name", metavar="NAME", help="Name of the job.")
+@click.option("--output", metavar="FILE", help="The file for the job's output.")
+@click.option("--directive", "directives", multiple=True, metavar="OPTION",
+              help="Any other option of the scheduler, as in its #SBATCH, #PBS or #BSUB "
+              "line.")  # fmt: skip
+@click.option("--site", type=click.Path(exists=True, dir_okay=False, path_type=Path),
+              help="TOML file that describes the cluster.")  # fmt: skip
+@click.option("--mode", type=click.Choice(["run", "mpi"]), default="run", show_default=True,
+              help="Slurm: run CMD once on each node, or as MPI ranks beside the "
+              "daemons.")  # fmt: skip
+@click.option("--ntasks-per-node", type=click.IntRange(min=1),
+              help="With --mode mpi: ranks of CMD on each node [default: 1].")  # fmt: skip
+@click.option("--analyze", is_flag=True,
+              help="Slurm: have `fanstore study analyze` run CMD, on all nodes.")  # fmt: skip
+@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
+@serving_options
+@command_argument
+@click.pass_context
 def command(
     ctx: click.Context,
     /,
     scheduler: str,
+    nodes: int | None,
     hosts: str | None,
     site: Path | None,
-    trap: bool,
+    ntasks_per_node: int | None,
     command: tuple[str, ...],
     **others: Any,
 ) -> None:
     """Print a job script that runs CMD under FanStore, once on each of N nodes.
 
     The script is complete and commented: read it, change it, submit it. Options from --dataset on
-    are those of `fanstore run`. In --local-dir, $NAMES are expanded on each node. `fanstore sbatch`
-    has more for Slurm.
+    are those of `fanstore run`. In --local-dir, $NAMES are expanded on each node.
+
+    \b
+    Example:
+      fanstore script -N 8 --time 4:00:00 --queue gpu --gpus-per-node 4 \\
+          --dataset /shared/imagenet.fan -- python train.py > job.sh
     """
-    asked = {name: others.pop(name) for name, _ in _ASKED}
-    _refuse_idle(ctx, scheduler, hosts, asked)
-    about = {"command": command, "local_dir": others["local_dir"], "fanstore": our_program()}
+    from fanstore.launch.job_script import ScriptJob, parse_hosts, render
+    from fanstore.launch.site import Site, load_site
 
-    def rendered(described: Site, options: Words) -> str:
-        about["options"] = (*options, ("--trap",)) if trap else options
-        if scheduler == "slurm":
-            return _for_slurm(asked, about, described)
-        return _for_hosts(scheduler, hosts, asked, about, described)
-
-    nodes = asked["nodes"] or (hosts or "").count(",") + 1
-    print_script(ctx, site, nodes, others, rendered)
-
-
-def _refuse_idle(
-    ctx: click.Context, scheduler: str, hosts: str | None, asked: Mapping[str, Any]
-) -> None:
-    """Raises UsageError for options that this scheduler does not use, and for a missing one."""
-    if scheduler != "ssh":
-        if hosts is not None:
-            raise click.UsageError(f"--hosts is for --scheduler ssh: {scheduler} names the nodes")
-        if asked["nodes"] is None:
-            raise click.UsageError(f"--scheduler {scheduler} needs --nodes", ctx)
-        return
-    if hosts is None:
-        raise click.UsageError("--scheduler ssh needs --hosts HOST,HOST...", ctx)
-    for name, option in _ASKED:
-        if asked[name]:
-            raise click.UsageError(
-                f"{option} means nothing with --scheduler ssh: there is nobody to ask for it", ctx
-            )
-
-
-def _for_slurm(asked: dict[str, Any], about: dict[str, Any], site: Site) -> str:
-    from fanstore.launch import sbatch
-
-    mem = asked["mem"]
-    limits = {
-        "job-name": asked["job_name"],
-        "partition": asked["queue"],
-        "account": asked["account"],
-        "gpus-per-node": asked["gpus"],
-        "mem": None if mem is None else f"{-(-mem // (1 << 20))}M",
-        "output": asked["output"],
-    }
-    job = sbatch.SbatchJob(
-        nodes=asked["nodes"],
-        time=asked["time"],
-        cpus_per_task=asked["cpus"],
-        limits={name: str(value) for name, value in limits.items() if value is not None},
-        sbatch=asked["directives"],
-        **about,
-    )
-    return sbatch.render(job, site)
-
-
-def _for_hosts(
-    scheduler: str,
-    hosts: str | None,
-    asked: Mapping[str, Any],
-    about: Mapping[str, Any],
-    site: Any,
-) -> str:
-    from fanstore.launch import scheduled
-
-    named = scheduled.parse_hosts(hosts) if hosts is not None else ()
-    others = {name: value for name, value in asked.items() if name not in ("nodes", "mem")}
-    request = scheduled.ScheduledJob(
+    _refuse_idle(ctx, scheduler, nodes, hosts)
+    _refuse_contradictions(ctx, nodes, ntasks_per_node)
+    named = parse_hosts(hosts) if hosts is not None else ()
+    fields = {name: others.pop(name) for name in _OF_JOB}
+    given = written_options(ctx, others)
+    job = ScriptJob(
         scheduler=scheduler,
-        nodes=asked["nodes"] or len(named),
+        nodes=nodes or len(named),
         hosts=named,
+        command=command,
+        options=tuple(words for name, words in given if name != "local_dir"),
+        fanstore=our_program(),
         mpiexec=_installed("mpiexec") or "mpiexec",  # the wheel of MPICH installs one
-        mem_bytes=asked["mem"],
-        **others,
-        **about,
+        tasks_per_node=ntasks_per_node or 1,
+        local_dir=others["local_dir"],
+        **fields,
     )
-    return scheduled.render(request, site)
+    text = render(job, load_site(site) if site else Site())
+    _warn_of_problems(others["dataset"], job.nodes)
+    sys.stdout.buffer.write(os.fsencode(text))
+
+
+def _refuse_idle(ctx: click.Context, scheduler: str, nodes: int | None, hosts: str | None) -> None:
+    """Raises UsageError for options that this scheduler does not use, and for a missing one."""
+    for parameter in ctx.command.params:
+        name = parameter.name or ""
+        is_given = ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and scheduler not in _FOR.get(name, SCHEDULERS):
+            raise click.UsageError(
+                f"{parameter.opts[-1]} means nothing with --scheduler {scheduler}", ctx
+            )
+    if scheduler == "ssh" and hosts is None:
+        raise click.UsageError("--scheduler ssh needs --hosts HOST,HOST...", ctx)
+    if scheduler != "ssh" and nodes is None:
+        raise click.UsageError(f"--scheduler {scheduler} needs --nodes", ctx)
+
+
+def _refuse_contradictions(
+    ctx: click.Context, nodes: int | None, ntasks_per_node: int | None
+) -> None:
+    mode, analyze, trap = (ctx.params[name] for name in ("mode", "analyze", "trap"))
+    if mode == "run" and ntasks_per_node is not None:
+        raise click.UsageError("--ntasks-per-node is for --mode mpi", ctx)
+    if mode == "mpi" and nodes == 1:
+        hint = "on one node run the launcher itself: --mode run ... -- mpiexec -n RANKS CMD"
+        raise click.UsageError(f"--mode mpi is for several nodes; {hint}", ctx)
+    if analyze and (mode == "mpi" or trap):
+        other = "--mode mpi" if mode == "mpi" else "--trap"
+        raise click.UsageError(f"--analyze starts CMD once on each node, without {other}", ctx)

@@ -20,7 +20,19 @@ if TYPE_CHECKING:
     from fanstore.launch.attach import Started
 
 
-@click.command(cls=ServingCommand)
+@click.command(
+    cls=ServingCommand,
+    common=(
+        "dataset",
+        "mount",
+        "output_dir",
+        "local_dir",
+        "in_place",
+        "keep_staged",
+        "report",
+        "as_json",
+    ),
+)
 @serving_options
 @click.option("--json", "as_json", is_flag=True, help="Describe the job as JSON.")
 @click.pass_context
@@ -28,6 +40,12 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
     """Serve every --dataset at its PREFIX until `fanstore stop`.
 
     As one of several ranks of mpiexec or srun it stays in the foreground until then.
+
+    \b
+    Example:
+      fanstore start --dataset imagenet.fan --mount /data/imagenet
+      fanstore exec -- python train.py --data /data/imagenet
+      fanstore stop
     """
     from fanstore.launch.attach import start
     from fanstore.launch.job_report import tell_missing_plots

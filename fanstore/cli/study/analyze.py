@@ -9,12 +9,23 @@ from typing import Any
 import click
 
 from fanstore import config
+from fanstore.cli.command import command_argument
 from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options, written_options
 
 
 @click.command(
     cls=WrittenOptionsCommand,
-    context_settings={"allow_interspersed_args": False},
+    common=(
+        "steps",
+        "limit",
+        "out",
+        "ingest",
+        "launcher",
+        "writes",
+        "dataset",
+        "mount",
+        "local_dir",
+    ),
 )
 @click.option("--steps", type=click.IntRange(min=10), default=100, show_default=True,
               help="Batches that are measured in each phase.")  # fmt: skip
@@ -32,7 +43,7 @@ from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options,
               help="Whether files that CMD writes outside of mounts are dropped, or go to their "
               "place.")  # fmt: skip
 @serving_options
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED, metavar="-- CMD...")
+@command_argument
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -54,8 +65,8 @@ def command(
 
     \b
     Example:
-      fanstore study analyze --dataset /shared/imagenet.fan --mount ~/data/imagenet -- \\
-          python train.py --data ~/data/imagenet
+      fanstore study analyze --dataset imagenet.fan --mount /data/imagenet -- \\
+          python train.py --data /data/imagenet
     """
     from fanstore.errors import UsageError
     from fanstore.study.analyze.aside import problem
