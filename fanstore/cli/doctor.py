@@ -360,6 +360,11 @@ def command(
     be executed, 127 for one that was not found; the highest of all.
 
     With --dataset, say how much of it a job would stage or keep on a node like this one.
+
+    \b
+    Examples:
+      fanstore doctor
+      fanstore doctor --check ./train
     """
     if check != bool(programs):
         raise click.UsageError("--check and its PROGRAMs go together")

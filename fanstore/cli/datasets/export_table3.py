@@ -17,6 +17,10 @@ def command(dataset: str, destination: str, force: bool, quiet: bool) -> int:
     pack, in the layout of Table 3 of the FanStore paper.
 
     The layout knows regular files alone. Other entries are left out, and named.
+
+    \b
+    Example:
+      fanstore dataset export-table3 imagenet.fan partitions
     """
     from fanstore.dataset import open_dataset
     from fanstore.errors import show_path

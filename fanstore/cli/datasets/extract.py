@@ -24,6 +24,10 @@ def command(
 
     Content, modes, times and links are those of the tree that was packed; owners too, for root.
     Every checksum is compared: damaged files are named and left out, and the exit code is 3.
+
+    \b
+    Example:
+      fanstore extract imagenet.fan unpacked train/n01440764
     """
     from tqdm import tqdm
 

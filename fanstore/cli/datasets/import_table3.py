@@ -40,6 +40,10 @@ def command(
 
     Modes, times and owners are those in the partitions; directories, which the layout does not
     hold, get mode 0755. Compressed partitions (LZSSE8) are refused.
+
+    \b
+    Example:
+      fanstore dataset import-table3 partitions/* imagenet.fan
     """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.run import PrepareOptions, default_jobs

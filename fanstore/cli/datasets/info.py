@@ -20,6 +20,10 @@ def command(dataset: str, as_json: bool) -> int:
 
     If the index is damaged, or packs are missing, cut off or of another dataset, they are named,
     and the exit code is 3. (`fanstore verify` also checks the content.)
+
+    \b
+    Example:
+      fanstore info imagenet.fan
     """
     from fanstore.dataset import open_dataset
     from fanstore.errors import DatasetIncomplete

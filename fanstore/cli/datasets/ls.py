@@ -26,6 +26,10 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
 
     Names are printed as they are, one a line; -R prints paths from the root of the dataset. A
     damaged index, and packs that are missing or cut off, are named at the end; the exit code is 3.
+
+    \b
+    Example:
+      fanstore ls -l imagenet.fan train
     """
     from fanstore.dataset import open_dataset
     from fanstore.errors import DatasetIncomplete

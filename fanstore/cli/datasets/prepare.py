@@ -84,6 +84,11 @@ def command(
     SRC may be a tar archive (plain, or with gzip, bzip2, xz, zstd or lz4), a zip archive, or - for
     one of them on standard input. cpio, 7-Zip, ISO 9660 and RAR are read if libarchive is
     installed (pip install 'fanstore-fs[archives]').
+
+    \b
+    Examples:
+      fanstore prepare --codec lz4 ~/data/imagenet /shared/imagenet.fan
+      fanstore prepare imagenet.tar.zst /shared/imagenet.fan
     """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list

@@ -16,6 +16,10 @@ def command(dataset: Path) -> int:
 
     An index that is there is replaced once the new one is complete. All content is checked: files
     that are damaged are named, stay damaged, and the exit code is 3.
+
+    \b
+    Example:
+      fanstore dataset rebuild-index imagenet.fan
     """
     from fanstore.errors import show_path
     from fanstore.prepare.rebuild import rebuild_index

@@ -22,6 +22,10 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     """Check the index of DATASET, the ends of its packs, and the content of every file.
 
     Damaged files are named, one a line. The exit code is 3 when anything is damaged.
+
+    \b
+    Example:
+      fanstore verify imagenet.fan
     """
     from tqdm import tqdm
 

@@ -30,6 +30,10 @@ def command(local_dir: str | None, dry_run: bool, unstaged: bool, as_json: bool)
     Outputs of a dead job are first moved to its output directory. Outputs that could not be moved
     there (the folder `unstaged`) stay, unless --unstaged is given. The exit code is 125 when an
     output had to be kept.
+
+    \b
+    Example:
+      fanstore clean --dry-run
     """
     from fanstore.errors import UsageError
     from fanstore.job.cleaning import Cleaner

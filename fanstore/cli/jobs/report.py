@@ -22,6 +22,10 @@ def command(trace: str, out: str | None, datasets: tuple[str, ...], as_json: boo
 
     The page shows in words and plots which ranks and programs waited for what, and what to do about
     it. It is one HTML file that fetches nothing. A damaged trace is shown as far as it is sound.
+
+    \b
+    Example:
+      fanstore report job.trace --out job.html
     """
     from fanstore.errors import FanstoreError, UsageError
     from fanstore.report.places import NO_PLOTS, can_draw, page_at

@@ -47,6 +47,10 @@ def command(directory: Path) -> None:
     DIR/bin/fanstore becomes a link to this installation's program, so that a PATH with DIR/bin
     brings `fanstore` and none of the other programs beside it. Files of an earlier call are
     replaced.
+
+    \b
+    Example:
+      fanstore site-files /sw/fanstore
     """
     root = directory.absolute()
     if re.search(r"[:{}\\\s]", str(root)):

@@ -34,6 +34,10 @@ def command(
     whose `ranks` has an entry for each, with its `state`: serving, "not answering" or lost.
 
     The exit code is 1 when a job's daemon is dead, or a rank lost or silent; with --all it is 0.
+
+    \b
+    Example:
+      fanstore status --all-ranks
     """
     from fanstore.errors import UsageError
     from fanstore.job.jobs import describe_job, find_jobs

@@ -20,6 +20,10 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
     """Stop a daemon that `fanstore start` started; the leftovers of a dead one are removed.
 
     The exit code is 125 when an output is not in the output directory.
+
+    \b
+    Example:
+      fanstore stop --job 1a2b3c4d
     """
     from fanstore.job.jobs import stop_job
     from fanstore.launch import report

@@ -49,6 +49,10 @@ def command(
 
     Keys: s, o, b, r sort by stalls, opens, bytes, rank; p shows or hides programs; q ends. If
     standard output is not a terminal, prints the rates once, as with --once.
+
+    \b
+    Example:
+      fanstore top --sort bytes
     """
     from fanstore.errors import UsageError
 

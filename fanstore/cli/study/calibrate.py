@@ -48,6 +48,11 @@ def command(
 
     Temporary files have no name while they are used, so that nothing is left of them. Rates come
     with their spread; worthless ones are named.
+
+    \b
+    Example:
+      srun --ntasks-per-node=1 --mpi=pmi2 \\
+          fanstore study calibrate --shared /shared/imagenet.fan
     """
     from fanstore.config import machine_file
     from fanstore.launcher import detect, for_rank

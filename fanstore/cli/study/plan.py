@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fanstore.cli.command import Command
+
 if TYPE_CHECKING:
     from fanstore.dataset import Dataset
     from fanstore.plan.description import PlanDescription
@@ -19,7 +21,13 @@ if TYPE_CHECKING:
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command()
+@click.command(
+    cls=Command,
+    common=(
+        "out", "machine", "nodes", "ranks_per_node", "epochs", "batch", "compute", "preprocess",
+        "order", "seed", "show",
+    ),
+)  # fmt: skip
 @click.argument("dataset", required=False, type=click.Path(path_type=Path))
 @click.option("--out", type=_FILE, metavar="PLAN", help="The file for the plan.")
 @click.option("--machine", metavar="FILE", help="The machine, as `fanstore study calibrate` "
@@ -57,8 +65,14 @@ def command(**given: Any) -> None:
     """Work out what each node of a job keeps of DATASET, what it fetches and when, and how long the
     job takes: a plan, as a file. Equal arguments give equal files.
 
-    An option overrides the value in the file of the machine or the scenario. docs/planning.md has
-    an example.
+    An option overrides the value in the file of the machine or the scenario.
+
+    \b
+    Examples:
+      fanstore study plan imagenet.fan --out imagenet.plan --nodes 8 \\
+          --ranks-per-node 4 --compute 250MB/s --preprocess 500MB/s \\
+          --epochs 90 --batch 64 --order torch-distributed --seed 0
+      fanstore study plan --show imagenet.plan
     """
     if given["show"] is not None:
         _show(given)

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
               help="Each of these values instead of the scenario's, such as ram=32GB,64GB; given "
               "several times, all combinations.")  # fmt: skip
 @click.option("--min-cache", is_flag=True,
-              help="Look for the least memory of a node with which the job is as fast as with "
-              "memory for the whole dataset; takes about ten times as long.")  # fmt: skip
+              help="Look for the least memory of a node that costs the job no time; takes about "
+              "ten times as long.")  # fmt: skip
 @click.option("--plot", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
               help="Draw the result, too: FILE.svg or FILE.png.")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
@@ -44,7 +44,7 @@ def command(
     as_list: bool,
     quiet: bool,
 ) -> None:
-    """Say how long the job of SCENARIO would take on its machine, under each policy.
+    """Say how long the job of SCENARIO would take, under each policy.
 
     SCENARIO is the path of a TOML file, or the name of a built-in one (--list). A policy says which
     files are kept where. Nothing but the scenario is read, and nothing runs.
@@ -64,7 +64,7 @@ def command(
     \b
     Examples:
       fanstore study simulate nopfs-1
-      fanstore study simulate coordl-ssd --policy coordl --sweep ram=200GB,400GB,600GB
+      fanstore study simulate coordl-ssd --policy coordl --sweep ram=200GB,400GB
       fanstore study simulate my-cluster.toml --min-cache --plot cluster.svg
     """
     if as_list:
