@@ -16,6 +16,7 @@ from fanstore.launch.containers import Container, needed_paths
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
+from fanstore.launch.placeholder import with_prefix
 from fanstore.launch.probe import prove
 from fanstore.launch.trap import trapped
 from fanstore.messages.job import (
@@ -122,6 +123,7 @@ def exec_under(
     """Replaces this process by `command` under a job, in a container if one is given; returns the
     exit code if that fails."""
     prefixes = [dataset.mount_prefix for dataset in job.datasets]
+    command = with_prefix(command, prefixes[0])
     environ = command_environment(os.environ, job)
     if container is not None:
         environ = container.environ(os.environ, needed_paths(job))

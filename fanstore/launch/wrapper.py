@@ -34,6 +34,7 @@ from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.job_report import start_report, tell_missing_plots, tell_report
 from fanstore.launch.mpi_hint import mpi_hint
+from fanstore.launch.placeholder import with_prefix
 from fanstore.launch.probe import prove
 from fanstore.launch.signals import ENDING, FORWARDED, ReceivedSignal, SignalQueue
 from fanstore.launch.trap import trapped
@@ -204,6 +205,7 @@ class Wrapper:
 
     def _run_command(self, command: Sequence[str], ready: Ready) -> int:
         prefixes = [dataset.mount_prefix for dataset in ready.datasets]
+        command = with_prefix(command, prefixes[0])
         environ = command_environment(self._environ(), ready)
         if self._container is not None:
             environ = self._container.environ(self._environ(), needed_paths(ready))

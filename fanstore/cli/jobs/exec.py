@@ -38,13 +38,14 @@ def command(
     container: str | None,
     command: tuple[str, ...],
 ) -> int:
-    """Replace this process by CMD, which sees the mounts of the job.
+    """Replace this process by CMD, which sees the mounts of the job. {} in CMD is the first one, as
+    for `fanstore run`.
 
     The exit code is CMD's; 125, 126 and 127 are as for `fanstore run`.
 
     \b
     Example:
-      fanstore exec -- python train.py
+      fanstore exec -- python train.py --data {}
     """
     from fanstore.launch.attach import exec_under
 

@@ -51,12 +51,14 @@ def command(
 ) -> int:
     """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards.
 
+    In CMD the words {}, {}/train and --data={} have the first PREFIX in place of {}.
+
     \b
     Examples:
-      fanstore run --dataset imagenet.fan --mount /data/imagenet -- \\
-          python train.py --data /data/imagenet
+      fanstore run --dataset imagenet.fan -- python train.py --data {}/train
       srun --ntasks-per-node=1 --mpi=pmi2 \\
-          fanstore run --dataset imagenet.fan -- sh -c 'ls $FANSTORE_MOUNT_PREFIX'
+          fanstore run --dataset imagenet.fan --mount /data/imagenet -- \\
+          python train.py --data /data/imagenet
     """
     from fanstore.launch.nesting import refuse_nesting
     from fanstore.launch.wrapper import run
