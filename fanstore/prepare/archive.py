@@ -7,6 +7,7 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import shutil
 import stat
 import sys
@@ -55,6 +56,36 @@ def _unpacked(raw: BinaryIO, magic: bytes) -> BinaryIO:
         if magic.startswith(start):
             return cast(BinaryIO, opened(raw))
     return raw
+
+
+# How the names of archives end.
+NAME_END = re.compile(
+    r"\.(zip|7z|iso|rar|rpm|t[gx]z|tbz2?|tzst|(tar|cpio)(\.(gz|bz2|xz|zst|lz4|lz|lzma|Z))?)$", re.I
+)
+# The first bytes of cpio, 7-Zip, RAR and RPM; and those of an ISO 9660 image's first descriptor.
+_FOREIGN = (
+    b"070701", b"070702", b"070707", b"\xc7\x71", b"\x71\xc7", b"7z\xbc\xaf", b"Rar!\x1a\x07",
+    b"\xed\xab\xee\xdb",
+)  # fmt: skip
+_ISO, _ISO_AT = b"CD001", 0x8001
+
+
+def is_archive(path: Path) -> bool:
+    """Returns whether a file is an archive, by the end of its name or by its first bytes. (One that
+    is damaged there, and is not named as an archive, is a file like others.)"""
+    if NAME_END.search(path.name):
+        return True
+    with path.open("rb") as raw:
+        magic = raw.read(8)
+        if magic.startswith((*MAGICS, *_FOREIGN)):
+            return True
+        raw.seek(_ISO_AT)
+        if raw.read(len(_ISO)) == _ISO:
+            return True
+        try:
+            return is_header(_unpacked(raw, magic).read(BLOCK_BYTES))
+        except BROKEN:
+            return False
 
 
 def _is_tar(stream: BinaryIO) -> bool:

@@ -86,3 +86,18 @@ class ListedSource(DirectorySource):
         known = self._inodes.setdefault((item.dev, item.ino), item) if item.nlink > 1 else item
         items[path] = known if stat.S_ISREG(item.mode) else item
         return items[path]
+
+
+class FileSource(ListedSource):
+    """One file, in a root directory that has its owner and time."""
+
+    def __init__(self, path: Path) -> None:
+        file = path.resolve()
+        super().__init__(file.parent, [os.fsencode(file.name)])
+
+    def scan(self) -> SourceTree:
+        items: dict[bytes, Item] = {}
+        (name,) = self._listed
+        file = self._add(items, name, name) or Item(0)
+        items[b""] = Item(stat.S_IFDIR | 0o755, 0, file.mtime_ns, file.uid, file.gid)
+        return tree_of(items)

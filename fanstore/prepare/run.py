@@ -79,17 +79,20 @@ class Summary:
 def open_source(path: Path, options: PrepareOptions, scratch: Path) -> tuple[PackSource, Problems]:
     """Opens the source at `path`; returns it, and the entries left out so far. scratch: a directory
     for temporary files, such as a copy of a pipe's content."""
+    from fanstore.prepare.listed import FileSource, ListedSource
+
     if path != STDIN and path.is_dir():
         if options.listed is None:
             return DirectorySource(path, scratch), []
-        from fanstore.prepare.listed import ListedSource
-
         listed = ListedSource(path, options.listed)
         return listed, listed.left_out
     if options.listed is not None:
         raise UsageError(f"{path}: a list of files needs a directory")
-    from fanstore.prepare.archive import ArchiveSource
+    from fanstore.prepare.archive import ArchiveSource, is_archive
 
+    if path != STDIN and path.is_file() and not is_archive(path):
+        file = FileSource(path)
+        return file, file.left_out
     archive = ArchiveSource(path, scratch)
     try:
         _check_room(archive.tree, options.codec, path, scratch)
@@ -160,8 +163,20 @@ def _leave_out_problems(source: PackSource, left_out: Problems, skip: bool) -> N
         raise SourceProblems(left_out + [(source.tree.path(n), why) for n, why in closed.items()])
 
 
+def default_target(path: Path) -> Path:
+    """Returns the name of a dataset beside its source: imagenet.fan for the directory imagenet and
+    the archive imagenet.tar.gz, table.csv.fan for a file. Raises UsageError if there is none."""
+    from fanstore.prepare.archive import NAME_END
+
+    source = Path(os.path.abspath(path))
+    if path == STDIN or not source.name:
+        raise UsageError(f"{path}: has no name from which DST would get one: give DST")
+    name = source.name if source.is_dir() else NAME_END.sub("", source.name)
+    return source.with_name(f"{name}.fan")
+
+
 def prepare(path: Path, target: Path, options: PrepareOptions) -> Summary:
-    """Packs the directory or archive at `path` (STDIN: standard input) into a new dataset
+    """Packs the directory, archive or file at `path` (STDIN: standard input) into a new dataset
     directory `target`, or updates the existing one.
 
     Raises UsageError, SourceProblems (every entry that cannot be packed), OSError, or Interrupted

@@ -52,14 +52,14 @@ def untarred(archive: Path, back: Path) -> dict[bytes, object]:
 
 def refused(data: bytes, tmp_path: Path, *words: str) -> None:
     """Prepare names what is wrong, makes nothing, and leaves nothing."""
-    archive = tmp_path / "bad"
+    archive = tmp_path / "bad.tar"  # by its name an archive, whatever it begins with
     archive.write_bytes(data)
     done = call("prepare", archive, tmp_path / "data", code=None)
     assert done.code in (2, 125), done
     assert "Traceback" not in done.stderr
     for word in words:
         assert word in done.stderr
-    assert sorted(os.listdir(tmp_path)) == ["bad"]
+    assert sorted(os.listdir(tmp_path)) == ["bad.tar"]
 
 
 @needs_tar
@@ -286,9 +286,9 @@ HOSTILE: dict[str, tuple[bytes, str]] = {
         ) + block_of(b"f", b"1000") + b"9" * 512 + END,
         "wrong map of the sparse file f",
     ),
-    "noise": (bytes(range(256)) * 20, "bad: "),
+    "noise": (bytes(range(256)) * 20, "bad.tar: "),
     "empty": (b"", "is empty, so is no archive"),
-    "text": (b"#mtree\n./f type=file contents=/etc/passwd\n", "bad: "),
+    "text": (b"#mtree\n./f type=file contents=/etc/passwd\n", "bad.tar: "),
 }  # fmt: skip
 
 

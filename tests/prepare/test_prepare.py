@@ -514,7 +514,7 @@ def test_the_summary_as_json(small: Path, tmp_path: Path) -> None:
         ("{small}", "{tmp}/data", "--codec", "lz4:3"),
         ("{small}", "{tmp}/no/such/data"),
         ("{small}", "{small}/a/one/data"),
-        ("{small}/a/one", "{tmp}/data"),
+        ("{small}/a/one", "{tmp}/data", "--files-from", "{small}/a/one"),
         ("{small}", "{tmp}/data", "--files-from", "{tmp}/none"),
     ],
 )

@@ -30,7 +30,7 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 
 @click.command()
 @click.argument("src", type=click.Path(exists=True, allow_dash=True, path_type=Path))
-@click.argument("dst", type=click.Path(path_type=Path))
+@click.argument("dst", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--files-from",
     metavar="LIST",
@@ -75,25 +75,32 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 def command(
-    src: Path, dst: Path, files_from: str | None, partitions: int | None, codec: str | None,
+    src: Path, dst: Path | None, files_from: str | None, partitions: int | None, codec: str | None,
     replicate: tuple[str, ...], block_size: int | None, jobs: int | None, force: bool,
     update: bool, skip_unreadable: bool, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Pack SRC, a directory or an archive, into the new dataset DST.
+    """Pack SRC, a directory, an archive or a file, into the new dataset DST (default: beside SRC,
+    imagenet.fan for imagenet).
 
-    SRC may be a tar archive (plain, or with gzip, bzip2, xz, zstd or lz4), a zip archive, or - for
-    one of them on standard input. cpio, 7-Zip, ISO 9660 and RAR are read if libarchive is
-    installed (pip install 'fanstore-fs[archives]').
+    An archive is tar (plain, or with gzip, bzip2, xz, zstd or lz4) or zip, or - for one of them on
+    standard input. cpio, 7-Zip, ISO 9660 and RAR are read if libarchive is installed.
 
     \b
     Examples:
-      fanstore prepare --codec lz4 ~/data/imagenet /shared/imagenet.fan
+      fanstore prepare ~/data/imagenet
       fanstore prepare imagenet.tar.zst /shared/imagenet.fan
     """
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list
-    from fanstore.prepare.run import BLOCK_BYTES, PrepareOptions, default_jobs, prepare
+    from fanstore.prepare.run import (
+        BLOCK_BYTES,
+        PrepareOptions,
+        default_jobs,
+        default_target,
+        prepare,
+    )
 
+    dst = dst or default_target(src)
     if update:
         _check_update(force, block_size, partitions)
         codec, block_size = _settings_of(dst, codec)
