@@ -1,2 +1,2 @@
-"""Messages between wrapper, daemon, commands and ranks: their types, and the sockets that carry
+"""The types of the messages between wrapper, daemon, commands and ranks, and the sockets that carry
 them."""

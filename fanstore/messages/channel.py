@@ -1,4 +1,4 @@
-"""The sockets of a daemon, and messages over them: one JSON object per line."""
+"""The sockets of a daemon. Messages go over them as one JSON object per line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fanstore.messages.message import Message, NamedMessage, decode_one_of, from
 T = TypeVar("T", bound=NamedMessage)
 
 MESSAGE_MAX_BYTES = 1 << 24
-LIVE_SOCKET = "live"  # HTTP, for programs that watch the job (fanstore.watch.answers)
+LIVE_SOCKET = "live"  # HTTP requests of programs that watch the job (fanstore.watch.answers)
 _SOCKET = "sock"
 _READ_BYTES = 1 << 16
 
@@ -28,20 +28,20 @@ class Channel:
         self._fds: list[int] = []
 
     def fileno(self) -> int:
-        """Returns the descriptor, for selectors."""
+        """Returns the file descriptor, so that selectors accept a Channel."""
         return self.socket.fileno()
 
     def send(self, message: Message, fd: int | None = None) -> None:
         """Sends the whole message, with a descriptor if one is given. Raises OSError."""
         line = to_line(message)
-        # No SIGPIPE: the process that becomes the command no longer ignores it.
+        # MSG_NOSIGNAL: the process that is about to become the command no longer ignores SIGPIPE.
         flags = socket.MSG_NOSIGNAL
         sent = 0 if fd is None else socket.send_fds(self.socket, [line], [fd], flags)
         self.socket.sendall(line[sent:], flags)
 
     def try_send(self, message: Message) -> None:
-        """Sends to a peer that may be gone. Ignores OSError, but sends nothing more after one: half
-        a message may be on its way."""
+        """Sends a message to a peer that may have ended. Ignores OSError, and sends nothing more
+        after one, because a part of the message may have been sent."""
         try:
             self.send(message)
         except OSError:
@@ -49,8 +49,8 @@ class Channel:
                 self.socket.shutdown(socket.SHUT_WR)
 
     def read_lines(self) -> list[bytes] | None:
-        """Waits for bytes and returns the lines that they complete; None if the peer has closed the
-        connection."""
+        """Waits for bytes and returns the lines that are complete with them; None if the peer has
+        closed the connection."""
         return self._lines_of(self._received)
 
     def _received(self) -> bytes:
@@ -72,8 +72,8 @@ class Channel:
         return lines
 
     def hear(self, kinds: Sequence[type[T]]) -> list[T] | None:
-        """Waits for bytes and returns the messages of `kinds` that they complete; skips other
-        kinds. Returns None if the peer has closed the connection. Raises MessageError."""
+        """Waits for bytes and returns the messages of `kinds` that are complete with them; skips
+        other kinds. Returns None if the peer has closed the connection. Raises MessageError."""
         lines = self.read_lines()
         if lines is None:
             return None
@@ -81,15 +81,15 @@ class Channel:
         return [message for message in heard if message is not None]
 
     def receive_line(self) -> bytes | None:
-        """Waits for one line from a peer that sends one at a time; None if it has closed the
-        connection."""
+        """Waits for one line and returns it; None if the peer has closed the connection. The peer
+        must send one line at a time."""
         while True:
             lines = self.read_lines()
             if lines is None or lines:
                 return lines[0] if lines else None
 
     def receive_line_with_fd(self) -> tuple[bytes | None, int | None]:
-        """Does what receive_line does; also returns the descriptor that came with the line, or
+        """Like receive_line; also returns the file descriptor that was sent with the line, or
         None."""
         while True:
             lines = self._lines_of(self._received_with_fd)
@@ -116,14 +116,14 @@ def _short_name(directory: str, name: str) -> Iterator[str]:
 def bind(directory: str, name: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.socket:
     """Returns a socket bound to `directory`/`name` that only its owner may use."""
     listener = socket.socket(socket.AF_UNIX, kind)
-    os.fchmod(listener.fileno(), 0o600)  # the mode of the file at that name, less the umask
+    os.fchmod(listener.fileno(), 0o600)  # bind() makes a file of this mode, less the umask
     with _short_name(directory, name) as path:
         listener.bind(path)
     return listener
 
 
 def listen(directory: str) -> socket.socket:
-    """Returns a socket that listens at `directory`/sock."""
+    """Returns a socket that listens at `sock` in the job directory `directory`."""
     listener = bind(directory, _SOCKET)
     listener.listen(16)
     return listener

@@ -1,4 +1,4 @@
-"""Counts and sizes that daemons report, grouped by the room that counts them."""
+"""Counts and sizes that daemons report, one class for each part of the daemon."""
 
 from collections.abc import Mapping, Sequence
 
@@ -6,7 +6,7 @@ from fanstore.messages.message import Message
 
 
 class Counters(Message):
-    """Counts of the programs of one rank (struct fan_counters, csrc/format/shm_format.h)."""
+    """Counts over all programs of one rank (struct fan_counters, csrc/format/shm_format.h)."""
 
     opens: int
     reads: int
@@ -27,8 +27,8 @@ class Counters(Message):
 
 
 class NodeFigures(Message):
-    """Counts of the daemon's C core (struct fan_node_stats). latency_bins: how many fetches took
-    how long, by powers of two of microseconds."""
+    """Counts of the daemon's C core (struct fan_node_stats). latency_bins: a histogram of the
+    fetches by their duration, in powers of two of microseconds."""
 
     fetches: int
     fetched_bytes: int
@@ -65,9 +65,9 @@ class NodeFigures(Message):
 
 class OutputFigures(Message):
     """The state of a rank's outputs. published: staged, waiting and gone together; gone: replaced
-    or removed since; copied_bytes: also counts copies that are not complete yet; drafts: files that
-    are being written; unfinished: paths of files still being written when all programs should have
-    ended; blocked: why nothing can be placed now, or ""."""
+    or removed after they were placed; copied_bytes: also counts copies that are not complete yet;
+    drafts: files that are being written; unfinished: paths of files still being written when all
+    programs should have ended; blocked: why nothing can be placed now, or ""."""
 
     output_dir: str
     published: int
@@ -85,8 +85,8 @@ class OutputFigures(Message):
 class OutputAccount(OutputFigures):
     """The state of a rank's outputs at the end of the job. Each list holds the first few entries;
     the count beside it is the number of all. unplaced: names and reasons; kept: the folder on this
-    node that holds the unplaced files, or ""; lost: names that were lost with their rank; failed:
-    why there is no account, or ""."""
+    node that holds the unplaced files, or ""; lost: names of outputs lost because their rank died;
+    failed: why the daemon could not write this account, or ""."""
 
     unplaced: Sequence[tuple[str, str]] = ()
     unplaced_count: int = 0
@@ -101,10 +101,10 @@ class OutputAccount(OutputFigures):
 
 
 class OrderFigures(Message):
-    """How well the order of reading was predicted (docs/orders.md). predicted: opens in the
-    predicted order; samplers: the same by sampler; strange: opens of files that were expected at
-    another time; broken: epochs that were read in another order; refused: unusable announcements by
-    reason; notes: why programs announced nothing."""
+    """How well FanStore predicted which files are opened next (docs/orders.md). predicted: opens in
+    the predicted order; samplers: these opens by sampler; strange: opens of files that were
+    expected at another time; broken: epochs that were read in another order than predicted;
+    refused: unusable announcements by reason; notes: why programs announced nothing."""
 
     epochs: int
     predicted: int
@@ -116,14 +116,14 @@ class OrderFigures(Message):
 
 
 class TraceFigures(Message):
-    """path: the file of the access trace; problem: why the trace ends early, or ""."""
+    """The state of the access trace. path: its file; problem: why it ends early, or ""."""
 
     path: str
     problem: str
 
 
 class MemoryFigures(Message):
-    """How much of a rank's memory is used, and for what; limit_bytes: the most that may be used."""
+    """The memory that a rank uses, by purpose; limit_bytes: the most that it may use."""
 
     limit_bytes: int
     cache_bytes: int

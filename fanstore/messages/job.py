@@ -54,7 +54,8 @@ class JobFigures(Message):
 
 
 class _State(Message):
-    """removed: names in the job's directory that somebody else removed."""
+    """Part of a status. removed: names of files of the job directory that are missing because some
+    other program removed them."""
 
     state: str
     removed: Sequence[str]
@@ -82,14 +83,15 @@ class WaitingOutputs(Message):
 
 
 class DaemonPid(Message):
-    """The one part of a Status that stops a daemon of another version, too."""
+    """The pid alone of a Status: daemons of every version send it, so that any of them can be
+    stopped."""
 
     daemon_pid: int
 
 
 class LeftJob(Message):
-    """A job whose daemon does not answer: the facts that its directory still holds. state: DEAD, or
-    SILENT with the `reason`."""
+    """A job whose daemon does not answer, described by its directory. state: DEAD, or SILENT with
+    the `reason`."""
 
     job_id: str
     job_directory: str
@@ -110,8 +112,8 @@ class LeftJob(Message):
 
 
 class Ready(JobDescription, NamedMessage):
-    """The daemon serves. locks: lock files; whoever holds them keeps everything that the job
-    uses."""
+    """The daemon serves. locks: paths of lock files; while a process holds them, nothing that the
+    job uses is removed."""
 
     NAME: ClassVar[str] = "ready"
 
@@ -121,7 +123,7 @@ class Ready(JobDescription, NamedMessage):
 
 
 class Failure(NamedMessage):
-    """The daemon could not start. told: the error has been reported already."""
+    """The daemon could not start. told: the user has seen the error already."""
 
     NAME: ClassVar[str] = "error"
 
@@ -131,7 +133,7 @@ class Failure(NamedMessage):
 
 
 class Stall(NamedMessage):
-    """Reads wait for a rank, or for the shared file system."""
+    """Reads have been waiting for a rank, or for the shared file system."""
 
     NAME: ClassVar[str] = "stall"
 
@@ -139,13 +141,14 @@ class Stall(NamedMessage):
 
 
 class Flushing(OutputFigures, NamedMessage):
-    """Outputs are on their way to the output directory."""
+    """The daemon still copies outputs to the output directory."""
 
     NAME: ClassVar[str] = "flushing"
 
 
 class Waiting(NamedMessage):
-    """The number of other ranks that may still read from this one."""
+    """The daemon waits at its end. The field is the number of other ranks that may still read from
+    it."""
 
     NAME: ClassVar[str] = "waiting"
 
@@ -153,14 +156,15 @@ class Waiting(NamedMessage):
 
 
 class AskedReport(Message):
-    """The report to make at the end. page: its path; trace: the trace to make it from."""
+    """The report to write at the end of the job. page: its path; trace: the path of the trace that
+    it describes."""
 
     page: str
     trace: str
 
 
 class FinalStatus(Status):
-    """The status of a rank at its end."""
+    """The last status of a rank, sent when the job ends."""
 
     outputs: OutputAccount | None
 
@@ -180,7 +184,7 @@ class JobSummary(FinalStatus, NamedMessage):
     warnings: Sequence[str]
 
     def all_ranks(self) -> Sequence[FinalStatus]:
-        """Returns the status of all ranks if it is known, else of this one."""
+        """Returns the status of all ranks if it is known, else of this rank alone."""
         return [self] if self.ranks is None else self.ranks
 
 
@@ -218,8 +222,7 @@ TOLD_BY_WRAPPER: tuple[type[NamedMessage], ...] = (Command, End, GiveUp)
 
 
 def has_looked(status: Status) -> bool:
-    """Returns whether the command of a rank looked at anything in a mount, by that rank's
-    status."""
+    """Returns whether the command of a rank accessed any path in a mount. status: that rank's."""
     counted = status.counters
     looked = counted.opens or counted.directory_opens or counted.stats or counted.missing
     changed = counted.refused_writes or counted.errors

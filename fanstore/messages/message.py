@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 else:
 
     def dataclass_transform(**_):
-        """Does nothing; the real one is in typing since Python 3.11."""
+        """Replaces typing.dataclass_transform in Python before 3.11; only type checkers use it."""
         return lambda kind: kind
 
 
 M = TypeVar("M", bound="Message")
 T = TypeVar("T", bound="NamedMessage")
 
-# An object of JSON.
+# The type of a decoded JSON object.
 Plain = dict[str, Any]
 
-_SHOWN_MAX = 60  # characters of a value that is wrong
+_SHOWN_MAX = 60  # characters of a wrong value that an error message quotes
 
 
 class MessageError(FanstoreError):
@@ -66,14 +66,14 @@ class Message:
 
 
 class NamedMessage(Message):
-    """A message that names its kind in JSON: NAME, under the key KEY."""
+    """A message whose JSON names its kind: the value NAME under the key KEY."""
 
     KEY: ClassVar[str] = "type"
     NAME: ClassVar[str] = ""
 
 
 def fields_of(kind: type[Message]) -> Mapping[str, Any]:
-    """Returns the types of a message's fields by name; the fields of base classes come first."""
+    """Returns the types of a message's fields, by name. Fields of base classes come first."""
     found: dict[str, object] | None = kind.__dict__.get("_fields")
     if found is None:
         found = {}
@@ -91,13 +91,12 @@ def replace(message: M, /, **changes: Any) -> M:
 
 
 def values_of(message: Message) -> Plain:
-    """Returns the fields and values of a message, to build another message that has the same
-    fields."""
+    """Returns a message's fields and values, for building another message with the same fields."""
     return {name: getattr(message, name) for name in fields_of(type(message))}
 
 
 def encode(message: Message) -> Plain:
-    """Returns a message as an object of JSON, with its fields in order."""
+    """Returns a message as a JSON object (a dict), with its fields in order."""
     kind = type(message)
     plain: Plain = {}
     if isinstance(message, NamedMessage):
@@ -127,7 +126,7 @@ def to_json(message: Message) -> bytes:
 
 
 def to_line(message: Message) -> bytes:
-    """Returns a message as a line of JSON."""
+    """Returns a message as one line of JSON with the newline."""
     return to_json(message) + b"\n"
 
 
@@ -143,8 +142,9 @@ def from_line(line: bytes) -> Plain:
 
 
 def decode(kind: type[M], plain: object, at: str = "") -> M:
-    """Returns an object of JSON as a message of `kind`. Skips keys that are not fields of it. at:
-    the path of the object in a larger one, for errors. Raises MessageError."""
+    """Returns the message of type `kind` that a JSON object holds. Ignores keys that are no fields
+    of `kind`. at: the path of the object within a larger one, for error messages. Raises
+    MessageError."""
     if not isinstance(plain, dict):
         raise _wrong(at or kind.__name__, plain, "an object")
     values = {}
@@ -161,7 +161,7 @@ def decode(kind: type[M], plain: object, at: str = "") -> M:
 
 
 def decode_one_of(kinds: Iterable[type[T]], plain: Mapping[str, Any]) -> T | None:
-    """Returns an object as a message of the kind that it names; None if that is none of `kinds`.
+    """Returns the message that a JSON object holds, if its kind is one of `kinds`, else None.
     Raises MessageError."""
     for kind in kinds:
         if plain.get(kind.KEY) == kind.NAME:
@@ -196,7 +196,8 @@ def _compound(origin: Any, of: Any, value: Any, at: str) -> Any:
         if len(value) != len(arguments):
             raise _wrong(at, value, f"a list of {len(arguments)}")
         return tuple(_value(each, v, at) for each, v in zip(arguments, value, strict=True))
-    if arguments[0] is int and all(type(each) is int for each in value):  # there may be thousands
+    # in one go: there may be thousands
+    if arguments[0] is int and all(type(each) is int for each in value):
         return value
     return [_value(arguments[0], each, f"{at}[{n}]") for n, each in enumerate(value)]
 

@@ -6,11 +6,11 @@ from typing import ClassVar
 
 from fanstore.messages.message import Message, NamedMessage
 
-NUMBERS_MAX = 4096  # records or blocks in one request
+NUMBERS_MAX = 4096  # the most records or blocks in one request
 
 
 class DaemonRequest(NamedMessage):
-    """A request of one of the daemon's clients."""
+    """A request to the daemon from a process on its node."""
 
     KEY: ClassVar[str] = "op"
 
@@ -29,7 +29,8 @@ class BeginSession(DaemonRequest):
 
 
 class SessionBegun(Message):
-    """session: the number. The descriptor of the block cache comes with this message."""
+    """The answer to BeginSession; the descriptor of the block cache comes with it. session: the
+    number."""
 
     session: int
 
@@ -41,7 +42,7 @@ class AskStatus(DaemonRequest):
 
 
 class StopJob(DaemonRequest):
-    """Asks a daemon that has no wrapper to end. flush: whether it waits for its outputs first."""
+    """Asks a daemon that has no wrapper to end. flush: whether it first copies its outputs."""
 
     NAME: ClassVar[str] = "stop"
 
@@ -49,13 +50,13 @@ class StopJob(DaemonRequest):
 
 
 class Stopping(Message):
-    """The daemon ends; its last messages follow this one."""
+    """The answer to StopJob: the daemon ends. Its last messages follow this one."""
 
     stopping: bool
 
 
 class ListMounts(DaemonRequest):
-    """Asks for the mounts of a job; their order gives the numbers that other requests use."""
+    """Asks for the mounts of a job. Other requests name a mount by its position in the answer."""
 
     NAME: ClassVar[str] = "mounts"
 
@@ -74,14 +75,15 @@ class MountDescription(Message):
 
 
 class MountList(Message):
-    """dropped: hints that have found no room so far."""
+    """The answer to ListMounts. dropped: hints that were dropped so far because the queue was
+    full."""
 
     mounts: Sequence[MountDescription]
     dropped: int
 
 
 class BringNear(DaemonRequest):
-    """Asks the daemon to bring blocks of records near, and for where each block is now."""
+    """Asks the daemon to fetch blocks to this node, and where each block is now."""
 
     NAME: ClassVar[str] = "reach"
 
@@ -91,14 +93,15 @@ class BringNear(DaemonRequest):
 
 
 class Reached(Message):
-    """reached: an enum fan_reach for each block; dropped: hints that have found no room so far."""
+    """The answer to BringNear. reached: an enum fan_reach for each block; dropped: hints that were
+    dropped so far because the queue was full."""
 
     reached: Sequence[int]
     dropped: int
 
 
 class KeepRecords(DaemonRequest):
-    """Asks the daemon to bring records of this node's share to its disk."""
+    """Asks the daemon to copy records of this node's share to its disk."""
 
     NAME: ClassVar[str] = "keep"
 
@@ -107,13 +110,13 @@ class KeepRecords(DaemonRequest):
 
 
 class Keeping(Message):
-    """number: the number to give in AskKeeping."""
+    """The answer to KeepRecords. number: identifies the request in AskKeeping."""
 
     number: int
 
 
 class AskKeeping(DaemonRequest):
-    """Asks whether records are still being brought to the disk."""
+    """Asks whether the daemon is still copying the records of a KeepRecords request."""
 
     NAME: ClassVar[str] = "keeping"
 
@@ -121,7 +124,7 @@ class AskKeeping(DaemonRequest):
 
 
 class KeepingState(Message):
-    """goes_on: whether records are still being brought."""
+    """The answer to AskKeeping. goes_on: whether records are still being copied."""
 
     goes_on: bool
 

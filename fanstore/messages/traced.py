@@ -1,4 +1,4 @@
-"""Facts about the job that a kept trace holds, as JSON in the file (docs/trace-format.md)."""
+"""Facts about the job that are stored in a kept trace, as JSON (docs/trace-format.md)."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,8 +7,8 @@ from fanstore.messages.message import Message
 
 
 class TracedDataset(Message):
-    """pack_ranks: for each pack the ranks that have it; bounds: the bounds of the ranks' shares, if
-    packs are only in part on the disks."""
+    """A dataset of the job. pack_ranks: for each pack the ranks that have it; bounds: the bounds of
+    the ranks' shares, if the disks hold packs only in part."""
 
     name: str
     directory: str
@@ -19,7 +19,7 @@ class TracedDataset(Message):
 
 
 class TracedJob(Message):
-    """base_realtime_ns: the moment of the trace's time 0, in nanoseconds since 1970."""
+    """The job itself. base_realtime_ns: time 0 of the trace, in nanoseconds since 1970."""
 
     job_id: str
     host: str
@@ -29,8 +29,8 @@ class TracedJob(Message):
 
 
 class TraceEnd(Message):
-    """The predictions about the order of reading, and the figures of the node's prefetching: those
-    that begin with "ahead"."""
+    """Facts that are known at the end of the job: how well the order of reading was predicted, and
+    the figures of the node's prefetching, whose names begin with "ahead"."""
 
     order: OrderFigures | None
     node: Mapping[str, int]

@@ -9,9 +9,9 @@ from fanstore.messages.message import Message
 
 
 class SourceWaits(Message):
-    """How programs waited for one source. ns: all waits together; bins: a histogram of the waits,
-    by powers of two of ns; bytes: stored bytes that came from there, None if they are not
-    counted."""
+    """How long programs waited for one source of data. ns: the sum of all waits; bins: a histogram
+    of the waits, by powers of two of ns; bytes: stored bytes read from that source, None if they
+    are not counted."""
 
     count: int
     ns: int
@@ -20,7 +20,7 @@ class SourceWaits(Message):
 
 
 class ProgramCounters(Message):
-    """Those of Counters that each program has, too."""
+    """The fields of Counters that are also counted for each program."""
 
     opens: int
     reads: int
@@ -51,11 +51,12 @@ class _ProgramName(Message):
 
 
 class ProgramFigures(ProgramCounts, _ProgramName):
-    """A program that reads. number: its number in the job; threads: those that opened something."""
+    """Counts of a program that reads. number: its number in the job; threads: how many of its
+    threads opened something."""
 
 
 class DiskFigures(Message):
-    """The file system of the local directory."""
+    """Sizes of the file system that holds the local directory."""
 
     size_bytes: int
     free_bytes: int
@@ -78,16 +79,16 @@ class MeasuredRank(JobFigures):
 
 
 class WatchedRank(MeasuredRank):
-    """A MeasuredRank that serves, with its programs."""
+    """The measurements of a rank that serves, and of its programs."""
 
     programs: Sequence[ProgramFigures]
     state: str = SERVING
 
 
 class Rates(Message):
-    """Rates between two answers, `span_s` apart; None if a rate is not known. bytes_per_s: by
-    source; stall_share: the share of all threads' time spent waiting; stall_shares: the same by
-    source."""
+    """Rates between two answers, which are `span_s` apart; None if a rate is unknown. bytes_per_s:
+    by source; stall_share: the share of all threads' time spent waiting; stall_shares: this share
+    by source."""
 
     span_s: float
     opens_per_s: float | None
@@ -100,7 +101,7 @@ class Rates(Message):
 
 
 class ProgramRates(Rates, _ProgramName):
-    """The rates of a program. active: it did something in that time."""
+    """The rates of a program. active: it opened, read or waited in that time."""
 
     active: bool
 
@@ -128,7 +129,7 @@ class RankRates(Rates, _RankName):
 
 
 def some_of(counters: Counters) -> ProgramCounters:
-    """Returns those of the counters that programs have, too."""
+    """Returns the fields of `counters` that are also counted for each program."""
     return ProgramCounters(
         opens=counters.opens,
         reads=counters.reads,

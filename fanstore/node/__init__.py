@@ -1,2 +1,2 @@
-"""The daemon's parts beside its C core: the segment, the lanes of the access trace, the mount
-prefix."""
+"""The parts of the node daemon around its C core: the job segment, the lanes of the access trace,
+the mount prefixes."""

@@ -13,7 +13,7 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.messages.figures import NodeFigures
 from fanstore.messages.message import fields_of
 
-_IDLE_SLEEP_US = 4000  # the longest wait of another rank's request after a long silence
+_IDLE_SLEEP_US = 4000  # in an idle daemon, the longest wait of another rank's request
 _MESSAGE_ROOM_BYTES = 1 << 16
 
 
@@ -59,7 +59,7 @@ class Node:
         self._slow_rank = ffi.new("uint32_t *")
 
     def set_replicas(self, mount: int, pack: int, ranks: Sequence[int]) -> None:
-        """Tells the core which other ranks have a pack."""
+        """Tells the core which other ranks have a copy of a pack."""
         check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
 
     def set_share(
@@ -71,8 +71,8 @@ class Node:
         check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes, memory))
 
     def set_keepers(self, mount: int, rows: Any, memory_bounds: Sequence[int]) -> None:
-        """Does what set_share does, record by record. rows: (records, bytes) of bits, one bit for
-        each rank, as in Shares.keepers. Call it before `start`. Raises OSError."""
+        """Like set_share, but names the ranks record by record. rows: (records, bytes) of bits, one
+        bit for each rank, as in Shares.keepers. Call it before `start`. Raises OSError."""
         bits, memory = ffi.from_buffer("uint8_t[]", rows), list(memory_bounds)
         check(lib.fan_node_set_keepers(self._node, mount, bits, len(bits), memory))
 
@@ -88,7 +88,8 @@ class Node:
         return check(lib.fan_node_fill_first(self._node, mount, list(records), len(records)))
 
     def is_filling(self, number: int) -> bool:
-        """Returns whether the records of that call of `fill_first` are still being brought."""
+        """Returns whether records of the call of `fill_first` that returned `number` are still
+        being brought."""
         return bool(lib.fan_node_is_filling(self._node, number))
 
     def reach(self, mount: int, records: Sequence[int], blocks: Sequence[int]) -> list[int]:
@@ -105,13 +106,14 @@ class Node:
         return check(lib.fan_node_order_begin(self._node, mount, ids, len(ids), behind))
 
     def pass_order(self, order: int, position: int, read: int) -> None:
-        """Reports that the loader is past the first `position` records of an order and has read
-        `read` in all."""
+        """Reports how far the loader is in an order: it is past the first `position` records, and
+        has read `read` records in all."""
         check(lib.fan_node_order_read(self._node, order, read))
         check(lib.fan_node_order_pass(self._node, order, position))
 
     def end_order(self, order: int) -> None:
-        """Reports that nothing more of an order will be read."""
+        """Reports that nothing more of an order will be read, so that nothing more is fetched for
+        it."""
         check(lib.fan_node_order_end(self._node, order))
 
     def start(self, transport: Any) -> None:
@@ -130,11 +132,11 @@ class Node:
         return session if session >= 0 else None
 
     def end_session(self, session: int) -> None:
-        """Takes back a client's session number and frees everything that the client held."""
+        """Ends a client's session, and releases every block that the client held."""
         lib.fan_node_session_end(self._node, session)
 
     def finish(self) -> int:
-        """Tells the others that this rank reads nothing more; returns how many ranks may still
+        """Tells the other ranks that this rank reads nothing more. Returns how many ranks may still
         read."""
         return int(lib.fan_node_finish(self._node))
 
@@ -145,8 +147,8 @@ class Node:
         check(lib.fan_node_post(self._node, rank, data, len(data)))
 
     def take(self) -> tuple[int, bytes] | None:
-        """Returns the sender and content of the next message, or None. For one thread, while the
-        node is open."""
+        """Returns the sender and content of the next message from another rank, or None. Only one
+        thread may call it, while the node is open."""
         count = self._take()
         if count == -errno.ENOBUFS:
             self._room = bytearray(self._needed[0])
@@ -161,7 +163,7 @@ class Node:
 
     @property
     def message_fd(self) -> int:
-        """A descriptor that is readable while a message waits in `take`."""
+        """A descriptor that is readable while `take` has a message to return."""
         return int(lib.fan_node_message_fd(self._node))
 
     def is_lost(self, rank: int) -> bool:
@@ -184,22 +186,23 @@ class Node:
         return late, (int(self._slow_rank[0]), waited_ns / 1e9)
 
     def shared_waited_s(self) -> float:
-        """Returns how long the oldest read of the shared file system has waited; 0 if none is under
-        way."""
+        """Returns how long the oldest read of the shared file system under way has taken; 0 if
+        there is none."""
         return float(lib.fan_node_shared_waited_ns(self._node)) / 1e9
 
     def stats(self) -> NodeFigures:
-        """Returns counts since the start."""
+        """Returns the core's counts since it started."""
         stats = ffi.new("struct fan_node_stats *")
         lib.fan_node_stats(self._node, stats)
         counts = {name: getattr(stats, name) for name in fields_of(NodeFigures)}
         return NodeFigures(**{**counts, "latency_bins": list(stats.latency_bins)})
 
     def stop(self) -> bool:
-        """Ends the thread. Returns whether nothing is outstanding; if so, MPI can be finalised."""
+        """Ends the core's thread. Returns True if no operation of MPI is outstanding, so that MPI
+        can be finalised."""
         return int(lib.fan_node_stop(self._node)) == 0
 
     def close(self) -> None:
-        """Frees everything, the transport too."""
+        """Frees the core, and the transport with it."""
         lib.fan_node_close(self._node)
         self._node = ffi.NULL

@@ -52,7 +52,7 @@ class JobDirectory:
         self._kept: int | None = None
 
     def make(self) -> None:
-        """Makes the directory and takes its lock. Call it under the base's lock."""
+        """Creates the directory and takes its lock. The caller holds the base's lock."""
         os.mkdir(self.path, 0o700)
         self._fd = locks.take(self.lock_path, exclusive=False)
         # systemd-tmpfiles leaves a locked directory and everything below it alone, whatever its
@@ -67,8 +67,8 @@ class JobDirectory:
         return os.path.join(self.path, *names)
 
     def removed(self) -> list[str]:
-        """Returns the names that clients need and somebody else has removed, as cleaners of /tmp
-        do."""
+        """Returns the names of files that clients need and that are gone: cleaners of /tmp remove
+        them."""
         return [name for name in _NEEDED if not os.path.lexists(self.file(name))]
 
     def raw_calls(self) -> list[str]:
@@ -108,9 +108,9 @@ class JobDirectory:
 
 
 def sweep(base: StagingFolder) -> list[str]:
-    """Removes all jobs, prefixes and staged datasets that nobody holds. Call it under the base's
-    lock. A job whose outputs are nowhere else stays, see `rescue_dead`. Returns the names of files
-    in FanStore's prefixes that belong to somebody else; they stay."""
+    """Removes all jobs, prefixes and staged datasets that no process holds. The caller holds the
+    base's lock. Keeps a job whose outputs have not been copied yet: see `rescue_dead`. Returns the
+    names of files in FanStore's prefixes that belong to others; they stay."""
     for path in base.entries("jobs"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused and not needs_rescue(path):
@@ -139,8 +139,7 @@ def rescue_dead(
 
 
 def clean_up(base: StagingFolder) -> list[str]:
-    """Takes the base's lock and does what `sweep` does, after a job has released all that it
-    held."""
+    """Takes the base's lock and calls `sweep`. For a job that has released all its own locks."""
     with base.locked():
         left = sweep(base)
     base.empty_trash()
@@ -150,7 +149,7 @@ def clean_up(base: StagingFolder) -> list[str]:
 
 
 def clean_up_directory(local_dir: str) -> list[str]:
-    """Does what `clean_up` does, for all jobs under a local directory."""
+    """Calls `clean_up` for the base of each user in a local directory."""
     base = StagingFolder(local_dir)
     return clean_up(base) if os.path.lexists(base.path) else []
 
@@ -158,8 +157,8 @@ def clean_up_directory(local_dir: str) -> list[str]:
 def rescue_job(
     job_directory: str, given_up: Callable[[], bool] = lambda: False, hangs: bool = False
 ) -> list[Rescued]:
-    """Does what `rescue_dead` does, for one job; its directory may be gone. hangs: the job's daemon
-    was killed but still hangs in the kernel: it holds the job's lock and does nothing more."""
+    """Calls `rescue_dead` for one job, whose directory may be gone. hangs: the job's daemon was
+    killed, but hangs in the kernel: it still holds the job's lock and does nothing more."""
     if not os.path.lexists(job_directory):
         return []
     if hangs:

@@ -39,7 +39,7 @@ class Owner:
 
 
 class Census:
-    """Finds owners that have ended. Remembers, from call to call, what it saw of other PID
+    """Finds owners that have ended. Remembers between calls the threads that it saw in other PID
     namespaces."""
 
     def __init__(self) -> None:
@@ -47,14 +47,14 @@ class Census:
         self._seen: dict[Owner, str] = {}
 
     def ended(self, owners: Iterable[Owner]) -> set[Owner]:
-        """Returns the owners that will write no more. An owner that cannot be seen from here counts
-        as alive."""
+        """Returns the owners that have ended. An owner in a PID namespace that this process cannot
+        see counts as alive."""
         owners = list(owners)
         latest: dict[tuple[int, int, int], int] = {}
         for owner in owners:
             thread = (owner.space, owner.pid, owner.tid)
             latest[thread] = max(latest.get(thread, 0), owner.process)
-        replaced = {  # by exec: the thread has another lane by now
+        replaced = {  # by an exec: the program's thread has claimed another lane
             each for each in owners if each.process < latest[each.space, each.pid, each.tid]
         }
         here = {each for each in owners if each.space == self._space != 0} - replaced
@@ -63,8 +63,8 @@ class Census:
         return replaced | gone | (self._ended_away(away) if away else set())
 
     def _ended_away(self, owners: set[Owner]) -> set[Owner]:
-        """Does the same for owners in other PID namespaces, whose numbers differ from those
-        here."""
+        """Returns the ended owners among those in other PID namespaces, whose pids differ from the
+        ones in this namespace."""
         self._seen = {owner: at for owner, at in self._seen.items() if owner in owners}
         places = _threads_of({owner.space for owner in owners})
         ended = set()
@@ -85,7 +85,8 @@ def _space_of(pid: str) -> int:
 
 
 def _lives(thread: str, claimed_ns: int) -> bool:
-    """Returns whether a thread (PID/task/TID) runs, and did not get its number after claimed_ns."""
+    """Returns whether the thread `thread` (PID/task/TID) runs and is the one that claimed the lane:
+    it began before claimed_ns."""
     try:
         found = stat_of(thread)
     except OSError:
@@ -97,8 +98,8 @@ def _lives(thread: str, claimed_ns: int) -> bool:
 
 
 def _asleep_ns() -> int:
-    """Returns how long the machine was suspended, which CLOCK_BOOTTIME counts and CLOCK_MONOTONIC
-    does not."""
+    """Returns how long the machine has been suspended: CLOCK_BOOTTIME counts that time,
+    CLOCK_MONOTONIC does not."""
     boot_ns = time.clock_gettime_ns(time.CLOCK_BOOTTIME)
     return max(0, boot_ns - time.monotonic_ns())
 
@@ -134,7 +135,7 @@ def _numbers_there(thread: str) -> tuple[int, int] | None:
 
 
 _LOOK_S = 1.0
-_END_WAIT_S = 20.0  # for the file system of the kept trace
+_END_WAIT_S = 20.0  # how long the file system of the kept trace may take at the end
 
 
 class Lanes:
@@ -157,7 +158,7 @@ class Lanes:
         ]  # fmt: skip
 
     def noted(self) -> int:
-        """Returns how many notes have been written to the live lanes."""
+        """Returns the number of notes written so far to the lanes that have an owner."""
         return sum(int(self.lanes[number].head) for number in self.live())
 
     def ended(self) -> list[int]:
@@ -167,7 +168,7 @@ class Lanes:
         return [number for number, owner in owners.items() if owner in ended]
 
     def free(self, number: int) -> None:
-        """Frees a lane; its counts are kept."""
+        """Frees a lane for the next owner; the job's totals keep its counts."""
         counted = ffi.new("struct fan_counters *")
         check(lib.fan_trace_retire(self._base, len(self.image), number, counted))
 
@@ -180,7 +181,8 @@ class Lanes:
 
 
 class LaneKeeper:
-    """A thread that looks after the lanes until `stop`. kept: the trace to keep, or None."""
+    """A thread that frees lanes of ended owners and collects notes until `stop`. kept: the trace to
+    keep, or None."""
 
     def __init__(self, segment: str, kept: KeptTrace | None) -> None:
         self._lanes = Lanes(segment)
@@ -193,13 +195,13 @@ class LaneKeeper:
         self._thread.start()
 
     def stop(self) -> None:
-        """Ends the thread; waits until it has done the rest, but not for long if the file system of
-        the trace hangs."""
+        """Ends the thread. Waits until it has handled the remaining notes, but not longer than
+        _END_WAIT_S: the file system of the trace may hang."""
         self._stopping.set()
         self._thread.join(_END_WAIT_S)
 
     def figures(self) -> TraceFigures | None:
-        """Returns where the trace is kept; None if none is."""
+        """Returns the state of the kept trace; None if no trace is kept."""
         if self._kept is None:
             return None
         hangs = self._stopping.is_set() and self._thread.is_alive()
@@ -226,5 +228,5 @@ class LaneKeeper:
                 if self._kept is not None:
                     self._kept.take_last(number)
                 self._lanes.free(number)
-        except OSError as error:  # from /proc: there are no descriptors left
+        except OSError as error:  # reading /proc failed: this process has no free descriptor
             print(f"fanstore: lanes: {os.strerror(error.errno or 0)}", file=sys.stderr, flush=True)

@@ -1,5 +1,4 @@
-"""The files that running programs have opened, and the samples that they opened them for, from the
-notes of their lanes."""
+"""Reads from the notes of the lanes which files running programs opened, and for which sample."""
 
 from __future__ import annotations
 
@@ -25,14 +24,15 @@ _NONE = 0xFFFFFFFF
 _KIND_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(24)
 _FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (np.uint64((1 << bits) - 1) for bits in (32, 36, 24))
 _SAMPLE, _OPEN = np.uint64(lib.FAN_NOTE_SAMPLE), np.uint64(lib.FAN_NOTE_OPEN)
-_UNDER_WAY_MAX = 4096  # opens of one sample
+_UNDER_WAY_MAX = 4096  # the most opens that one sample may have
 
 
 class Tagged:
-    """Collects the files that were opened for samples, from notes that come in pieces."""
+    """Collects the files that were opened for each sample. Notes come in several pieces."""
 
     def __init__(self) -> None:
-        self._under_way: dict[int, tuple[int, Notes]] = {}  # by lane: owner, last sample
+        # lane: its owner, and the notes of its last sample
+        self._under_way: dict[int, tuple[int, Notes]] = {}
         self._reads: list[Reads] = []
         self._visits = 0
 
@@ -43,7 +43,7 @@ class Tagged:
         if lane not in self._under_way and not is_sample.any():
             return
         before, begun = self._under_way.pop(lane, (owner, notes[:0]))
-        if lost or before != owner:  # other files may have been opened for that sample
+        if lost or before != owner:  # notes are missing: that sample may have opened more files
             begun = notes[:0]
         notes = np.append(begun, notes[is_sample | (notes >> _KIND_SHIFT == _OPEN)])
         begins = np.flatnonzero(notes >> _KIND_SHIFT == _SAMPLE)
@@ -55,7 +55,7 @@ class Tagged:
         self._add(notes[begins[0] : begins[-1]])
 
     def _add(self, notes: Notes) -> None:
-        """Adds samples that were read completely."""
+        """Adds samples whose notes are complete."""
         is_sample = notes >> _KIND_SHIFT == _SAMPLE
         visit = (np.cumsum(is_sample) - 1)[~is_sample]
         sample, opened = notes[is_sample][visit], notes[~is_sample]
@@ -68,14 +68,14 @@ class Tagged:
         self._reads.append(reads[reads["sample"] != _NONE])
 
     def reads(self) -> Reads:
-        """Returns the files opened for samples since the last call, an array of READ."""
+        """Returns the files opened for samples since the last call, as an array of type READ."""
         reads, self._reads = self._reads, []
         return np.concatenate(reads) if reads else np.empty(0, READ)
 
 
 _KIND_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(56), np.uint64(24)
 _MOUNT_MASK, _FILE_MASK = np.uint64(15), np.uint64(0xFFFFFFFF)
-_DEPTH_MAX = 64  # of parents
+_DEPTH_MAX = 64  # of parents that are followed
 
 
 class Opens:
@@ -87,7 +87,7 @@ class Opens:
     """
 
     def __init__(self, segment: str) -> None:
-        """Raises FanstoreError or OSError."""
+        """segment: path of the job segment. Raises FanstoreError or OSError."""
         self._file = LaneFile(segment)
         self._taken = self._file.lanes["first"].copy()
         self.most, self.lane_notes = 0, int(self._file.rings.shape[1])
@@ -97,8 +97,8 @@ class Opens:
         self._space = os.stat("/proc/self/ns/pid").st_ino
 
     def take(self) -> list[tuple[frozenset[int], dict[int, NDArray[np.uint64]]]]:
-        """Returns for each lane with new opens its process with the parents of that process, and
-        the record ids by mount. The set of processes is empty if they are not known."""
+        """Returns an entry for each lane with new opens: its process and that process's parents,
+        and the opened record ids by mount. The set of processes is empty if they are not known."""
         if not self._file.rings.shape[1]:
             return []
         heads = self._file.lanes["head"].copy()
@@ -118,7 +118,7 @@ class Opens:
         notes = notes[: max(0, len(notes) - later)]
         self._taken[number] = end - later
         lane = self._file.lanes[number]
-        if lane["state"] == lib.FAN_LANE_LIVE:  # the lane belongs to one thread
+        if lane["state"] == lib.FAN_LANE_LIVE:  # a thread owns the lane
             self.tagged.take(number, int(lane["first"]), notes, lost > 0)
         notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
         mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
@@ -138,8 +138,8 @@ class Opens:
         return self._parents[pid]
 
     def group_of(self, family: frozenset[int]) -> int:
-        """Returns the process group of a process, given as the set with its parents; 0 if it is not
-        known."""
+        """Returns the process group of a process, given as the set of the process and its parents;
+        0 if unknown."""
         return self._groups.get(family, 0) if family else 0
 
 

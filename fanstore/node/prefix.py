@@ -42,14 +42,14 @@ _TRIES = 10
 
 @dataclass(frozen=True)
 class Prefix:
-    """A prefix in the form that the segment needs. alias: the spelling given, or "" if it is the
-    same."""
+    """A mount prefix as the segment stores it. alias: the path that the user gave, or "" if it is
+    the same path."""
 
     path: str
     alias: str
 
     def spellings(self) -> tuple[bytes, ...]:
-        """Returns the mount prefix and its other name, if it has one."""
+        """Returns the mount prefix, and its alias if it has one."""
         return tuple(os.fsencode(path) for path in (self.path, self.alias) if path)
 
 
@@ -63,7 +63,8 @@ def default_prefix(dataset_name: str) -> str:
 
 
 def spell(given: str) -> Prefix:
-    """Returns the canonical path of a prefix, which need not exist, and the spelling given."""
+    """Returns the canonical path of a prefix, with the path that was given as its alias. The path
+    need not exist."""
     absolute = os.path.abspath(given)
     canonical = os.path.realpath(given)
     plain = ".." not in given.split("/")
@@ -79,7 +80,7 @@ def _nested(path: str, other: str) -> bool:
 
 
 def check_prefixes(prefixes: Sequence[Prefix], base: StagingFolder) -> None:
-    """Raises UsageError if prefixes are nested, or overlap FanStore's own directory."""
+    """Raises UsageError if a prefix contains another one, or overlaps FanStore's own directory."""
     for number, prefix in enumerate(prefixes):
         if prefix.path == "/":
             raise UsageError("the mount prefix cannot be /: name a directory with --mount")
@@ -119,9 +120,9 @@ class PrefixHold:
         self._directories: list[str] = []
 
     def hold(self) -> None:
-        """Joins or makes the prefix. Call it under the base's lock, after a sweep. Raises
-        FanstoreError, naming the prefix, if it cannot be made; UsageError if it is nested with one
-        that another job made."""
+        """Holds the prefix, and makes it if it does not exist. The caller holds the base's lock,
+        and has made a sweep. Raises FanstoreError, which names the prefix, if it cannot be made;
+        UsageError if a prefix that another job made contains it or lies in it."""
         self._refuse_nesting()
         try:
             if not self._join():
@@ -166,7 +167,7 @@ class PrefixHold:
         before."""
         for tries_left in reversed(range(_TRIES)):
             with contextlib.suppress(FileNotFoundError):
-                if stat.S_ISDIR(os.stat(self.prefix).st_mode):  # one look: others come between two
+                if stat.S_ISDIR(os.stat(self.prefix).st_mode):  # one stat: two could disagree
                     return
                 raise NotADirectoryError(20, os.strerror(20))
             try:

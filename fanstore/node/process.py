@@ -1,4 +1,5 @@
-"""The daemon as a process: makes it die with its parent, and gives it a name and a log."""
+"""Sets up the daemon as a process: it ends with its parent, and has a name and a log. Also watches
+other processes."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ class Process:
     def _group(self) -> int:
         try:
             return os.getpgid(self.pid)
-        except ProcessLookupError:  # the process has ended since
+        except ProcessLookupError:  # ended since it was found
             return 0
 
     def _stat(self) -> ProcessStat | None:
@@ -52,7 +53,7 @@ class Process:
             return None
 
     def _start_now(self) -> int | None:
-        """Returns when the process that has this id now began; None if there is none."""
+        """Returns the start time of the process that has this id now; None if there is none."""
         found = self._stat()
         return None if found is None else found.start_ticks
 
@@ -71,8 +72,8 @@ class Process:
         return True
 
     def kill(self) -> None:
-        """Kills the process if it still runs; kills its whole group if it led one from the
-        beginning."""
+        """Kills the process if it still runs. If it leads a process group, kills the whole
+        group."""
         if self._start_now() not in (None, self._start):
             return  # another process has the id now, so the group is gone
         with contextlib.suppress(ProcessLookupError):
@@ -83,8 +84,8 @@ class Process:
 
 
 class _Dropping(io.FileIO):
-    """A file that drops data which the disk cannot take, so that a daemon does not end for want of
-    a log."""
+    """A log file that drops data when the disk is full, so that the daemon does not end because of
+    its log."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -93,7 +94,7 @@ class _Dropping(io.FileIO):
 
 
 def log_to(path: str) -> None:
-    """Sends standard error to a file from now on."""
+    """Redirects standard error to the file `path`."""
     sys.stderr.flush()
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:

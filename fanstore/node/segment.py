@@ -50,7 +50,7 @@ _STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_
 
 
 class _Layout:
-    """Assigns aligned ranges, one after the other."""
+    """Assigns aligned ranges of the segment, one behind the other."""
 
     def __init__(self) -> None:
         self.bytes = 0
@@ -146,7 +146,8 @@ class LaneTable:
         return int(header + self.count * ffi.sizeof("struct fan_lane"))
 
     def fill(self, image: memoryview, offset: int) -> None:
-        """Writes the head of the trace at `offset` of the segment, and the shared lane."""
+        """Writes the trace's header at `offset` of the segment, and sets up the lane that threads
+        share when no other is free."""
         header = ffi.new("struct fan_trace *")
         header.lanes_offset = offset + self._lanes_bytes() - self.count * _LANE_BYTES
         header.rings_offset = offset + self._lanes_bytes()
@@ -174,7 +175,8 @@ def write_segment(
     world_size: int = 1,
     lanes: LaneTable | None = None,
 ) -> None:
-    """Writes the whole segment for serving `entries`; it appears at `path` only when complete."""
+    """Writes the segment of a job that serves `entries`. The file appears at `path` only when it is
+    complete."""
     lanes = default_lanes() if lanes is None else lanes
     temporary = path + ".part"
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -194,7 +196,7 @@ def write_segment(
 
 
 def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) -> Any:
-    """Fills in everything but the header, and returns the header."""
+    """Writes everything except the header to the segment, and returns the header."""
     layout = _Layout()
     layout.take(ffi.sizeof("struct fan_job_header"))
     mounts_bytes = ffi.sizeof("struct fan_mount") * len(entries)
@@ -230,7 +232,7 @@ def read_counters(path: str) -> Counters:
 
 
 def read_processes(path: str) -> int:
-    """Returns how many programs of the segment's job have loaded the preload library."""
+    """Returns the number of the job's programs that have loaded the preload library."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["processes"].offset
     with open(path, "rb", buffering=0) as stream:
         stream.seek(offset)
@@ -238,7 +240,7 @@ def read_processes(path: str) -> int:
 
 
 def read_damaged(path: str, mount: int) -> list[int]:
-    """Returns the records of a mount that are marked as damaged by now, in ascending order."""
+    """Returns the records of a mount that are marked as damaged so far, in ascending order."""
     with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping:
         header = ffi.new("struct fan_job_header *")
         ffi.buffer(header)[:] = mapping[: ffi.sizeof("struct fan_job_header")]
@@ -256,7 +258,8 @@ def read_damaged(path: str, mount: int) -> list[int]:
 
 
 def mark_ended(path: str) -> None:
-    """Tells programs that outlive the job that it is over and its directory will be removed."""
+    """Marks the segment as ended: a program that outlives the job sees that its directory will be
+    removed."""
     offset = dict(ffi.typeof("struct fan_job_header").fields)["state"].offset
     with contextlib.suppress(FileNotFoundError), open(path, "r+b", buffering=0) as stream:
         os.pwrite(stream.fileno(), int(lib.FAN_JOB_ENDED).to_bytes(4, "little"), offset)

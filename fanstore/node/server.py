@@ -1,5 +1,5 @@
-"""The C core of this node with its block cache; with several ranks, also MPI, which connects it to
-them."""
+"""The C core of this node with its block cache. In a job of several ranks, the core owns MPI and
+connects this rank to the others."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from fanstore.startup import MpiWorld, World
 
 
 class NodeServer:
-    """Fetches data that is not on the local disk from other ranks and the shared file system, and
-    serves packs to other ranks. Open it when this rank's segment is published; all ranks start
-    theirs together."""
+    """Fetches data from other ranks and from the shared file system, and serves this rank's packs
+    to other ranks. Create it when this rank's segment is published; all ranks call `start`
+    together."""
 
     def __init__(
         self, world: World, job_segment: str, cache_bytes: int, settings: Settings
@@ -28,7 +28,7 @@ class NodeServer:
         self._world = world
         self._deadline_s = settings.deadline_s
         self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
-        self._lock = threading.Lock()  # guards the node's life: any thread may ask for figures
+        self._lock = threading.Lock()  # guards `node`: any thread may ask for figures
         self._whole: bool | None = None
         self._last: tuple[Sequence[int], NodeFigures] | None = None
         self.node = Node(
@@ -54,19 +54,19 @@ class NodeServer:
         self.node.start(transport.pointer)
 
     def peers(self) -> ConnectedPeers | None:
-        """Returns the calls between the daemons, to be started once and closed before `stop`; None
-        if there is only one daemon."""
+        """Returns the object for calls between the daemons; None if there is only one daemon. The
+        caller starts it once, and closes it before `stop`."""
         if self._world.world_size == 1:
             return None
         return ConnectedPeers(self._world.rank, self._world.world_size, self.node, self._deadline_s)
 
     def finish(self) -> int:
-        """Tells the others that this rank reads nothing more; returns how many of them may still
-        read."""
+        """Tells the other ranks that this rank reads nothing more. Returns how many of them may
+        still read."""
         return self.node.finish()
 
     def stall_lines(self) -> list[str]:
-        """Returns the lines to print about ranks, and a shared file system, that reads wait for."""
+        """Returns the lines to print about reads that wait for a rank or the shared file system."""
         world_size = self._world.world_size
         late, waits_for = self.node.slow_ranks(world_size)
         lost = set(self.node.lost_ranks(world_size))
@@ -84,7 +84,8 @@ class NodeServer:
             return self._figures()[1]
 
     def _figures(self) -> tuple[Sequence[int], NodeFigures]:
-        """Returns the present figures; after the core has ended, its last ones."""
+        """Returns the lost ranks and the counts of the core; after the core has ended, its last
+        ones."""
         if self._last is not None:
             return self._last
         return self.node.lost_ranks(self._world.world_size), self.node.stats()

@@ -12,7 +12,8 @@ from fanstore.messages.channel import Channel, peer_pid
 from fanstore.messages.requests import Refusal, SessionBegun
 from fanstore.node.core import Node
 
-# Descriptors left for MPI's connections, `fanstore status` and files: without any the daemon ends.
+# Descriptors that sessions must leave free for MPI's connections, `fanstore status` and files: the
+# daemon cannot go on without them.
 _SPARE_DESCRIPTORS = 32
 
 
@@ -23,7 +24,7 @@ class Sessions:
     def __init__(
         self, selector: selectors.BaseSelector, node: Node | None, warn: Callable[[str], None]
     ) -> None:
-        """warn: takes a line to print once, at the end of the job."""
+        """warn: prints a line once, at the end of the job."""
         self._selector = selector
         self._node = node
         self._warn = warn
@@ -65,8 +66,8 @@ class Sessions:
         return channel in self._live
 
     def _hear(self, channel: Channel) -> None:
-        """Ends a session. A client sends nothing after its request: a readable connection has been
-        closed."""
+        """Ends a session. A client sends nothing after its first request, so a readable connection
+        means that the client has closed it."""
         with contextlib.suppress(OSError):
             if channel.socket.recv(4096):
                 return
@@ -81,7 +82,7 @@ class Sessions:
 
 
 def _has_room(channel: Channel) -> bool:
-    """Returns whether one more connection can stay open: the kernel assigns the lowest free
-    descriptor."""
+    """Returns whether one more connection may stay open. The kernel assigns the lowest free
+    descriptor, so its number tells how many are in use."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return limit == resource.RLIM_INFINITY or channel.fileno() < limit - _SPARE_DESCRIPTORS

@@ -1,15 +1,16 @@
-"""Decides when to report that reads wait for a rank or the shared file system (pure)."""
+"""Decides when to print a line about reads that wait for a rank or the shared file system. Uses no
+clock and no I/O."""
 
 from __future__ import annotations
 
 LOOK_EVERY_S = 1.0
 _TELL_AFTER_S = 2.0
 _SHARED_TELL_AFTER_S = 10.0
-_QUIET_S = 60.0  # at least, between two lines about one rank
+_QUIET_S = 60.0  # the shortest time between two lines about one rank
 
 
 class Stalls:
-    """Remembers what was reported, and when, so that nothing is reported too often."""
+    """Remembers which lines were printed, and when, so that none is repeated too soon."""
 
     def __init__(self, deadline_s: float, shared_deadline_s: float) -> None:
         self._deadline_s = deadline_s
@@ -26,9 +27,10 @@ class Stalls:
         lost: set[int],
         shared_waited_s: float = 0.0,
     ) -> list[str]:
-        """Returns the lines to print now. waits_for: the rank of the oldest fetch under way, and
-        its age. late: ranks that missed the deadline of a request; lost: ranks that are no longer
-        asked. shared_waited_s: the age of the oldest read of the shared file system under way."""
+        """Returns the lines to print now. waits_for: the rank that the oldest fetch under way asks,
+        and that fetch's age in seconds. late: ranks that missed the deadline of a request; lost:
+        ranks that are no longer asked. shared_waited_s: the age of the oldest read of the shared
+        file system under way."""
         rank, waited_s = waits_for
         said = []
         if waited_s >= self._patience_s and self._may_tell("slow", rank, now_s):

@@ -21,7 +21,7 @@ from fanstore.trace.tables import summed, time_note
 _PAUSE_S = 0.01
 _IDLE_PAUSE_S = 0.05
 _HURRY_S = 0.002
-_SAMPLE_S, _SAMPLE_PART = 0.25, 0.001  # a long job is sampled less often
+_SAMPLE_S, _SAMPLE_PART = 0.25, 0.001  # at most so often, and for at most this part of the time
 _FLUSH_S = 5.0
 _FLUSH_BYTES = 1 << 20
 _PROCESS = dtype_of("struct fan_traced_process")
@@ -30,10 +30,10 @@ _SAMPLE = dtype_of("struct fan_traced_sample")
 
 
 class KeptTrace:
-    """Writes the trace of one rank to `path`. about: the job's description, for the file; look:
-    returns figures of the daemon, fields of `struct fan_traced_sample`; foreseen: returns, at the
-    end, the figures of prediction for the file. After an error the trace ends, `problem` names the
-    error, and the job goes on."""
+    """Writes the trace of one rank to `path`. about: the description of the job that the file
+    begins with; look: returns the daemon's figures, by the fields of `struct fan_traced_sample`;
+    foreseen: is called at the end and returns the figures of prediction. After an error the trace
+    ends, `problem` names the error, and the job goes on."""
 
     def __init__(
         self,
@@ -81,13 +81,13 @@ class KeptTrace:
         return _PAUSE_S if waiting.any() else _IDLE_PAUSE_S
 
     def take_last(self, number: int) -> None:
-        """Takes the remaining notes of a lane whose owner has ended."""
+        """Takes the remaining notes of a lane whose owner has ended, before the lane is freed."""
         self._take_lane(number)
         lost = int(self._file.lanes["head"][number]) - int(self._taken[number])
-        self._dropped[number] += np.uint64(lost)  # places that were claimed but never written
+        self._dropped[number] += np.uint64(lost)  # places that an ended thread never wrote
         self._taken[number] += np.uint64(lost)
         self._note_counts(number, self._now_ns())
-        self._counted[number] = 0  # for the next owner
+        self._counted[number] = 0  # the next owner counts from 0
 
     def finish(self) -> None:
         """Takes the remaining notes and ends the file."""
@@ -135,7 +135,7 @@ class KeptTrace:
         self._rows.append(row)
 
     def _sample(self) -> None:
-        """Adds a sample of the present counts and of the daemon's figures."""
+        """Adds a sample: the present counts of the programs and the daemon."""
         now_s = time.monotonic()
         self._sample_due_s = now_s + max(_SAMPLE_S, _SAMPLE_PART * (now_s - self._begun_s))
         lanes, ended = self._file.lanes_with_ended()
@@ -150,7 +150,8 @@ class KeptTrace:
         self._samples.append(row)
 
     def _flush(self) -> None:
-        """Writes the gathered notes and samples, and the counts since the last time."""
+        """Writes the collected notes and samples to the file, and the counts since the last
+        call."""
         for number in np.flatnonzero(self._file.lanes["state"] != lib.FAN_LANE_FREE):
             self._note_counts(int(number))
         if self._runs:
@@ -180,7 +181,7 @@ class KeptTrace:
             raise
 
     def _guarded(self, work: Any) -> None:
-        """Runs work on the file, unless an earlier one failed."""
+        """Calls `work`, which writes to the file. Does nothing after an error."""
         if self.problem:
             return
         try:

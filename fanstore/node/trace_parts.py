@@ -1,5 +1,5 @@
-"""Joins the traces of all ranks to one file when the job ends. Separate from trace_file, which
-needs NumPy: daemons without a kept trace do not load it."""
+"""Joins the traces of all ranks into one file when the job ends. A module apart from trace_file, so
+that daemons without a kept trace do not load NumPy."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _PIECE_BYTES = 1 << 20
 
 
 def part_path(file: str, job_id: str) -> str:
-    """Returns the path of one rank's trace until the job ends: beside `file`, under a name that no
-    other job or rank uses."""
+    """Returns the path at which a rank writes its trace until the job ends: next to `file`, with a
+    name that no other job or rank uses."""
     return f"{file}.{job_id}.part"
 
 
@@ -30,13 +30,12 @@ class TracePart(NamedTuple):
 
 
 def begun(parts: Sequence[TracePart]) -> list[TracePart]:
-    """Returns the parts that are not empty. An empty part, left by a disk that was full from the
-    first, is removed and replaces nothing."""
+    """Returns the parts that are not empty. Removes an empty part, which a full disk leaves."""
     return [part for part in parts if not _is_removed(part.path)]
 
 
 def _is_removed(path: str) -> bool:
-    with contextlib.suppress(OSError):  # another rank's part may not be visible from here
+    with contextlib.suppress(OSError):  # the part may lie on a disk that this node does not see
         if os.path.getsize(path) == 0:
             os.unlink(path)
             return True
@@ -44,8 +43,8 @@ def _is_removed(path: str) -> bool:
 
 
 def join_traces(file: str, parts: Sequence[TracePart]) -> list[str]:
-    """Replaces `file` by the joined traces of all ranks; for rank 0. Returns the lines to print: a
-    part that cannot be seen from here stays where it is."""
+    """Replaces `file` by the joined traces of all ranks; rank 0 calls it. A part that this node
+    cannot see stays in its place. Returns the lines to print."""
     temporary = f"{parts[0].path}.all"
     said = []
     taken = []
@@ -73,15 +72,15 @@ def join_traces(file: str, parts: Sequence[TracePart]) -> list[str]:
 
 
 def _append(joined: BinaryIO, path: str) -> None:
-    """Copies the sections of a trace without its header."""
+    """Appends the sections of the trace at `path`, without its header, to `joined`."""
     with open(path, "rb") as part:
         if part.read(len(file_header()))[: len(MAGIC)] == MAGIC:
             shutil.copyfileobj(part, joined, _PIECE_BYTES)
 
 
 def place_alone(file: str, part: TracePart, world_size: int) -> list[str]:
-    """Renames a rank's own trace to `file`, or on ranks other than 0 to `file`.rankN, if the ranks
-    cannot join their traces. Returns the lines to print."""
+    """Renames a rank's own trace to `file`, or to `file`.rankN on ranks other than 0. For ranks
+    that cannot join their traces. Returns the lines to print."""
     path = file if part.rank == 0 else f"{file}.rank{part.rank}"
     try:
         os.rename(part.path, path)
