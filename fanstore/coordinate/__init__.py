@@ -28,7 +28,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Imports the members' code, and NumPy with it, at its first use; the daemon never uses it."""
+    """Imports the members' code and NumPy only when a program first uses a name of this package, so
+    that the daemon does not load them."""
     if name in ("Coordination", "join"):
         from fanstore.coordinate import member
 

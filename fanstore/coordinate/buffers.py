@@ -1,5 +1,5 @@
-"""Writes the arrays of a batch into a slot and reads them: one after the other, each at a multiple
-of 64 bytes."""
+"""Writes the arrays of a batch into a slot of the staging area, and reads them from it. Each array
+begins at a multiple of 64 bytes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ def store(area: mmap.mmap, at: int, room: int, arrays: Sequence[Any]) -> list[Ar
 
 
 def fetch(area: mmap.mmap, at: int, layout: Sequence[ArrayLayout]) -> list[Array]:
-    """Returns copies of the arrays of a layout at offset `at`."""
+    """Returns copies of the arrays that lie in the staging area from offset `at` on, by their
+    layout."""
     return [
         np.ndarray(tuple(each.shape), np.dtype(each.kind), area, at + each.offset).copy()
         for each in layout

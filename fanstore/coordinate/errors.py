@@ -18,7 +18,7 @@ class CoordinationTimeout(CoordinationError):
 
 
 class CoordinationLost(CoordinationError):
-    """The node daemon does not answer any more, or this process is not a member."""
+    """The node daemon no longer answers, or this process is no member of the coordination."""
 
 
 class PreparationFailed(CoordinationError):

@@ -40,7 +40,7 @@ class Group:
         self.fd = os.memfd_create("fanstore-coordinate", os.MFD_CLOEXEC)
         try:
             os.ftruncate(self.fd, self.size_bytes)
-            os.posix_fallocate(self.fd, 0, window_bytes)  # a fault later would kill a job
+            os.posix_fallocate(self.fd, 0, window_bytes)  # a missing page would kill a job later
         except OSError as error:
             os.close(self.fd)
             raise CoordinationRefused(
@@ -48,8 +48,8 @@ class Group:
             ) from None
 
     def check(self, wanted: Join, pid: int) -> None:
-        """Raises CoordinationRefused, with the first difference, if a job's request differs from
-        the first job's."""
+        """Raises CoordinationRefused, which names the first difference, if the request of a job
+        differs from the first job's."""
         theirs = _agreement(wanted)
         for key in sorted(theirs.keys() | self.agreed.keys()):
             if self.agreed.get(key) != theirs.get(key):
@@ -59,7 +59,8 @@ class Group:
                 )
 
     def waits_for(self, begins: bool) -> str:
-        """Describes the wait of a member. begins: it waits for an epoch to begin, not a batch."""
+        """Returns a text that says which processes a member waits for. begins: it waits for an
+        epoch to begin, not for a batch."""
         staging = self.staging
         if begins:
             if staging.epoch < 0 and staging.seen < staging.jobs:
@@ -72,7 +73,7 @@ class Group:
         return ", ".join(f"process {self.pids.get(m, 0)}" for m in sorted(members)) or "nobody"
 
     def close(self) -> None:
-        """Closes the memory file."""
+        """Closes this process's descriptor of the memory file."""
         os.close(self.fd)
 
 

@@ -1,4 +1,4 @@
-"""A job's side of a coordination: joins it, and uses the batches that all jobs prepare."""
+"""A job's side of a coordination: joins it and reads the batches that all its jobs prepare."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from fanstore.messages.message import Message, MessageError, decode, from_line
 
 A = TypeVar("A", bound=Message)
 
-_GRACE_S = 30.0  # beyond the deadline of the daemon itself
+_GRACE_S = 30.0  # longer than the daemon's own deadline, so that the daemon reports it first
 
 
 def join(
@@ -151,7 +151,7 @@ class Coordination:
             line, fd = self._channel.receive_line_with_fd()
         except (
             BaseException
-        ) as error:  # also Ctrl-C: the next request would read the answer to this one
+        ) as error:  # also Ctrl-C: the answer to this request would be read as the next one's
             self._drop()
             if isinstance(error, OSError):
                 raise CoordinationLost(f"the node daemon does not answer: {error}") from None
@@ -173,7 +173,7 @@ class Coordination:
 
     def _drop(self) -> None:
         if self._channel is not None:
-            with contextlib.suppress(OSError):  # the workers have copies of the descriptor
+            with contextlib.suppress(OSError):  # the workers hold copies of the descriptor
                 self._channel.socket.shutdown(socket.SHUT_RDWR)
             self._channel.close()
             self._channel = None

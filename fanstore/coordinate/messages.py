@@ -49,7 +49,7 @@ class Joined(Message):
 
 
 class Attach(CoordinationRequest):
-    """A worker of a member connects."""
+    """Sent by a worker of a member when it connects."""
 
     NAME: ClassVar[str] = "attach"
 
@@ -58,7 +58,7 @@ class Attach(CoordinationRequest):
 
 
 class Begin(CoordinationRequest):
-    """A member asks for the next epoch."""
+    """A member asks to begin the next epoch."""
 
     NAME: ClassVar[str] = "begin"
 
@@ -85,13 +85,13 @@ class Batch(Message):
 
 
 class Used(CoordinationRequest):
-    """A member has copied its batch."""
+    """A member has copied the batch, and needs its slot no more."""
 
     NAME: ClassVar[str] = "used"
 
 
 class Abandon(CoordinationRequest):
-    """A member uses no more batches of this epoch."""
+    """A member reads no more batches of this epoch."""
 
     NAME: ClassVar[str] = "abandon"
 
@@ -125,7 +125,7 @@ class Failed(CoordinationRequest):
 
 
 class Heard(Message):
-    """The answer to requests that need no other: the daemon has handled the request."""
+    """The daemon has handled the request; the answer to requests that ask for nothing."""
 
     ok: bool
 

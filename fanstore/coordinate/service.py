@@ -1,4 +1,4 @@
-"""The node daemon's side of coordinations: one thread owns and changes all those of the job."""
+"""The node daemon's side of coordinations: one thread handles all coordinations of the job."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _SEND_S = 5.0
 
 @dataclass
 class Peer:
-    """A connection of a member or of one of its workers. asked: the request that it waits on."""
+    """A connection to a member or to one of its workers. asked: the request that it waits on."""
 
     number: int
     channel: Channel
@@ -139,7 +139,7 @@ class Service:
             self._handle(peer, request)
         except (CoordinationRefused, MessageError) as error:
             self._send(peer, Refused(error="refused", message=str(error)))
-        except (KeyError, ValueError):  # a request out of turn
+        except (KeyError, ValueError):  # no such coordination, or a request in the wrong order
             self._end(peer)
 
     def _handle(self, peer: Peer, request: CoordinationRequest) -> None:
@@ -167,7 +167,7 @@ class Service:
             )
         try:
             peer.pidfd = os.pidfd_open(peer.pid)
-        except OSError:  # it has died already
+        except OSError:  # the process has ended already
             self._end(peer)
             return
         # Children of a killed job may keep its connection open, so the pidfd watches the job.
@@ -208,8 +208,8 @@ class Service:
         self._send(peer, Heard(ok=True))
 
     def _try_answer(self, peer: Peer) -> bool:
-        """Answers the request that a peer waits on, if the answer is ready or the wait took too
-        long; returns whether it was answered."""
+        """Answers the request that a peer waits on, if the answer is known or the wait took too
+        long. Returns whether it sent an answer."""
         group = peer.group
         if group is None or peer.asked is None:
             return False
@@ -255,7 +255,8 @@ class Service:
             self._end(peer)
 
     def _end(self, peer: Peer) -> None:
-        """Forgets a connection that ended; if it was a member's, the member leaves."""
+        """Removes a connection that has closed. If it was a member's, the member leaves the
+        coordination."""
         if self._peers.pop(peer.number, None) is None:
             return
         peer.asked = None
@@ -277,8 +278,8 @@ class Service:
             group.close()
 
     def _end_workers(self, group: Group, member: int) -> None:
-        """Ends the workers of a member that has left, except those that may still be writing: they
-        end after their next message."""
+        """Closes the connections of a member's workers after it has left. A worker that may still
+        be writing keeps its connection until its next message."""
         for worker in list(self._peers.values()):
             is_its = worker.group is group and worker.is_worker and worker.member == member
             if is_its and worker.number not in group.staging.grants:

@@ -50,12 +50,12 @@ class Staging:
     stalled: set[int] = field(default_factory=set)  # late members that asked for no work since
     members: set[int] = field(default_factory=set)
     waiting: set[int] = field(default_factory=set)  # members that wait for the next epoch
-    at: dict[int, int] = field(default_factory=dict)  # the batch that each member uses next
-    grants: dict[int, Grant] = field(default_factory=dict)  # by worker
-    ready: dict[int, tuple[int, Layout]] = field(default_factory=dict)  # batch: slot, layout
-    revoked: set[int] = field(default_factory=set)  # workers whose batch others took over
+    at: dict[int, int] = field(default_factory=dict)  # member: the batch that it uses next
+    grants: dict[int, Grant] = field(default_factory=dict)  # worker: the batch that it may write
+    ready: dict[int, tuple[int, Layout]] = field(default_factory=dict)  # batch: its slot and layout
+    revoked: set[int] = field(default_factory=set)  # workers whose batch another member took over
     seen: int = 0  # members that ever joined
-    failed: dict[int, int] = field(default_factory=dict)  # member: batch
+    failed: dict[int, int] = field(default_factory=dict)  # member: the batch for which it failed
     _due_s: dict[int, float] = field(default_factory=dict)
 
     def join(self) -> int:
@@ -65,14 +65,14 @@ class Staging:
         return self.seen
 
     def leave(self, member: int) -> None:
-        """Removes a member that ended or died: nobody waits for it any more. Slots that its workers
-        may still write to stay taken until `end_worker`."""
+        """Removes a member that has left or died. Slots that its workers may still write to stay
+        taken until `end_worker`."""
         self.members.discard(member)
         self.waiting.discard(member)
         self.able.discard(member)
         self.stalled.discard(member)
         self.at.pop(member, None)
-        if not self.able:  # only stalled members are left
+        if not self.able:  # all members that prepared have left: only stalled ones remain
             self.able = self.at.keys() - self.failed.keys()
         self._release()
         self._begin_if_all()
@@ -87,8 +87,7 @@ class Staging:
         return member not in self.waiting and member in self.at
 
     def readmit(self, member: int) -> None:
-        """Notes that a member's worker asks for work: if the member was stalled, it takes turns
-        again."""
+        """Records that a worker of `member` asks for work. A stalled member gets its turns back."""
         self.stalled.discard(member)
         if member in self.at and member not in self.failed:
             self.able.add(member)
@@ -106,8 +105,8 @@ class Staging:
         return None
 
     def filled(self, worker: int, layout: Layout) -> bool:
-        """Accepts the batch that a worker was granted. Returns False if others took it over or
-        nobody needs it any more."""
+        """Marks a granted batch as ready. Returns False if another member took it over or nobody
+        needs it."""
         is_wanted = self._is_wanted(worker)
         grant = self._return(worker)
         if not is_wanted:
@@ -117,8 +116,8 @@ class Staging:
         return True
 
     def fail(self, worker: int) -> None:
-        """Notes that `prepare` raised in a worker: its member prepares nothing more in this epoch,
-        and the others take its turns."""
+        """Records that `prepare` raised in a worker: its member prepares nothing more in this
+        epoch, and the others take its turns."""
         grant = self._return(worker)
         if grant.epoch == self.epoch and grant.member in self.at:
             self.able.discard(grant.member)
@@ -130,7 +129,7 @@ class Staging:
             self._return(worker)
 
     def is_hopeless(self) -> bool:
-        """Returns whether batches are missing that nobody can prepare."""
+        """Returns whether some batches of the epoch are missing and no member can prepare them."""
         return (
             not self.able
             and not self._under_way()
@@ -146,12 +145,13 @@ class Staging:
         return (batch, *self.ready[batch]) if batch in self.ready else None
 
     def used(self, member: int) -> None:
-        """Notes that a member has copied its batch. The last member to do so frees the slot."""
+        """Records that a member has copied its batch. The slot is free when every member has."""
         self.at[member] += 1
         self._release()
 
     def abandon(self, member: int) -> None:
-        """Notes that a member uses no more batches of this epoch. It goes on preparing."""
+        """Records that a member uses no more batches of this epoch. It still prepares batches for
+        others."""
         if member in self.at:
             self.at[member] = self.batches
             self._release()
@@ -178,7 +178,7 @@ class Staging:
         return sorted(m for m, at in self.at.items() if at == self._low() < self.batches)
 
     def _due(self) -> list[int]:
-        """Returns the batches that may be prepared now and that nobody prepares."""
+        """Returns the batches that are within the window, missing, and granted to no worker."""
         if not self.able:
             return []
         under_way, window = self._under_way(), range(self._low(), self._high())
@@ -189,11 +189,13 @@ class Staging:
         return self.grants.pop(worker)
 
     def _under_way(self) -> dict[int, int]:
-        """Returns the batches that workers are preparing: the member by batch."""
+        """Returns the batches that workers are preparing now, each with the member of its
+        worker."""
         return {g.batch: g.member for worker, g in self.grants.items() if self._is_wanted(worker)}
 
     def _is_wanted(self, worker: int) -> bool:
-        """Returns whether a worker's batch is still needed, and nobody else took it over."""
+        """Returns whether members still need a worker's batch and no other worker was granted
+        it."""
         grant = self.grants[worker]
         current = grant.epoch == self.epoch and grant.member in self.at
         current = current and worker not in self.revoked
@@ -214,7 +216,7 @@ class Staging:
             return
         self.epoch += 1
         self.roster = tuple(sorted(self.members))
-        # A stalled member costs the others one wait in all, not one in each epoch.
+        # A stalled member delays the others once, not in every epoch.
         self.able = self.members - self.stalled or set(self.roster)
         self.waiting, self.failed = set(), {}
         self.at = dict.fromkeys(self.roster, 0)

@@ -1,4 +1,4 @@
-"""A worker process, which prepares batches for a member."""
+"""The worker process of a member: prepares batches."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def work(
     directory: str, name: str, member: int, area: mmap.mmap, slot_bytes: int, prepare: Prepare,
     reports: Any,
 ) -> None:  # fmt: skip
-    """Prepares the batches that the daemon grants, until the member leaves or ends. reports: a pipe
-    to which the traceback goes if `prepare` raises."""
+    """Prepares the batches that the daemon grants, until the member leaves or ends. If `prepare`
+    raises, writes the traceback to the pipe `reports`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the member handles Ctrl-C and kills this process
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with contextlib.suppress(OSError, MessageError):  # the daemon has ended: the member reports it
@@ -49,7 +49,7 @@ def work(
                 _request(channel, Failed(), Heard)
             else:
                 _request(channel, Filled(layout=layout), Heard)
-    os._exit(0)  # skips the exit handlers, which are the member's
+    os._exit(0)  # does not run the exit handlers, which are the member's
 
 
 def _request(channel: Channel, request: CoordinationRequest, answer: type[A]) -> A | None:

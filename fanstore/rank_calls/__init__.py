@@ -1,1 +1,1 @@
-"""Calls between the node daemons of a job; independent of what the calls do."""
+"""Calls between the node daemons of a job: a rank calls a function of another rank by its name."""

@@ -1,4 +1,4 @@
-"""The Peers of a rank in a job without other ranks."""
+"""The interface Peers for a job of one rank."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Alone:
-    """The Peers of a job of one rank: every call is a call of this rank's own functions."""
+    """Implements Peers for a job of one rank: every call runs a function of this rank itself."""
 
     rank = 0
     world_size = 1
@@ -17,7 +17,7 @@ class Alone:
         self._functions: dict[str, Callable[..., Any]] = {}
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
-        """Answers calls of `name` by function(rank, *args), which may be a coroutine."""
+        """Registers function(rank, *args), which may be a coroutine, under `name`."""
         self._functions[name] = function
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:

@@ -25,8 +25,8 @@ _FIRST, _LAST = 1, 2
 
 
 def pieces_of(message: bytes) -> Iterator[bytes]:
-    """Yields the pieces of a message. Each begins with a byte of flags: whether it is the first,
-    and whether it is the last."""
+    """Yields the pieces of a message. The first byte of a piece holds flags: this is the first
+    piece, this is the last piece."""
     end = max(len(message), 1)
     for start in range(0, end, PIECE_BYTES):
         flags = _FIRST * (start == 0) + _LAST * (start + PIECE_BYTES >= end)
@@ -34,7 +34,7 @@ def pieces_of(message: bytes) -> Iterator[bytes]:
 
 
 class Joiner:
-    """Joins the pieces from one sender, in order, into messages."""
+    """Joins the pieces that one sender sends, in their order, into messages."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -63,21 +63,21 @@ _TICK_MOST_S = 0.25
 
 
 class RankGone(OSError):
-    """The rank that should answer is lost (EIO)."""
+    """The rank that is asked is lost (EIO)."""
 
 
 class Mail(Protocol):
-    """Carries messages from rank to rank; fanstore.node.core.Node implements it."""
+    """Sends and receives messages of ranks; fanstore.node.core.Node implements it."""
 
     @property
     def message_fd(self) -> int:
-        """A descriptor that is readable while a message waits in `take`."""
+        """A descriptor that is readable while `take` has a message to return."""
 
     def post(self, rank: int, data: bytes) -> None:
         """Sends `data` to a rank, after everything sent to it before. Raises OSError."""
 
     def take(self) -> tuple[int, bytes] | None:
-        """Returns the next message that has come as (sender, data), or None."""
+        """Returns the next received message as (sender, data), or None."""
 
     def is_lost(self, rank: int) -> bool:
         """Returns whether a rank counts as lost."""
@@ -87,9 +87,9 @@ class Mail(Protocol):
 
 
 class _Other:
-    """What this rank knows about another. heard_s: when something last came from it, or when a call
-    began to wait for it. outgoing: messages to send in this turn of the loop, each with its kind
-    and number."""
+    """The state of this rank's connection to another rank. heard_s: when a message last came from
+    it, or when a call began to wait for it. outgoing: messages to send in this turn of the loop,
+    each with its kind and number."""
 
     def __init__(self) -> None:
         self.outgoing: list[tuple[bytes, str, int]] = []
@@ -101,11 +101,12 @@ class _Other:
 
 
 class ConnectedPeers:
-    """The Peers of a rank in a job of several. Register the functions with `serve`, then call
-    `start`."""
+    """Implements Peers for a rank in a job of several. Register the functions with `serve`, then
+    call `start`."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
-        """A rank is lost if it owes an answer and is silent for three times `deadline_s`."""
+        """deadline_s: a rank is lost if it owes an answer and sends nothing for three times as
+        long."""
         self._rank = rank
         self._mail = mail
         self._deadline_s = deadline_s
@@ -115,7 +116,7 @@ class ConnectedPeers:
         self._on_lost: list[Callable[[int], None]] = []
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = 0  # tasks that have yet to begin a call of another rank
+        self._waiting = 0  # calls of other ranks that wait for their task to begin
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
@@ -129,17 +130,18 @@ class ConnectedPeers:
         return len(self._others)
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
-        """Answers calls of `name` by function(sender_rank, *args), which may be a coroutine."""
+        """Registers function(sender_rank, *args), which may be a coroutine, under `name`: other
+        ranks can call it."""
         self._functions[name] = function
 
     def start(self) -> None:
-        """Begins to answer, in the running event loop."""
+        """Begins to answer calls of other ranks, in the running event loop."""
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._mail.message_fd, self._receive)
         self._start(self._watch())
 
     def close(self) -> None:
-        """Stops answering; pending calls fail with EIO. May be called without a start."""
+        """Stops answering. Pending calls fail with EIO. May be called before `start`."""
         if self._loop is None:
             return
         self._loop.remove_reader(self._mail.message_fd)
@@ -152,8 +154,8 @@ class ConnectedPeers:
             self._fail_calls(rank, other)
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """Returns the result of the function on that rank, or raises the OSError that it raises;
-        RankGone (EIO) if the rank is lost."""
+        """Calls the function `name` of a rank and returns its result, or raises the OSError that it
+        raises. Raises RankGone (EIO) if the rank is lost."""
         if rank == self._rank:
             result = self._functions[name](rank, *args)
             return await result if inspect.isawaitable(result) else result
@@ -170,8 +172,8 @@ class ConnectedPeers:
             other.calls.pop(number, None)
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Calls the function on that rank without an answer; does nothing if the rank is lost. If
-        that rank is this one, calls the function at once, and runs a coroutine as a task."""
+        """Calls the function `name` of a rank without waiting for an answer; does nothing if the
+        rank is lost. A function of this rank itself runs at once, a coroutine as a task."""
         if rank == self._rank:
             result = self._functions[name](rank, *args)
             if inspect.isawaitable(result):
@@ -194,7 +196,8 @@ class ConnectedPeers:
     # ---- sending ----
 
     def _send(self, rank: int, message: tuple[Any, ...]) -> None:
-        """Sends a message at the end of this turn. Raises RankGone, and the errors of pickling."""
+        """Adds a message to those sent at the end of this turn of the loop. Raises RankGone, and
+        the errors of pickling."""
         if self.is_lost(rank) or self._loop is None:
             raise _gone(rank)
         outgoing = self._others[rank].outgoing
@@ -213,7 +216,7 @@ class ConnectedPeers:
             self._post_all(rank, together)
 
     def _post_all(self, rank: int, together: list[tuple[bytes, str, int]]) -> None:
-        """Sends messages as one, or one by one if there is no memory for all together."""
+        """Sends several messages as one message, or one by one if memory is short."""
         try:
             for piece in pieces_of(b"".join(message for message, _, _ in together)):
                 self._mail.post(rank, piece)
@@ -229,8 +232,8 @@ class ConnectedPeers:
                     self._post_all(rank, [each])
 
     def _not_sent(self, rank: int, kind: str, number: int, error: OSError) -> None:
-        """Fails a call, answers with an error, or gives up the rank. Without that, a rank that
-        misses a message for want of memory would wait forever or miss its effect."""
+        """Handles a message that could not be sent: fails its call, answers with an error, or
+        counts the rank as lost. Otherwise that rank would wait forever, or not run the call."""
         if kind == "answer":
             self._send_surely(rank, ("error", number, error))
         elif kind != "call":
@@ -240,7 +243,7 @@ class ConnectedPeers:
             _fail(self._others[rank].calls[number], error)
 
     def _send_answer(self, rank: int, number: int, result: Any) -> None:
-        """Sends an answer, or the error that prevents it from being sent."""
+        """Sends the result of a call. If it cannot be sent, sends the error."""
         try:
             self._send(rank, ("answer", number, result))
         except RankGone:
@@ -272,7 +275,7 @@ class ConnectedPeers:
             self._send_surely(rank, ("pong", 0))
         elif kind in ("call", "tell"):
             name, args = rest
-            if self._waiting:  # calls begin in the order in which they came
+            if self._waiting:  # calls must begin in the order in which they arrived
                 self._waiting += 1
                 self._start(self._begin_later(rank, kind == "call", number, name, args))
             else:
@@ -285,7 +288,7 @@ class ConnectedPeers:
     def _begin(
         self, rank: int, wanted: bool, number: int, name: str, args: tuple[Any, ...]
     ) -> None:
-        """Answers at once, without a task, if the function returns no coroutine."""
+        """Runs a called function. Answers at once, without a task, if it returns no coroutine."""
         try:
             result = self._functions[name](rank, *args)
         except Exception as error:
@@ -327,15 +330,15 @@ class ConnectedPeers:
     # ---- who is there ----
 
     async def _watch(self) -> None:
-        """Gives up ranks that owe an answer and are silent for too long. Runs until it is
-        cancelled."""
+        """Counts ranks as lost that owe an answer and have been silent for too long. Runs until it
+        is cancelled."""
         loop = asyncio.get_running_loop()
         before_s = loop.time()
         while True:
             await asyncio.sleep(self._tick_s)
             self._receive()
             now_s = loop.time()
-            # While this rank itself was stopped, it could not hear others.
+            # A rank cannot be blamed for silence while this rank itself was stopped.
             missed_s = max(0.0, now_s - before_s - 2 * self._tick_s)
             before_s = now_s
             for rank, other in enumerate(self._others):
@@ -383,8 +386,8 @@ async def _finish(name: str, result: Any) -> None:
 
 
 def _told(name: str, error: Exception) -> OSError:
-    """Returns the error for the caller: an OSError as it is; for any other, EIO, and its traceback
-    goes to the log."""
+    """Returns the exception that the caller gets: an OSError unchanged; for any other exception
+    EIO, after its traceback was logged."""
     if isinstance(error, OSError):
         return error
     _log(name, error)

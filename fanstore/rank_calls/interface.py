@@ -1,4 +1,4 @@
-"""The interface of calls between ranks, for the code that makes and answers them."""
+"""The interface of calls between ranks."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ class Peers(Protocol):
         """The number of ranks of the job."""
 
     def serve(self, name: str, function: Callable[..., Any]) -> None:
-        """Answers calls of `name` by function(sender_rank, *args), which may be a coroutine."""
+        """Registers function(sender_rank, *args), which may be a coroutine, under `name`: other
+        ranks can call it."""
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
-        """Returns the result of the function on that rank, or raises the OSError that it raises;
-        RankGone (EIO) if the rank is lost."""
+        """Calls the function `name` of a rank and returns its result, or raises the OSError that it
+        raises. Raises RankGone (EIO) if the rank is lost."""
 
     def tell(self, rank: int, name: str, *args: Any) -> None:
-        """Calls the function on that rank without an answer; does nothing if the rank is lost."""
+        """Calls the function `name` of a rank without waiting for an answer; does nothing if the
+        rank is lost."""
 
     def is_lost(self, rank: int) -> bool:
         """Returns whether that rank has died, or has been silent for so long that it counts as
