@@ -26,11 +26,11 @@ DESCRIPTION_MAX_BYTES = 64 << 20
 
 HEADER = struct.Struct("<8sIIQQ")  # magic, version, sections, bytes of the file, checksum
 ENTRY = struct.Struct("<IIQQ")  # kind, number, bytes, checksum
-_CHECKED_BYTES = HEADER.size - 8  # the checksum covers this part of the header, before the table
+_CHECKED_BYTES = HEADER.size - 8  # the header's bytes before its checksum, which covers them
 
 
 class PlanDamaged(FanstoreError):
-    """A plan file is damaged: the part, its offset and the reason."""
+    """A plan file is damaged. The message names the part, its offset and the reason."""
 
     exit_code = DAMAGED
 
@@ -40,7 +40,7 @@ class PlanDamaged(FanstoreError):
 
 @dataclass(frozen=True)
 class PlanSection:
-    """The place of a section. checksum: XXH3-64 of its bytes."""
+    """The position of a section in the file. checksum: XXH3-64 of its bytes."""
 
     kind: int
     number: int
@@ -116,7 +116,8 @@ class PlanContainer:
         return sections
 
     def check_kinds(self, expected: Sequence[tuple[int, int]]) -> None:
-        """Raises PlanDamaged unless the sections are these, by kind and number."""
+        """Raises PlanDamaged unless the file has exactly the sections `expected`, each given by
+        kind and number."""
         found = [(each.kind, each.number) for each in self.sections]
         if found != expected:
             reason = f"{len(found):,} sections, which are not the {len(expected):,} of the job"

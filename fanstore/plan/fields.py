@@ -29,8 +29,8 @@ _AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([A-Za-z]+)(/s)?")
 
 
 def size_bytes(text: object) -> int:
-    """Returns the bytes of a size. Raises ValueError for parts of a byte, and texts unlike
-    SIZES."""
+    """Returns the bytes of a size. Raises ValueError for a fraction of a byte, and for a text that
+    is no size."""
     number, per_second = _amount(text)
     if per_second or number > BYTES_MAX or number != int(number):
         raise ValueError
@@ -38,7 +38,7 @@ def size_bytes(text: object) -> int:
 
 
 def rate_bytes_per_s(text: object) -> float:
-    """Returns the bytes a second of a rate. Raises ValueError for a text unlike RATES."""
+    """Returns the bytes per second of a rate. Raises ValueError for a text that is no rate."""
     number, per_second = _amount(text)
     if not per_second or not number:
         raise ValueError
@@ -67,7 +67,7 @@ def rate_text(bytes_per_s: float) -> str:
 
 _Value = TypeVar("_Value")
 _NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
-_COUNT_MAX = 2**31  # of readers and threads
+_COUNT_MAX = 2**31  # the most readers, threads or other counted things
 
 
 class Fields:
@@ -82,9 +82,9 @@ class Fields:
         keys: Collection[str],
         options: Mapping[str, str] = _NO_OPTIONS,
     ) -> None:
-        """options: for values that come from the command line instead of the file, the option of
-        each, by full key. Raises UsageError if `values` is no table, or has a key that is not one
-        of `keys`."""
+        """options: the command-line option of each value, by full key, for values that do not come
+        from the file. Raises UsageError if `values` is no table, or has a key that is not one of
+        `keys`."""
         self._file, self._name, self._values = file, name, values
         self._options = options
         if not isinstance(values, dict):
@@ -103,12 +103,13 @@ class Fields:
         return f"{self._name}.{key}" if self._name else key
 
     def wrong(self, key: str, what: str, allowed: str) -> UsageError:
-        """Returns, and does not raise, the error about the value of a key."""
+        """Returns the error for a wrong value of a key; does not raise it."""
         where = self._options.get(self.key(key)) or f"{self._file}: {self.key(key)}"
         return UsageError(f"{where} {what}; allowed: {allowed}")
 
     def value(self, key: str, allowed: str) -> Any:
-        """Returns a value as it is in TOML. allowed: for the error if there is no such key."""
+        """Returns the value of a key. Raises UsageError, which says what is allowed, if the key is
+        missing."""
         if key not in self._values:
             raise self.wrong(key, "is missing", allowed)
         return self._values[key]
@@ -119,7 +120,8 @@ class Fields:
         return Fields(self._file, self.key(key), values, keys, self._options)
 
     def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
-        """Returns the tables of an array of tables within this one; none without such a key."""
+        """Returns the tables of an array of tables within this one; an empty list if the key is
+        missing."""
         values = self._values.get(key, [])
         if not isinstance(values, list):
             raise self.wrong(key, f"is {values!r}", f"tables [[{self.key(key)}]]")
@@ -127,12 +129,13 @@ class Fields:
         return [Fields(self._file, name, each, keys, self._options) for name, each in named]
 
     def integer(self, key: str, least: int, most: int | None = None) -> int:
-        """Returns an integer from `least` to `most` (None: no limit)."""
+        """Returns the value of a key: an integer from `least` to `most` (None: no limit)."""
         allowed = f"an integer, {least} or more" + (f", {most} at most" if most else "")
         return self._read(key, allowed, lambda value: checks.integer(key, value, least, most))
 
     def text(self, key: str, choices: Collection[str] = ()) -> str:
-        """Returns a text that is not empty, and is one of `choices` if there are any."""
+        """Returns the value of a key: a text that is not empty, and is one of `choices` if they are
+        given."""
 
         def read(value: object) -> str:
             if not isinstance(value, str) or not value or (choices and value not in choices):
@@ -142,11 +145,11 @@ class Fields:
         return self._read(key, ", ".join(choices) or "a text", read)
 
     def size_bytes(self, key: str) -> int:
-        """Returns the bytes of a size such as `120 GB`."""
+        """Returns the value of a key as bytes: a size such as `120 GB`."""
         return self._read(key, SIZES, size_bytes)
 
     def rate_bytes_per_s(self, key: str) -> float:
-        """Returns the bytes per second of a rate such as `64 MB/s`."""
+        """Returns the value of a key as bytes per second: a rate such as `64 MB/s`."""
         return self._read(key, RATES, rate_bytes_per_s)
 
     def curve(self, key: str, by: str) -> Curve:

@@ -1,4 +1,4 @@
-"""Lists of numbers that a scenario names as a file, with one number on each line."""
+"""Reads lists of numbers that a scenario keeps in a file of their own, one number on each line."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from fanstore.plan.fields import Fields
 
 _Number = TypeVar("_Number", int, float)
 
-# Parameters of orders that may be a list or the name of a file with one, and the file's content.
+# Parameters that are a list of numbers, or the name of a file with one: how to convert a number,
+# and which numbers are allowed.
 _LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
     "indices": (int, "a whole number on each line"),
     "weights": (float, "a number on each line"),
 }
-_SHOWN_MAX = 40  # characters of a word that is no number
+_SHOWN_MAX = 40  # characters of a wrong word that an error message quotes
 
 
 def numbers_of_file(
     fields: Fields, key: str, folder: Path, number: Callable[[str], _Number], allowed: str
 ) -> list[_Number]:
-    """Returns the numbers in the file that a key names; its path is relative to `folder`.
+    """Returns the numbers in the file that the value of `key` names; its path is relative to
+    `folder`.
 
-    number: makes a number of a text, or raises ValueError; allowed: says of which texts. Raises
-    UsageError with the key if the file cannot be read, and with the line, too, if a word is no
-    number.
-    """
+    number: converts a word, or raises ValueError; allowed: describes the allowed words. Raises
+    UsageError with the key if the file cannot be read, and also with the line if a word is no
+    number."""
     path = folder / fields.text(key)
     try:
         lines = path.read_text("utf-8").splitlines()
@@ -47,11 +48,10 @@ def numbers_of_file(
 
 
 def with_lists(file: str, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
-    """Returns the parameters of an order, with lists in place of the names of their files.
+    """Returns the parameters of an order; replaces names of files by the lists in these files.
 
     file: the path of the scenario, to which the paths are relative; name: the full key of the
-    parameters' table. Raises UsageError as numbers_of_file does.
-    """
+    parameters' table. Raises UsageError as numbers_of_file does."""
     fields = Fields(file, name, parameters, parameters.keys())
     lists: dict[str, Any] = {
         key: numbers_of_file(fields, key, Path(file).parent, *kind)

@@ -22,11 +22,11 @@ SYSTEM_KEYS = (
 
 JOB_KEYS = ("epochs", "batch", "order")
 
-CLASSES_MAX = 14  # the most that the codes of fanstore.study.simulate.sources hold
-_NODES_MAX = 2**20  # also of ranks on a node
+CLASSES_MAX = 14  # the most that fit into a code of fanstore.study.simulate.sources
+_NODES_MAX = 2**20  # also the most ranks on a node
 _EPOCHS_MAX = 2**31
 
-# The name of a class must differ from those of other sources, and of other things in --sweep.
+# A name may be no other source's, and must be usable as a part of an option of --sweep.
 _CLASS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _NO_CLASS_NAMES = ("remote", "files", *SYSTEM_KEYS, *JOB_KEYS)
 
@@ -71,7 +71,7 @@ class SharedStorage:
     readers_per_rank: int
 
     def share_bytes_per_s(self, ranks: float) -> float:
-        """Returns the bytes per second of one reader while so many ranks read."""
+        """Returns the bytes per second that one reader gets while `ranks` ranks read."""
         return self.rate.share(max(1.0, ranks) * self.readers_per_rank)
 
 
@@ -79,10 +79,9 @@ class SharedStorage:
 class System:
     """A machine (NoPFS, section 4).
 
-    compute_bytes_per_s: the rate at which a rank consumes, c. preprocess_bytes_per_s: at which a
-    thread of a rank prepares, beta. network_bytes_per_s: at which a rank receives from another
-    node, b_c. classes: the storage of each node, the fastest first.
-    """
+    compute_bytes_per_s: the rate at which a rank consumes samples, c. preprocess_bytes_per_s: the
+    rate at which one thread of a rank prepares them, beta. network_bytes_per_s: the rate at which a
+    rank receives from another node, b_c. classes: the storage of each node, the fastest first."""
 
     nodes: int
     ranks_per_node: int
@@ -101,9 +100,10 @@ class System:
 
 @dataclass(frozen=True)
 class TrainingJob:
-    """order: its name; order_parameters: of reads_of_ranks (fanstore/policy/orders/registry.py).
-    recorded: instead of these, the reads of each rank in each epoch, over and over (epochs x
-    ranks). order_source: where the order was named, for messages."""
+    """A job that trains. order: the name of its order; order_parameters: parameters of
+    reads_of_ranks (fanstore/policy/orders/registry.py). recorded: instead of an order, the reads of
+    each rank in some epochs (epochs x ranks), which the job repeats. order_source: says in messages
+    where the order was given."""
 
     epochs: int
     batch_size: int
@@ -114,8 +114,8 @@ class TrainingJob:
 
 
 def read_system(fields: Fields) -> System:
-    """Returns the machine that a table [system] describes. With one node, the table may leave out
-    the network, which then carries nothing."""
+    """Returns the machine that a table [system] describes. With one node, the table may have no
+    network."""
     nodes = fields.integer("nodes", 1, _NODES_MAX)
     alone = nodes == 1 and "network" not in fields
     return System(
@@ -178,8 +178,8 @@ def _read_share(each: StorageClass) -> float:
 
 
 def read_job(file: str, fields: Fields, order_source: str = "") -> TrainingJob:
-    """Returns the job that a table [job] describes. file: for messages; order_source: named in
-    messages about a wrong order, instead of the file."""
+    """Returns the job that a table [job] describes. file: its name in messages; order_source: the
+    name in messages about a wrong order, if the order is not from the file."""
     order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
     if not isinstance(order, dict) or order.get("name") not in ORDERS:
         named = order.get("name") if isinstance(order, dict) else order
@@ -192,11 +192,12 @@ def read_job(file: str, fields: Fields, order_source: str = "") -> TrainingJob:
 
 
 def epochs_and_batch(fields: Fields) -> tuple[int, int]:
-    """Returns how many epochs a table [job] has, and how many samples a batch of a rank."""
+    """Returns the number of epochs in a table [job], and the number of samples in a batch of a
+    rank."""
     return fields.integer("epochs", 1, _EPOCHS_MAX), fields.integer("batch", 1, SAMPLES_MAX)
 
 
 def source_names(system: System) -> list[str]:
-    """Returns the names of all sources, in the order of the numbers in Sources."""
+    """Returns the names of all sources of samples; their positions are the numbers in Sources."""
     names = [each.name for each in system.classes]
     return [*names, *(f"remote {name}" for name in names), "shared"]

@@ -56,7 +56,8 @@ def fetches(kept: NDArray[np.bool_], reads: NDArray[Any]) -> NDArray[Any]:
 
 
 class PlanFile:
-    """An open plan; `description` has all but the arrays. Close it when done, or use `with`."""
+    """An open plan file. `description` has everything but the arrays. Close it when done, or use
+    `with`."""
 
     def __init__(self, path: Path) -> None:
         """Checks header, table and description. Raises PlanDamaged, UsageError, OSError."""
@@ -78,7 +79,8 @@ class PlanFile:
         found = decode(self.path, self._container.read(sections[0]), sections[0].offset)
         bitmaps = found.system.nodes * len(found.system.classes)
         reads = found.recorded_epochs * found.system.ranks
-        if len(sections) == 1 + bitmaps + reads:  # else the list could be of any length
+        # otherwise a damaged number could ask for a list of any length
+        if len(sections) == 1 + bitmaps + reads:
             kept = [(KEPT, number) for number in range(bitmaps)]
             recorded = [(READS, number) for number in range(reads)]
             self._container.check_kinds([(DESCRIPTION, 0), *kept, *recorded])
@@ -91,7 +93,8 @@ class PlanFile:
         PlanDamaged, OSError."""
         told = self.description
         sections = [self._kept_section(node, number) for number in range(len(told.system.classes))]
-        for section in sections:  # before allocating for the number of files, which may be damaged
+        # before memory is allocated for the number of files, which may be damaged
+        for section in sections:
             if section.size != -(-told.files // 8):
                 reason = f"{section.size:,} bytes for {told.files:,} files"
                 raise PlanDamaged(self.path, section.name, section.offset, reason)
@@ -118,8 +121,9 @@ class PlanFile:
         return self._container.sections[1 + node * len(self.description.system.classes) + number]
 
     def reads(self, epoch: int) -> list[NDArray[Any]]:
-        """Returns the reads of each rank in an epoch. Raises PlanDamaged, UsageError, OSError. A
-        computed order takes memory by the number of files, which check_dataset bounds."""
+        """Returns the reads of each rank in an epoch. Raises PlanDamaged, UsageError, OSError. The
+        memory for a computed order grows with the number of files: call check_dataset first, which
+        checks that number."""
         told = self.description
         if not 0 <= epoch < told.job.epochs:
             allowed = f"0 to {told.job.epochs - 1}"
@@ -130,7 +134,8 @@ class PlanFile:
         return next(self._worked_out(epoch))
 
     def _worked_out(self, first_epoch: int) -> Iterator[list[NDArray[Any]]]:
-        """Yields, without end, the reads of each rank in each epoch, for an order given by name."""
+        """Yields the reads of each rank in each epoch from `first_epoch` on, without end, if the
+        plan names an order."""
         told = self.description
         files, ranks = told.files, told.system.ranks
         try:
@@ -141,7 +146,8 @@ class PlanFile:
             raise UsageError(f"{self.path}: job.order: {error}") from None
 
     def node_reads(self, node: int, epoch: int) -> NDArray[Any]:
-        """Returns the reads of a node in an epoch, its ranks in turn. Raises as `reads` does."""
+        """Returns the reads of a node in an epoch: those of its ranks in turn. Raises as `reads`
+        does."""
         return self._of_node(node, self.reads(epoch))
 
     def node_epochs(self, node: int) -> Iterator[NDArray[Any]]:
@@ -172,8 +178,8 @@ class PlanFile:
         return self.description.recorded_epochs * self.description.system.ranks
 
     def check(self, samples: Samples | None = None) -> None:
-        """Checks every section and, if the samples of the dataset are given, the number of bytes
-        kept. Raises PlanDamaged, OSError."""
+        """Checks every section. If the samples of the dataset are given, also checks the number of
+        bytes kept. Raises PlanDamaged, OSError."""
         for node, told in enumerate(self.description.kept_bytes):
             row = self.kept(node)
             for number, kept_bytes in enumerate(told):
@@ -185,8 +191,8 @@ class PlanFile:
             self._recorded(number)
 
     def check_dataset(self, dataset: Dataset) -> Samples:
-        """Returns the samples of the plan in its dataset. Raises UsageError for another dataset, or
-        one whose files are not those of the plan."""
+        """Returns the samples of the plan in `dataset`. Raises UsageError if the plan was made for
+        another dataset, or for other files."""
         told = self.description
         if dataset.dataset_id != told.dataset_id:
             raise UsageError(

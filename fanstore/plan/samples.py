@@ -1,4 +1,5 @@
-"""The samples of a job: the regular files below a directory of a dataset, in order of records."""
+"""The samples of a job: the regular files below one directory of a dataset, in the order of their
+records."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ _PAGE_BYTES = 4096
 
 @dataclass(frozen=True)
 class Samples:
-    """Sample i is record records[i], rising. sizes_bytes: as programs read them. room_bytes: the
-    most room that each takes if it is kept, its stored bytes and a page."""
+    """Sample i is the record records[i]; the record ids rise. sizes_bytes: the logical sizes.
+    room_bytes: the most room that a kept sample takes: its stored bytes and a page."""
 
     records: NDArray[np.int64]
     sizes_bytes: NDArray[np.int64]
@@ -54,13 +55,13 @@ def samples_below(dataset: Dataset, under: str) -> Samples:
 
 
 def _regular_below(dataset: Dataset, top: int) -> NDArray[np.int64]:
-    """Returns the regular files below a directory. Records are breadth first: those below a
-    directory are one run of records in each level."""
+    """Returns the regular files below a directory. Records are stored level by level, so the ones
+    below a directory form one run in each level."""
     parents, regular = dataset.records["parent"], []
     modes = dataset.records["mode"]
     first, end = top, top + 1
     while first < end:
-        # The root is its own parent, and no child.
+        # The root is its own parent, but not its own child.
         below = int(np.searchsorted(parents[1:], first)) + 1
         below_end = int(np.searchsorted(parents[1:], end)) + 1
         if below < end:

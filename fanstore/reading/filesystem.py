@@ -1,5 +1,5 @@
-"""A dataset as an fsspec file system. With it pandas, pyarrow, dask, zarr and others open URLs like
-fanstore:///data/imagenet.fan!/train/labels.parquet."""
+"""A dataset as a file system of fsspec. With it pandas, pyarrow, dask, zarr and others open URLs
+such as fanstore:///data/imagenet.fan!/train/labels.parquet."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from fsspec.spec import AbstractFileSystem
 from fanstore.reading.mapping import Dataset
 
 _SCHEME = "fanstore://"
-_MARK = "!"  # behind the dataset's directory
+_MARK = "!"  # in a URL, ends the path of the dataset's directory
 _FORM = "fanstore:///DIRECTORY/OF/DATASET!/PATH/IN/IT"
 
 
 class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
-    """The files of one dataset, read-only. Paths begin with "/", its root.
+    """The files of one dataset, read-only. Paths begin with "/", the dataset's root.
 
     dataset: its directory; a URL names it before the "!". Methods that change files raise OSError
     (EROFS); a missing path raises FileNotFoundError. Raises FanstoreError if there is no dataset,
-    DatasetDamaged if the dataset or a file is damaged, ValueError for a URL without a dataset.
-    """
+    DatasetDamaged if the dataset or a file is damaged, ValueError for a URL without a dataset."""
 
     protocol = "fanstore"
     root_marker = "/"
@@ -40,7 +39,7 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @classmethod
     def _strip_protocol(cls, path: Any) -> Any:
-        """Returns the path in the dataset, given a URL or a path."""
+        """Returns the path within the dataset, from a URL or a path."""
         if isinstance(path, list):
             return [cls._strip_protocol(each) for each in path]
         text = os.fspath(path)
@@ -50,14 +49,14 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
     @staticmethod
     def _get_kwargs_from_urls(url: str) -> dict[str, Any]:
-        """Returns the dataset that a URL names."""
+        """Returns the dataset that a URL names, as an argument for the constructor."""
         if not url.startswith(_SCHEME):
             return {}
         directory = url[len(_SCHEME) :].partition(_MARK)[0]
         return {"dataset": os.path.abspath(directory)} if directory else {}
 
     def unstrip_protocol(self, name: str) -> str:
-        """Returns the URL of a path."""
+        """Returns the URL of a path in this dataset."""
         return f"{_SCHEME}{self.dataset.path}{_MARK}{self._strip_protocol(name)}"
 
     @property
@@ -66,7 +65,8 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
         return f"fanstore-{self.dataset.path}"
 
     def info(self, path: str, **_: Any) -> dict[str, Any]:
-        """Returns name, size in bytes, type and stat fields. Raises FileNotFoundError."""
+        """Returns the name, the size in bytes, the type and the stat fields of a path. Raises
+        FileNotFoundError."""
         path = self._strip_protocol(path)
         with _missing(path):
             return _described(path, self.dataset.stat(path[1:]))
@@ -113,12 +113,12 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
             return self.dataset.open(path[1:])
 
     def modified(self, path: str) -> datetime.datetime:
-        """Returns the time, in UTC, of a file's last change before it was packed."""
+        """Returns the time of a file's last change before it was packed, in UTC."""
         time_s = self.info(path)["mtime"]
         return datetime.datetime.fromtimestamp(time_s, tz=datetime.timezone.utc)
 
     def created(self, path: str) -> datetime.datetime:
-        """Returns the same as `modified`: a dataset does not store when a file was created."""
+        """Returns what `modified` returns: a dataset does not store when a file was created."""
         return self.modified(path)
 
     def _refuse(self, path: Any, *_: Any, **__: Any) -> None:
@@ -130,7 +130,8 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
 
 @contextmanager
 def _missing(path: str) -> Iterator[None]:
-    """Turns NotADirectoryError (a path below a file) into FileNotFoundError, as fsspec expects."""
+    """Raises FileNotFoundError in place of NotADirectoryError (a path below a file), as fsspec
+    expects."""
     try:
         yield
     except NotADirectoryError:

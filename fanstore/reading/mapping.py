@@ -56,7 +56,7 @@ class Dataset(Paths, Mapping[str, bytes]):
             MappedPacks(self._index) if prefix is None else ServedContent(self._index, prefix)
         )
 
-    # The files by name and by number.
+    # ---- files by path and by number ----
 
     def __getitem__(self, key: Key) -> bytes:
         """Returns the content of a file. Raises KeyError for a path that is not a file, IndexError
@@ -180,7 +180,7 @@ class Dataset(Paths, Mapping[str, bytes]):
             raise error(errno.EISDIR, os.fsencode(key))
         return record
 
-    # The object itself.
+    # ---- the dataset as a whole ----
 
     @property
     def path(self) -> Path:
@@ -218,7 +218,8 @@ class Dataset(Paths, Mapping[str, bytes]):
         state = "closed" if self._closed else f"{len(self):,} files"
         return f"<fanstore.Dataset {self._path}: {state}>"
 
-    # Equality is identity: Mapping would compare the content of all files.
+    # Datasets are equal only if they are the same object: Mapping would compare the content of all
+    # files.
     __eq__ = object.__eq__
     __hash__ = object.__hash__
 

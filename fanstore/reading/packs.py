@@ -25,8 +25,8 @@ _PREFIX = "FANSTORE_MOUNT_PREFIX"
 
 
 def mount_of(index: Dataset) -> str | None:
-    """Returns the prefix below which a dataset is mounted in this process; None if it is not, or if
-    FanStore could not be loaded into the program."""
+    """Returns the prefix at which a dataset is mounted for this process; None if there is none, or
+    if this process could not load the preload library."""
     prefixes = [
         value
         for name, value in os.environ.items()
@@ -44,7 +44,8 @@ def _device_of(path: str) -> int:
 
 
 class MappedPacks:
-    """Maps each pack when it is first read. Any thread may call its methods."""
+    """Reads files from packs, each of which it maps on first use. Any thread may call its
+    methods."""
 
     def __init__(self, index: Dataset) -> None:
         self._index = index
@@ -64,8 +65,8 @@ class MappedPacks:
         return content
 
     def view(self, record: int) -> memoryview:
-        """Returns the same as `content`, read-only; for a file that is stored uncompressed, this is
-        the mapped pack itself. Raises DatasetDamaged."""
+        """Returns the content of a regular file as a read-only view. If the file is stored
+        uncompressed, the view is of the mapped pack itself. Raises DatasetDamaged."""
         row = self._index.record(record)
         if row.codec != lib.FAN_CODEC_STORE or row.logical_size == 0:
             return memoryview(self.content(record))
@@ -75,7 +76,8 @@ class MappedPacks:
         return view
 
     def read_into(self, records: NDArray[np.int64], rows: NDArray[np.uint8]) -> None:
-        """Copies files into `rows`, one each; all are as long as a row. Raises DatasetDamaged."""
+        """Copies each file into a row of `rows`; all files are as long as a row. Raises
+        DatasetDamaged."""
         found = self._index.records[records]
         columns = [found[name].tolist() for name in ("pack", "offset", "codec", "checksum")]
         size = rows.shape[1]
@@ -121,7 +123,7 @@ class MappedPacks:
     def _map(self, pack: int) -> mmap.mmap:
         mapped = self._mapped.get(pack)
         if mapped is None:
-            # If two threads come here at once, the mapping of one is dropped.
+            # Two threads may map the same pack at once; only one of the mappings is kept.
             mapped = self._mapped.setdefault(pack, self._open(pack))
         return mapped
 
@@ -151,7 +153,7 @@ class MappedPacks:
 
 
 class ServedContent:
-    """Reads files below a mount prefix. Any thread may call its methods."""
+    """Reads files through a mount of a job. Any thread may call its methods."""
 
     def __init__(self, index: Dataset, prefix: str) -> None:
         self._index = index
@@ -167,11 +169,12 @@ class ServedContent:
         return content
 
     def view(self, record: int) -> memoryview:
-        """Returns the same as `content`, as a read-only view."""
+        """Returns the content of a regular file as a read-only view. Raises as `content` does."""
         return memoryview(self.content(record))
 
     def read_into(self, records: NDArray[np.int64], rows: NDArray[np.uint8]) -> None:
-        """Reads files, each as long as a row, into rows. Raises as `content` does."""
+        """Reads each file into a row of `rows`; all files are as long as a row. Raises as `content`
+        does."""
         for row, record in zip(rows, records.tolist(), strict=True):
             row.data[:] = self.content(record)
 
@@ -189,8 +192,8 @@ class ServedContent:
 
 
 class ContentStream(io.RawIOBase):
-    """A file object that reads content on demand. read(offset, size): returns bytes of the file;
-    size: of the file, in bytes; name: its path."""
+    """A file object that reads on demand. read(offset, size): a function that returns bytes of the
+    file; size: the size of the file; name: its path."""
 
     def __init__(self, read: Callable[[int, int], bytes], size: int, name: str) -> None:
         self._read = read
@@ -208,7 +211,7 @@ class ContentStream(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Moves like io.IOBase.seek. Raises ValueError for a position before the start."""
+        """Like io.IOBase.seek. Raises ValueError for a position before the start."""
         bases = {os.SEEK_SET: 0, os.SEEK_CUR: self._at, os.SEEK_END: self._size}
         if whence not in bases:
             raise ValueError(f"whence is {whence}; allowed are 0, 1 and 2")

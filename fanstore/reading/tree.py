@@ -1,4 +1,4 @@
-"""Finds, lists and describes the files, directories and links of a dataset's index by path."""
+"""Looks up files, directories and links of a dataset by path, in its index."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from fanstore.dataset import Dataset
 
 ROOT = 0
-_LINKS_MAX = 40  # as path_resolution(7)
+_LINKS_MAX = 40  # the limit in path_resolution(7)
 
 
 def normal(path: bytes) -> bytes:
@@ -29,7 +29,7 @@ def normal(path: bytes) -> bytes:
 
 
 def error(number: int, path: bytes) -> OSError:
-    """Returns (does not raise) the exception for an error number about a path."""
+    """Returns the exception for an errno about a path; does not raise it."""
     return OSError(number, os.strerror(number), os.fsdecode(path))
 
 
@@ -59,8 +59,8 @@ class IndexTree:
         raise error(errno.ELOOP, path)
 
     def _reach(self, at: bytes, path: bytes) -> tuple[int, bytes]:
-        """Returns the record of a path and b""; or, if a link is on the way, the record of the
-        first link and the rest of the path behind it."""
+        """Follows a path from the record of `at`. Returns the record of the path and b""; if a link
+        is on the way, the record of the first link and the rest of the path behind it."""
         try:
             return self._index.lookup(at), b""
         except FileNotFoundError:
@@ -78,8 +78,8 @@ class IndexTree:
         raise error(errno.ENOENT, path)
 
     def _inside(self, at: bytes, path: bytes) -> bytes:
-        """Returns the normal form of path `at`. Raises FileNotFoundError, which names `path`, if it
-        leaves the root."""
+        """Returns the normal form of the path `at`. Raises FileNotFoundError, which names `path`,
+        if `at` leaves the root."""
         depth = 0
         for part in at.split(b"/"):
             depth += -1 if part == b".." else part not in (b"", b".")
@@ -88,7 +88,7 @@ class IndexTree:
         return normal(at)
 
     def mode(self, record: int) -> int:
-        """Returns the mode of a record, with its type."""
+        """Returns the st_mode of a record: type and permissions."""
         return int(self._index.record(record).mode)
 
     def is_link(self, record: int) -> bool:
@@ -104,20 +104,21 @@ class IndexTree:
         return self._index.target(record)
 
     def directory(self, path: bytes) -> int:
-        """Returns the record id of a directory. Raises as `find` does, and NotADirectoryError."""
+        """Returns the record id of the directory `path`. Raises as `find` does, and
+        NotADirectoryError."""
         found = self.find(path)
         if not self.is_directory(found):
             raise error(errno.ENOTDIR, path)
         return found
 
     def entries(self, directory: int) -> Iterator[tuple[bytes, int]]:
-        """Yields the names in a directory, sorted, and their record ids."""
+        """Yields the names in a directory, sorted, each with its record id."""
         for child in self._index.children(directory):
             yield self._index.basename(child), child
 
     def stat(self, record: int) -> os.stat_result:
-        """Returns the result of stat(2): the inode number is the record id, all times are that of
-        the last change, and a directory has 4,096 bytes."""
+        """Returns the stat result of a record. The inode number is the record id, all times are the
+        time of the last change, and a directory has 4,096 bytes."""
         row = self._index.record(record)
         uid, gid = self._index.owner(record)
         size = 4096 if stat.S_ISDIR(row.mode) else row.logical_size
@@ -148,7 +149,7 @@ class Paths:
         return self._tree.find(os.fsencode(path), follow)
 
     def stat(self, path: AnyPath = "", follow: bool = True) -> os.stat_result:
-        """Returns the result of os.stat of `path`, or of os.lstat without `follow`. Raises
+        """Returns the result of os.stat for `path`; without `follow`, of os.lstat. Raises
         FileNotFoundError, NotADirectoryError, or OSError (ELOOP)."""
         return self._tree.stat(self._found(path, follow))
 
@@ -169,7 +170,7 @@ class Paths:
 
     def readlink(self, path: AnyPath) -> str:
         """Returns the target of the symbolic link at `path`. Raises as `stat` does, and OSError
-        (EINVAL) if it is not a symbolic link."""
+        (EINVAL) if no link is there."""
         record = self._found(path, follow=False)
         if not self._tree.is_link(record):
             raise error(errno.EINVAL, os.fsencode(path))
@@ -209,8 +210,10 @@ class Paths:
         return sorted(set(self._matching(pattern.strip("/").split("/"))))
 
     def _matching(self, pattern: list[str]) -> Iterator[str]:
-        """Yields the paths that match the parts of a pattern, some of them more than once."""
-        waiting = [(ROOT, "", pattern)]  # directories, and the pattern for the names below them
+        """Yields the paths that match a pattern, given as its parts; may yield a path more than
+        once."""
+        # directories, each with the parts of the pattern that names below it must match
+        waiting = [(ROOT, "", pattern)]
         while waiting:
             directory, prefix, parts = waiting.pop()
             part, rest = parts[0], parts[1:]
