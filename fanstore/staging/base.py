@@ -29,7 +29,7 @@ from fanstore.trees import remove_tree
 FOLDERS = ("jobs", "datasets", "prefixes")
 _NAME = ".fanstore-"
 _LOCK_WAIT_S = 60.0
-_REMOVERS = 8  # threads: a file system may wait for its disk at each removal
+_REMOVERS = 8  # several, because a file system may wait for its disk at each removal
 
 
 def user_name() -> str:
@@ -50,7 +50,7 @@ def make_private(path: str) -> None:
         os.mkdir(path, 0o700)
     except FileExistsError:
         pass
-    except OSError as error:  # also ENOENT, from a directory that allows no new ones (/proc)
+    except OSError as error:  # also ENOENT, if the parent is a directory such as /proc
         raise FanstoreError(f"{path}: cannot be made: {error.strerror}") from error
     found = os.lstat(path)
     if not stat.S_ISDIR(found.st_mode):
@@ -64,14 +64,14 @@ def make_private(path: str) -> None:
 
 
 def is_within_any(path: str) -> bool:
-    """Returns whether a path is, or lies in, the FanStore directory of any user, below any local
-    directory."""
+    """Returns whether a path is the FanStore directory of any user, in any local directory, or lies
+    in one."""
     return any(part.startswith(_NAME) for part in path.split("/"))
 
 
 def _remove_tree(top: str) -> None:
-    """Removes a directory, with one thread for each folder two levels below it; entries that cannot
-    be removed stay."""
+    """Removes a directory, with a thread for each folder two levels below it. Leaves entries that
+    cannot be removed."""
     from concurrent.futures import ThreadPoolExecutor
 
     folders = [below for folder in _folders_in(top) for below in _folders_in(folder)]
@@ -87,7 +87,8 @@ def _folders_in(path: str) -> list[str]:
 
 
 class StagingFolder:
-    """The paths below one local directory. Nothing is made before `locked` is entered."""
+    """The base of one user: the paths below it, and its lock. Creates nothing before `locked` is
+    entered."""
 
     def __init__(self, local_dir: str) -> None:
         self.path = os.path.join(os.path.realpath(local_dir), _NAME + user_name())
@@ -100,13 +101,13 @@ class StagingFolder:
         try:
             make_private(self.path)
             return locks.take(os.path.join(self.path, "lock"), exclusive=True)
-        except FileNotFoundError:  # removed by its last user between the two steps
+        except FileNotFoundError:  # its last user removed the directory after it was made
             return None
 
     @contextlib.contextmanager
     def locked(self, check: Callable[[], None] = lambda: None) -> Iterator[None]:
-        """Makes the directory and holds its lock within the block; `check` may raise to give up
-        waiting. Raises FanstoreError after a minute."""
+        """Makes the base if it is missing, and holds its lock within the block. Calls `check` while
+        it waits, which may raise. Raises FanstoreError after a minute."""
         deadline = time.monotonic() + _LOCK_WAIT_S
         while (fd := self._take()) is None:
             check()
@@ -132,7 +133,8 @@ class StagingFolder:
         return [os.path.join(self.folder(folder), name) for name in sorted(names)]
 
     def discard(self, path: str) -> None:
-        """Moves directory `path` out of the way at once; `empty_trash` removes its content."""
+        """Renames the directory `path` to a name of the trash, which is quick; `empty_trash`
+        removes it."""
         os.rename(path, os.path.join(self.path, f"trash-{os.urandom(8).hex()}"))
 
     def empty_trash(self) -> None:
@@ -146,7 +148,7 @@ class StagingFolder:
                 _remove_tree(os.path.join(self.path, name))
 
     def remove_if_empty(self) -> None:
-        """Removes the directory if it has only empty folders in it. Hold the lock."""
+        """Removes the base if it contains only empty folders. The caller holds the lock."""
         for name in FOLDERS:
             with contextlib.suppress(OSError):
                 os.rmdir(self.folder(name))

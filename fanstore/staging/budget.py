@@ -31,11 +31,11 @@ _CACHE_KEPT_SHARE = 0.9
 class Budget:
     """The memory that one rank may use on its node.
 
-    available_bytes: the memory left at the start; allowed_bytes: --memory-bytes, None if not given;
-    cache_bytes: size of the block cache; staged_bytes: size of the files that are already in a
-    local directory in memory; tables_bytes: size of the job's segment without the parts that grow
-    with its datasets; kept_in_cache_bytes: what the block cache can keep for all ranks.
-    """
+    available_bytes: the memory left at the start; allowed_bytes: the value of --memory-bytes, None
+    if not given; cache_bytes: the size of the block cache; staged_bytes: the size of the files that
+    are already in a local directory in memory; tables_bytes: the size of the job's segment without
+    the parts that grow with its datasets; kept_in_cache_bytes: bytes of its share that the rank can
+    keep in the block cache."""
 
     available_bytes: int
     allowed_bytes: int | None
@@ -53,13 +53,13 @@ class Budget:
 
     @property
     def rest_bytes(self) -> int:
-        """The limit for the files in a local directory in memory, with those already there."""
+        """The limit for files in a local directory in memory, including those already there."""
         return max(0, self.limit_bytes - self.cache_bytes - self.tables_bytes)
 
 
 def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
     """Returns the budget of this rank. Call it before anything is staged in `local`. Raises
-    UsageError if the block cache alone is larger than --memory-bytes."""
+    UsageError if the block cache alone exceeds --memory-bytes."""
     allowed = settings.memory_bytes
     budget = Budget(memory.left_bytes(), allowed, 0, _staged_bytes(local))
     cache_bytes = settings.cache_bytes or _default_cache_bytes(budget.limit_bytes)
@@ -80,8 +80,8 @@ def _kept_in_cache_bytes(cache_bytes: int) -> int:
 
 
 def _staged_bytes(local: LocalDirectory) -> int:
-    """Returns the bytes of datasets in a local directory in memory, left by earlier jobs or used by
-    others; 0 if it is on a disk."""
+    """Returns the size of the datasets in a local directory in memory that earlier jobs left or
+    other jobs use; 0 if the directory is on a disk."""
     if not local.in_memory:
         return 0
     pattern = os.path.join(glob.escape(StagingFolder(local.path).folder("datasets")), "*", "*")
@@ -93,6 +93,6 @@ def _staged_bytes(local: LocalDirectory) -> int:
 
 
 def _default_cache_bytes(limit_bytes: int) -> int:
-    """Returns the smaller of 1 GiB and a fifth of the allowed memory, but at least the size that
-    the cache needs to work."""
+    """Returns the smaller of 1 GiB and a fifth of the allowed memory, but at least the smallest
+    size with which the cache works."""
     return max(CACHE_LEAST_BYTES, min(_CACHE_MAX_BYTES, int(limit_bytes * _CACHE_SHARE)))

@@ -1,4 +1,4 @@
-"""Shares that are chosen record by record, for example by a plan: several ranks may keep the same
+"""Shares that are given record by record, for example by a plan. Several ranks may keep the same
 record."""
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ _INSTEAD = (
 
 @dataclass(frozen=True)
 class Chosen:
-    """The records of a dataset that this rank is to keep, as ids in the order in which to fetch
-    them. disk: these must fit on its disk; memory: these go to the disk too, as far as they fit."""
+    """The records of a dataset that this rank is to keep: ids in the order in which it fetches
+    them. The records `disk` must fit on its disk; of the records `memory`, as many as fit go to the
+    disk too."""
 
     disk: NDArray[Any]
     memory: NDArray[Any]
@@ -41,12 +42,11 @@ def share_chosen(
     most_bytes: int | None,
 ) -> Shares:
     """Returns the shares of all ranks in a dataset. pack_bytes, most_bytes: as in `divide`; rooms:
-    of every rank: share_bytes of each may be filled. Records on no disk are divided among the
-    ranks' memories, as in `divide`.
+    the room of every rank, of which share_bytes may be filled. Records that no disk keeps are
+    divided among the ranks' memories, as in `divide`.
 
     All ranks call it, each with its own choice. Raises FanstoreError, with figures, if the records
-    that a rank is to keep on its disk do not fit there.
-    """
+    that a rank is to keep on its disk do not fit there."""
     from fanstore.arrays import np
 
     records = dataset.records
@@ -88,8 +88,8 @@ def share_chosen(
 
 
 def _picker(ids: NDArray[Any], count: int) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """Returns a function that takes record ids and returns those that are among `ids`. count: the
-    number of all records."""
+    """Returns a function that takes record ids and returns the ones that are also in `ids`. count:
+    the number of records in the dataset."""
     from fanstore.arrays import np
 
     among = np.zeros(count, dtype=bool)
@@ -100,14 +100,14 @@ def _picker(ids: NDArray[Any], count: int) -> Callable[[NDArray[Any]], NDArray[A
 def _check_rooms(world: World, rooms: Sequence[DiskRoom], name: str, needed_bytes: int) -> None:
     """Raises FanstoreError if the records that a plan puts on a rank's disk do not fit there."""
     needed = world.gather_all(needed_bytes)
-    # Outputs need room too: only share_bytes of the free space may be filled.
+    # Only share_bytes of the free space may be filled: outputs need the rest.
     fillable = [replace(room, free_bytes=min(room.free_bytes, room.share_bytes)) for room in rooms]
     check_rooms(world, fillable, [[(name, amount)] for amount in needed], _INSTEAD)
 
 
 def _rows(bits_of_ranks: Sequence[NDArray[Any]], count: int, np: Any) -> NDArray[Any]:
-    """Returns a row of bits for each record, one bit for each rank, the lowest first, as uint8
-    (count, bytes)."""
+    """Returns one row of bits for each record, with one bit for each rank, lowest first: uint8 of
+    shape (count, bytes)."""
     rows = np.zeros((count, -(-len(bits_of_ranks) // 8)), dtype=np.uint8)
     for rank, bits in enumerate(bits_of_ranks):
         kept = np.unpackbits(bits, count=count, bitorder="little")

@@ -1,4 +1,4 @@
-"""Checks, before a job starts, that the libraries to decode a dataset's files are installed."""
+"""Checks before a job starts that the libraries that decode a dataset's files are installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ _LIBRARIES = {
 
 
 def codec_libraries() -> dict[str, tuple[str, str | None]]:
-    """Returns for each codec its library, and the reason if it cannot be loaded, else None."""
+    """Returns for each codec its library and the reason why that cannot be loaded (None if it
+    can)."""
     found: dict[str, tuple[str, str | None]] = {}
     for codec, (library, _) in _LIBRARIES.items():
         try:
@@ -26,15 +27,15 @@ def codec_libraries() -> dict[str, tuple[str, str | None]]:
 
 
 def codecs_of(codec_mask: int) -> list[str]:
-    """Returns the codecs that need a library, by the mask in an index header."""
+    """Returns the codecs in the mask of an index header that need a library."""
     lz4 = 1 << lib.FAN_CODEC_LZ4 | 1 << lib.FAN_CODEC_LZ4HC
     zstd = 1 << lib.FAN_CODEC_ZSTD
     return [name for name, mask in (("lz4", lz4), ("zstd", zstd)) if codec_mask & mask]
 
 
 def check_codecs(dataset_name: str, codec_mask: int) -> None:
-    """Raises FanstoreError, with the package to install, if a codec of the dataset cannot be
-    decoded."""
+    """Raises FanstoreError, which names the package to install, if the library of one of the
+    dataset's codecs is missing."""
     needed = codecs_of(codec_mask)
     found = codec_libraries() if needed else {}
     for codec in needed:

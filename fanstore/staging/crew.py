@@ -1,4 +1,4 @@
-"""Threads that copy and check while the main thread reports to the other ranks that this one is
+"""Threads that copy and check files while the main thread tells the other ranks that this rank is
 alive; and a flag with which a signal handler asks long work to stop."""
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fanstore.startup import World
 
 
 class Stopped(FanstoreError):
-    """The job was asked to end before it had begun."""
+    """The job was asked to end while it still started."""
 
     exit_code = INTERRUPTED
 
@@ -48,12 +48,11 @@ _REPORT_EVERY_S = 0.1
 
 
 class Crew:
-    """Worker threads of one rank; a context manager. Only the main thread makes it, submits work
-    and calls `settle`.
+    """Worker threads of one rank, as a context manager. Only the main thread creates it, submits
+    work and calls `settle`.
 
     The block ends when all work has ended: after a failure, waiting work is dropped and running
-    work gives up at its next `check`.
-    """
+    work stops at its next `check`."""
 
     def __init__(self, world: World, stop: Stop, threads: int) -> None:
         self.world = world
@@ -66,28 +65,28 @@ class Crew:
         self._has_errors = False
 
     def expect(self, amount_bytes: int) -> None:
-        """Adds to the total of bytes to do, for reports."""
+        """Adds to the number of bytes to do, which reports show."""
         with self._mutex:
             self._total_bytes += amount_bytes
 
     def advance(self, amount_bytes: int) -> None:
-        """Adds to the bytes that are done, for reports. May be called from any thread."""
+        """Adds to the number of bytes done, which reports show. May be called from any thread."""
         with self._mutex:
             self._done_bytes += amount_bytes
 
     def check(self) -> None:
-        """Raises Stopped if the job is to end or other work failed. May be called from any
+        """Raises Stopped if the job is to end, or if other work has failed. May be called from any
         thread."""
         self._stop.check()
         if self._failed:
             raise Stopped("other work failed")
 
     def report(self) -> None:
-        """Sends this rank's progress to the others. Raises RankLost if one of them failed."""
+        """Sends this rank's progress to the other ranks. Raises RankLost if one of them failed."""
         self.world.report(self._done_bytes, self._total_bytes)
 
     def submit(self, work: Callable[..., Any], *arguments: Any) -> None:
-        """Lets a thread call `work`; its exceptions are raised by `settle` or `poll`."""
+        """Runs `work` in a thread. Its exception is raised by the next `settle` or `poll`."""
         future = self._pool.submit(work, *arguments)
         future.add_done_callback(self._look_at)
         self._futures.append(future)
@@ -97,12 +96,14 @@ class Crew:
             self._has_errors = True
 
     def poll(self) -> None:
-        """Raises the exception of failed work, if any; for the main thread during other work."""
+        """Raises the exception of failed work, if there is one. The main thread calls it while it
+        does other work."""
         if self._has_errors:
             self.settle()
 
     def settle(self) -> list[Any]:
-        """Waits for all work submitted since the last call; returns the results, in order."""
+        """Waits for all work submitted since the last call. Returns the results in the order of
+        submission."""
         futures, self._futures = self._futures, []
         pending: set[Future[Any]] = set(futures)
         try:

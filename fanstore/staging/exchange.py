@@ -1,10 +1,9 @@
-"""Sends files between ranks over MPI, in chunks, two of them in flight.
+"""Sends files between ranks over MPI, in chunks, with two chunks under way at a time.
 
-All ranks go through the same list of transfers and take part in their own, so two ranks never wait
-for each other. During a transfer no lock of the local directory is held: another job of the same
-user may stage the same packs in another order. A rank receives into a file of its own, which gets
-the pack's name only when it is complete.
-"""
+All ranks go through the same list of transfers, and each takes part in its own, so that two ranks
+never wait for each other. No lock of the local directory is held during a transfer, since another
+job of the same user may stage the same packs in another order. A rank receives into a temporary
+file, which gets the pack's name when it is complete."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ from fanstore.startup import MpiWorld
 CHUNK_BYTES = 4 << 20
 _TAG = 2
 
-# Buffers of aborted transfers: MPI may write into them until the process ends.
+# Buffers of aborted transfers are kept here: MPI may write to them until the process ends.
 _abandoned: list[Any] = []
 
 
 class Travel:
-    """The transfer of one file from rank `source` to others; all of them make a Travel with equal
-    arguments."""
+    """The transfer of one file from rank `source` to other ranks. Each of these ranks creates a
+    Travel with the same arguments."""
 
     def __init__(
         self, crew: Crew, source: int, destinations: Sequence[int], file_bytes: int
@@ -82,13 +81,14 @@ class Travel:
         return buffer[: min(len(buffer), self._file_bytes - number * len(buffer))]
 
     def _begin(self, view: memoryview) -> list[Any]:
-        """Starts to send a chunk; for a broadcast, all ranks call it, also to receive."""
+        """Starts to send or receive a chunk. In a broadcast, sender and receivers make the same
+        call."""
         if self._is_broadcast:
             return [self._world.ibcast(view, self._source)]
         return [self._world.isend(view, rank, _TAG) for rank in self._destinations]
 
     def _post(self, number: int) -> None:
-        """Starts to receive chunk `number`, if there is one."""
+        """Starts to receive chunk `number`, if the file has so many."""
         if number >= self._chunks():
             return
         view, requests = self._view(number), self._requests[number % 2]
@@ -121,7 +121,8 @@ def _read_all(reader: FileIO, view: memoryview) -> None:
 
 
 class ReceivedFile:
-    """A temporary file of this rank, written as chunks arrive; the caller removes it."""
+    """A temporary file to which this rank writes the chunks that arrive. The caller calls `remove`
+    in any case."""
 
     def __init__(self, target: str) -> None:
         self.path = f"{target}.{os.getpid()}.part"
@@ -143,12 +144,12 @@ class ReceivedFile:
         write_all(writer, view)
 
     def sync(self) -> None:
-        """Waits until the file is on the disk."""
+        """Waits until the file's bytes are on the disk."""
         with open(self.path, "ab", buffering=0) as writer:
             sync(writer)
 
     def become(self, part: str) -> None:
-        """Renames the file to `part`; `remove` then leaves it alone."""
+        """Renames the file to `part`, so that `remove` does nothing."""
         os.rename(self.path, part)
 
     def remove(self) -> None:
@@ -172,7 +173,8 @@ class Exchange:
         self._fresh = frozenset(fresh)
 
     def run(self, transfers: Sequence[Transfer]) -> None:
-        """Sends and receives the packs of all transfers; checks and stages received packs."""
+        """Sends and receives the packs of all transfers, in turn. Checks and stages the received
+        packs."""
         rank = self._crew.world.rank
         for transfer in transfers:
             if rank in transfer.members:
@@ -192,7 +194,8 @@ class Exchange:
         self._crew.submit(self._finish, transfer.pack, received, checksum)
 
     def _finish(self, pack: int, received: ReceivedFile, checksum: int) -> None:
-        """Checks a received pack against the index, whatever its source reported, and stages it."""
+        """Checks a received pack against the index and stages it. Does not rely on any check of its
+        source."""
         expected = self._stager.expected(pack)
 
         def adopt(part: str) -> list[int]:
@@ -202,7 +205,7 @@ class Exchange:
 
         try:
             if checksum != expected.checksum and pack not in self._fresh:
-                # The source's kept copy is damaged; the shared file system may have a good one.
+                # The source's copy is damaged; the pack on the shared file system may be good.
                 self._stager.stage_pack(self._staged, pack)
                 return
             received.sync()

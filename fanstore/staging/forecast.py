@@ -1,4 +1,4 @@
-"""Predicts how much of a dataset would be staged on nodes like this one."""
+"""Predicts how much of a dataset a job could stage on nodes like this one."""
 
 from __future__ import annotations
 
@@ -20,15 +20,14 @@ from fanstore.wording import counted, show_bytes
 
 @dataclass(frozen=True)
 class Forecast:
-    """The space that a dataset needs, and the part of it that fits on a node.
+    """The space that a dataset needs, and how much of the dataset fits on a node.
 
-    index_fits: the index fits, without which no job begins; fits: all packs fit too. kept_bytes:
-    bytes of packs that fit here; there_bytes: bytes that earlier jobs left of it on the disk;
-    nodes: how many nodes like this one hold all packs together, None if its largest file fits on
-    none. memory_bytes: the limit on memory; cache_bytes: the block cache's part of it;
-    staged_bytes: the part of staged files. others_bytes: bytes of other datasets that earlier jobs
-    kept there.
-    """
+    index_fits: the index fits; no job can begin without it. fits: all packs fit, too. kept_bytes:
+    bytes of packs that fit here; there_bytes: bytes of the dataset that earlier jobs left on the
+    disk; nodes: how many nodes like this one hold all packs together, None if the largest file fits
+    on none. memory_bytes: the limit on memory; cache_bytes: the part of it for the block cache;
+    staged_bytes: the part for staged files. others_bytes: bytes of other datasets that earlier jobs
+    left."""
 
     name: str
     files: int
@@ -50,8 +49,8 @@ class Forecast:
 def forecast(
     path: str, directory: LocalDirectory, local_bytes: int | None, budget: Budget
 ) -> Forecast:
-    """Makes a forecast for the dataset at `path` from the room that there is now and the packs that
-    earlier jobs kept. Raises FanstoreError if there is no dataset."""
+    """Returns a forecast for the dataset at `path`, computed from the present room and the packs
+    that earlier jobs left. Raises FanstoreError if there is no dataset."""
     with open_dataset(path) as dataset:
         header = dataset.header
         packs = [dataset.pack_info(pack).file_bytes for pack in range(dataset.pack_count)]
@@ -63,7 +62,7 @@ def forecast(
         index_bytes = 0 if os.path.exists(staged.file(INDEX_NAME)) else int(header.file_bytes)
         free = less(room_of(World(), directory, local_bytes, budget), 0, whole_bytes)
         room = less(free, index_bytes)
-        # Partial packs count against the allowed bytes, and their room belongs to this dataset.
+        # Partial packs count against the allowed bytes, but this dataset may reuse their room.
         share_bytes = less(room, -partial_bytes, partial_bytes).share_bytes
         records = dataset.records
         regular = (records["mode"] & 0o170000) == stat.S_IFREG
@@ -92,7 +91,7 @@ def forecast(
 
 
 def _is_whole(dataset: Dataset, staged: StagedDirectory, pack: int) -> bool:
-    """Returns whether an earlier job left a whole copy of a pack."""
+    """Returns whether an earlier job left a complete copy of a pack."""
     info = dataset.pack_info(pack)
     expected = ExpectedFile(dataset.dataset_id, info.file_bytes, info.checksum)
     return staged.damaged_in(pack_name(pack), expected) is not None

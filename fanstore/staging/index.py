@@ -1,5 +1,5 @@
-"""Brings the index of a dataset to every rank: read once from the shared file system, then
-broadcast."""
+"""Copies the index of a dataset to every rank: one rank reads it from the shared file system and
+broadcasts it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FindIndex = Callable[[str], tuple[str, str]]
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """The facts about a dataset that every rank has before it has the index.
+    """Facts about a dataset that every rank knows before it has the index.
 
     directory: on the shared file system, absolute; index_path: the index, in that directory or, of
     a directory that was listed, in rank 0's cache; index: size and checksum of a right copy; note:
@@ -59,13 +59,13 @@ def _info_of(path: str, index_path: str, note: str) -> DatasetInfo:
 def stage_index(
     crew: Crew, info: DatasetInfo, staged: StagedDirectory, room: DiskRoom
 ) -> tuple[Dataset, int]:
-    """Stages the index on every rank; returns the dataset, opened from the copy, and the bytes
-    written.
+    """Stages the index on every rank. Returns the dataset, opened from the copy, and the number of
+    bytes written.
 
-    All ranks call it, for their datasets in the same order. If a rank has kept a copy, nothing is
-    read from the shared file system; otherwise rank 0 reads it. Raises DatasetDamaged on rank 0 if
-    its checksum is wrong, FanstoreError if it does not fit on a rank.
-    """
+    All ranks call it, for their datasets in the same order. If any rank still has a copy of an
+    earlier job, nothing is read from the shared file system; otherwise rank 0 reads it. Raises
+    DatasetDamaged on rank 0 if the checksum is wrong, FanstoreError if the index does not fit on a
+    rank."""
     world = crew.world
     is_kept = _is_kept(crew, info, staged)
     answers: list[tuple[bool, DiskRoom]] = world.gather_all((is_kept, room))
@@ -85,7 +85,7 @@ def stage_index(
 
 
 def _is_kept(crew: Crew, info: DatasetInfo, staged: StagedDirectory) -> bool:
-    """Returns whether this rank has kept a copy with the right checksum."""
+    """Returns whether this rank has a copy of an earlier job with the right checksum."""
     if staged.damaged_in(INDEX_NAME, info.index) is None:
         return False
     crew.submit(_is_sound, staged.file(INDEX_NAME), info)
@@ -104,7 +104,7 @@ def _is_sound(path: str, info: DatasetInfo) -> bool:
 
 
 def _broadcast(crew: Crew, info: DatasetInfo, staged: StagedDirectory, source: int) -> None:
-    """Broadcasts the index from `source`; ranks that have a copy drop what they receive."""
+    """Broadcasts the index from rank `source`. Ranks that have a copy drop the bytes."""
     others = [rank for rank in range(crew.world.world_size) if rank != source]
     travel = Travel(crew, source, others, info.index.file_bytes)
     target = staged.file(INDEX_NAME)

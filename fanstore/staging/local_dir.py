@@ -1,4 +1,4 @@
-"""Chooses the node-local directory, and finds out its file system and free space."""
+"""Chooses the local directory, and reads its file system and free space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
 
-MEMORY_DIR = "/dev/shm"  # every Linux has a tmpfs there; shm_overview(7)
+MEMORY_DIR = "/dev/shm"  # a tmpfs on every Linux; shm_overview(7)
 TMPFS_TYPES = {0x01021994: "tmpfs", 0x858458F6: "ramfs"}
 LOCAL_TYPES = {
     0xEF53: "ext4",
@@ -44,8 +44,9 @@ NETWORK_TYPES = {
 
 @dataclass(frozen=True)
 class LocalDirectory:
-    """A candidate for the local directory. source: the origin of its name; fs_type: its file
-    system; refusal: the reason why it is not used, or None; is_missing: a job makes it."""
+    """A candidate for the local directory. source: the option, variable or rule that named it;
+    fs_type: its file system; refusal: the reason why it cannot be used, or None; is_missing: it
+    does not exist yet, and a job makes it."""
 
     path: str
     source: str
@@ -56,7 +57,7 @@ class LocalDirectory:
 
     @property
     def in_memory(self) -> bool:
-        """Whether its files use memory, as in a tmpfs."""
+        """Whether its files are in memory, as in a tmpfs."""
         return self.fs_type in TMPFS_TYPES.values()
 
 
@@ -89,8 +90,8 @@ def examine(path: str, source: str) -> LocalDirectory:
 
 
 def examine_named(path: str, source: str) -> LocalDirectory:
-    """Examines a directory that the user named; if it is missing, examines the directory in which
-    it would be made."""
+    """Examines a directory that the user named. If it is missing, examines the directory in which a
+    job would make it."""
     missing = missing_directories(path)
     if not missing:
         return examine(path, source)
@@ -100,7 +101,7 @@ def examine_named(path: str, source: str) -> LocalDirectory:
 
 
 def candidates(environ: Mapping[str, str] = os.environ) -> Iterator[LocalDirectory]:
-    """Yields the directories that are tried when none is named, in order."""
+    """Yields the directories that a job tries, in order, if the user named none."""
     for variable in ("SLURM_TMPDIR", "TMPDIR_LOCAL", "JOBFS"):
         if environ.get(variable):
             yield examine(environ[variable], f"${variable}")
@@ -128,7 +129,7 @@ def _make(path: str, source: str) -> list[str]:
         try:
             os.mkdir(each, 0o700)
             made.append(each)
-        except FileExistsError:  # another rank was faster
+        except FileExistsError:  # another rank has just made it
             continue
         except OSError as error:
             _remove(made)
@@ -151,9 +152,9 @@ def choose(
     environ: Mapping[str, str] = os.environ,
     make: bool = False,
 ) -> LocalDirectory:
-    """Returns the named directory, or if none is named, the first usable candidate. make: make a
-    named directory that is missing; it stays. Raises UsageError if the named one is refused,
-    FanstoreError if no candidate is usable."""
+    """Returns the directory `named`; if that is None, the first usable candidate. make: creates a
+    named directory that is missing, and never removes it. Raises UsageError if the named one is
+    refused, FanstoreError if no candidate is usable."""
     if named is not None:
         made = _make(os.path.abspath(named), source) if make else []
         directory = (examine if make else examine_named)(os.path.abspath(named), source)

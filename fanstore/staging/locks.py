@@ -1,8 +1,8 @@
 """Advisory locks on files that may be removed while a process waits for them.
 
-A lock is a flock on a file of its own. It ends with its holder, so a killed job never blocks the
-next one. A process that gets it exclusively is sure that nobody else uses the locked thing.
-"""
+A lock is a flock on a lock file. The kernel releases it when its holder ends, so a killed job never
+blocks the next one. A process with the exclusive lock knows that no other process uses the locked
+thing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ _POLL_S = 0.01
 
 
 def try_lock(fd: int, *, exclusive: bool) -> bool:
-    """Takes or converts the lock on an open file without waiting; returns whether it succeeded."""
+    """Takes the lock on an open file, or converts it, without waiting. Returns whether it
+    succeeded."""
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
@@ -48,8 +49,8 @@ def take(path: str, *, exclusive: bool, create: bool = True) -> int | None:
 
 
 def wait(path: str, *, exclusive: bool, check: Callable[[], None]) -> int:
-    """Waits for the lock on `path` and returns a descriptor that holds it; calls `check` meanwhile,
-    which may raise to give up."""
+    """Waits for the lock on `path` and returns a descriptor that holds it. While it waits, calls
+    `check`, which may raise."""
     while (fd := take(path, exclusive=exclusive)) is None:
         check()
         time.sleep(_POLL_S)
@@ -58,8 +59,8 @@ def wait(path: str, *, exclusive: bool, check: Callable[[], None]) -> int:
 
 @contextlib.contextmanager
 def free(path: str) -> Iterator[bool]:
-    """Yields whether nobody holds the lock on `path`; if so, holds it within the block. A missing
-    file counts as free."""
+    """Yields whether no other process holds the lock on `path`; if so, holds it within the block. A
+    missing file counts as free."""
     try:
         fd = take(path, exclusive=True, create=False)
     except FileNotFoundError:

@@ -28,7 +28,8 @@ def _read_table(path: str) -> dict[str, int]:
 
 
 def _group_directories(root: str, membership: str) -> Iterator[tuple[str, str, str]]:
-    """Yields (directory, limit file, usage file) of every control group from ours to the root."""
+    """Yields (directory, limit file, usage file) of each control group, from this process's own up
+    to the root."""
     try:
         with open(membership, encoding="utf-8") as stream:
             lines = stream.read().splitlines()
@@ -77,8 +78,8 @@ def left_bytes() -> int:
 
 
 def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgroup") -> int | None:
-    """Returns how many processes of our control group were killed because memory ran out; None if
-    that cannot be read."""
+    """Returns how many processes of this process's control group were killed because memory ran
+    out; None if that cannot be read."""
     for directory, limit_file, _ in _group_directories(root, membership):
         name = "memory.events" if limit_file == "memory.max" else "memory.oom_control"
         count = _read_table(os.path.join(directory, name)).get("oom_kill")
@@ -88,15 +89,15 @@ def kill_count(root: str = "/sys/fs/cgroup", membership: str = "/proc/self/cgrou
 
 
 class KillWatch:
-    """Finds out whether a child was killed because memory ran out. Make it before you start the
+    """Tells whether a child was killed because memory ran out. Create it before you start the
     child."""
 
     def __init__(self) -> None:
         self._before = kill_count()
 
     def reason(self) -> str:
-        """Returns the reason of the kill as the end of a sentence; "" if memory was not the
-        cause."""
+        """Returns the reason for the kill, as the end of a sentence; "" if memory was not the
+        reason."""
         now = kill_count()
         if now is None or self._before is None or now <= self._before:
             return ""
@@ -104,8 +105,8 @@ class KillWatch:
 
 
 def hint_for(in_memory: bool) -> str:
-    """Returns advice for a job whose staging used too much memory. in_memory: the local directory
-    is a tmpfs."""
+    """Returns advice for users whose job's staging used too much memory. in_memory: the local
+    directory is a tmpfs."""
     if in_memory:
         return "what is staged in memory counts: use a --local-dir on a disk, or --in-place"
     return "give the job more memory, or use --in-place"

@@ -1,8 +1,7 @@
 """Decides which ranks keep which packs, and how the packs get there. Pure: no clock, MPI or files.
 
-Pack p belongs to rank p mod N, its owner. The further replicas of one rank's packs go to all other
-ranks in turn, so that the load of a lost rank does not fall on one neighbour.
-"""
+Rank p mod N owns pack p. The replicas of one rank's packs go to all other ranks in turn, so that
+the load of a lost rank does not fall on one neighbour."""
 
 from __future__ import annotations
 
@@ -10,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-# If FanStore chooses how much of a rank's room to fill, it leaves this share free for outputs and
-# other users.
+# The share of a rank's room that stays free for outputs and other users if FanStore chooses how
+# much to fill.
 MARGIN = 0.1
 
 
@@ -25,7 +24,7 @@ class Packs:
 
 @dataclass(frozen=True)
 class Transfer:
-    """A pack that travels over MPI, from one rank to others."""
+    """A pack that one rank sends to others over MPI."""
 
     pack: int
     source: int
@@ -33,16 +32,16 @@ class Transfer:
 
     @property
     def members(self) -> tuple[int, ...]:
-        """Returns all ranks that take part, the source among them."""
+        """Returns all ranks that take part, including the source."""
         return (self.source, *self.destinations)
 
 
 @dataclass(frozen=True)
 class ExchangePlan:
-    """reads: for each rank, the packs that it alone reads from the shared file system.
+    """How all ranks get their packs. reads: for each rank, the packs that only it reads from the
+    shared file system.
 
-    transfers: the transfers after those reads, in the same order on all ranks.
-    """
+    transfers: the transfers after those reads, in the same order on all ranks."""
 
     reads: tuple[tuple[int, ...], ...]
     transfers: tuple[Transfer, ...]
@@ -65,7 +64,7 @@ def place(packs: Packs, world_size: int, replicas: int) -> list[tuple[int, ...]]
 
 
 def packs_by_rank(ranks_by_pack: Sequence[tuple[int, ...]], world_size: int) -> list[set[int]]:
-    """Returns the packs of each rank, from the ranks of each pack."""
+    """Converts the ranks of each pack to the set of packs of each rank."""
     packs: list[set[int]] = [set() for _ in range(world_size)]
     for pack, ranks in enumerate(ranks_by_pack):
         for rank in ranks:
@@ -76,7 +75,7 @@ def packs_by_rank(ranks_by_pack: Sequence[tuple[int, ...]], world_size: int) -> 
 def ranks_by_pack(
     packs_by_rank: Sequence[AbstractSet[int]], pack_count: int
 ) -> list[tuple[int, ...]]:
-    """Returns the ranks of each pack in ascending order, from the packs of each rank."""
+    """Converts the packs of each rank to the ranks of each pack, in ascending order."""
     ranks: list[list[int]] = [[] for _ in range(pack_count)]
     for rank, packs in enumerate(packs_by_rank):
         for pack in packs:
@@ -94,12 +93,13 @@ def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
 
 
 def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
-    """Returns the most replicas, the same for all datasets, that fit every rank's room: 1 to N."""
+    """Returns the largest number of replicas, from 1 to N, with which all datasets fit every rank's
+    room."""
     world_size = len(room_bytes)
     alone_bytes = sum(sum(load_bytes(packs, 1, 1)) for packs in datasets)
     for replicas in range(world_size, 1, -1):
         if alone_bytes * replicas > sum(room_bytes):
-            continue  # a cheap check first, for worlds of thousands of ranks
+            continue  # checked first because it is cheap, for thousands of ranks
         loads = [load_bytes(packs, world_size, replicas) for packs in datasets]
         needs = [sum(load[rank] for load in loads) for rank in range(world_size)]
         if all(n <= room * (1 - MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
@@ -112,8 +112,9 @@ def exchange_plan(
     want: Sequence[AbstractSet[int]],
     owners: Sequence[tuple[int, ...]],
 ) -> ExchangePlan:
-    """Plans how each rank r gets the packs want[r], if it already has have[r]. A pack that nobody
-    has is read once, by the first of its owners that wants it; all other packs are sent."""
+    """Plans how each rank r gets the packs want[r], given that it has have[r]. The first owner that
+    wants a pack which no rank has reads it from the shared file system; all other packs are sent
+    between ranks."""
     reads: list[list[int]] = [[] for _ in have]
     sent = [0 for _ in have]
     holding, asking = ranks_by_pack(have, len(owners)), ranks_by_pack(want, len(owners))
@@ -135,12 +136,11 @@ def exchange_plan(
 
 
 def _in_rounds(transfers: Iterable[Transfer]) -> tuple[Transfer, ...]:
-    """Orders transfers so that those between different ranks can run at the same time.
+    """Orders transfers so that transfers between different ranks run at the same time.
 
-    Each rank goes through the list and takes part in its own transfers: in pack order, a ring of
-    transfers would run one by one, since each source first waits for what it receives.
-    """
-    busy: dict[int, int] = {}  # by rank, a bit for each round that it takes part in
+    Each rank goes through the list and takes part in its own transfers. In pack order, a ring of
+    transfers would run one by one, since each source first waits for what it receives."""
+    busy: dict[int, int] = {}  # rank: one bit for each round in which it takes part
     rounds: list[tuple[int, Transfer]] = []
     for transfer in transfers:
         taken = 0

@@ -1,11 +1,10 @@
-"""The file `resident`, which notes the records of a dataset's partial packs that are on the local
-disk (csrc/format/resident_format.h).
+"""The file `resident`, which records which files of a dataset's partial packs are on the local disk
+(csrc/format/resident_format.h).
 
 It lies beside the packs, and every job of the user that serves the dataset on this node maps it.
-The first job that takes it over trusts no bit: the content of the packs may be damaged, or may not
-have reached the disk before the machine went down. Its bits become claims, and a claim becomes a
-bit again once it is checked.
-"""
+The first job that takes over the directory trusts no bit: content may be damaged, or may not have
+reached the disk before the machine crashed. So it turns bits into claims; a claim becomes a bit
+again once the record's checksum was found right."""
 
 from __future__ import annotations
 
@@ -50,9 +49,9 @@ def _size_bytes(record_count: int, pack_count: int) -> int:
 def make_resident(
     directory: str, record_count: int, pack_count: int, check: Callable[[], None]
 ) -> None:
-    """Makes the file for a dataset in its staged directory, which the caller holds, or checks the
-    one that is there. In a new file no record is resident. Raises OSError, or FanstoreError if the
-    file is damaged or of another dataset."""
+    """Creates the file for a dataset in its staged directory, which the caller holds, or checks the
+    existing one. In a new file no record is resident. Raises OSError; FanstoreError if the file is
+    damaged or belongs to another dataset."""
     path = os.path.join(directory, NAME)
     header = _header(record_count, pack_count)
     fd = locks.wait(path + ".lock", exclusive=True, check=check)
@@ -78,7 +77,7 @@ def _check(path: str, header: bytes, size_bytes: int) -> None:
 def _write(path: str, header: bytes, size_bytes: int) -> None:
     temporary = path + ".part"
     with open(temporary, "wb") as stream:
-        try:  # otherwise a full disk would cause SIGBUS later
+        try:  # otherwise a full disk later kills a process (SIGBUS)
             os.posix_fallocate(stream.fileno(), 0, size_bytes)
         except OSError as error:
             raise OSError(error.errno, error.strerror, path) from error
@@ -87,8 +86,8 @@ def _write(path: str, header: bytes, size_bytes: int) -> None:
 
 
 def take_over(directory: str) -> None:
-    """Turns all bits into claims, in a staged directory that nobody uses, so that records are
-    checked before they are read."""
+    """Turns all bits into claims, so that records are checked before they are read. No job may use
+    the staged directory."""
     path = Path(directory, NAME)
     try:
         content = bytearray(path.read_bytes())
@@ -106,7 +105,8 @@ def take_over(directory: str) -> None:
         return
     for at, word in enumerate(bits):
         claims[at] |= word
-    # In place, as the disk may be full; claims first, so that a kill between the writes loses none.
+    # Writes in place, since the disk may be full; claims first, so that a kill between the writes
+    # loses no bit.
     with path.open("r+b", buffering=0) as stream:
         os.pwrite(stream.fileno(), claims, len(content) - claims.nbytes)
         os.pwrite(stream.fileno(), bytes(bits.nbytes), len(content) - 2 * claims.nbytes)
@@ -137,16 +137,16 @@ def _remove(path: str) -> None:
 
 
 def forget_resident(directory: str) -> None:
-    """Removes the file `resident`, then the partial packs, from a staged directory that nobody
-    uses."""
+    """Removes the file `resident`, then the partial packs, from a staged directory. No job may use
+    the directory."""
     _remove(os.path.join(directory, NAME))
     for pack in _sparse_packs(directory):
         os.unlink(pack.path)
 
 
 def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
-    """Returns for each record id whether it is resident in a staged directory, or claimed to be:
-    bool, shape (records,)."""
+    """Returns for each record id whether the record is resident in a staged directory, or claimed
+    to be: bool, shape (records,)."""
     from fanstore.arrays import np
 
     try:
@@ -162,7 +162,7 @@ def resident_of(directory: str, records: NDArray[Any]) -> NDArray[Any]:
 
 
 def resident_bytes(directory: str) -> int:
-    """Returns the bytes on disk of the partial packs in a staged directory."""
+    """Returns how many bytes on disk the partial packs in a staged directory take."""
     total = 0
     for entry in _sparse_packs(directory):
         with contextlib.suppress(FileNotFoundError):

@@ -21,11 +21,10 @@ class DiskRoom:
     """The room in one rank's local directory.
 
     memory_bytes: the memory that may be used, None if the directory is on a disk. allowed_bytes:
-    the rest of the limit by option `allowed_by`, None if it was not given. device: st_dev of the
-    file system; ranks with an equal one share it. others_bytes: size of datasets that earlier jobs
-    kept there and this job does not use. cache_bytes: what the rank's block cache can keep for all
-    ranks.
-    """
+    the rest of the limit that the option `allowed_by` sets, None if it was not given. device:
+    st_dev of the file system; ranks with the same device share it. others_bytes: the size of
+    datasets of earlier jobs that this job does not use. cache_bytes: bytes of its share that the
+    rank can keep in its block cache."""
 
     rank: int
     node: str
@@ -40,24 +39,25 @@ class DiskRoom:
 
     @property
     def bytes(self) -> int:
-        """The number of bytes that can be staged here."""
+        """The number of bytes that a job may stage here."""
         limits = (self.free_bytes, self.memory_bytes, self.allowed_bytes)
         return max(0, min(limit for limit in limits if limit is not None))
 
     @property
     def share_bytes(self) -> int:
-        """The number of bytes that may be filled while the job runs: outputs need room too."""
+        """The number of bytes that records may fill while the job runs; outputs need the rest."""
         return max(0, min(self.bytes, int(self.free_bytes * (1 - MARGIN))))
 
     def shared_among(self, ranks: int) -> DiskRoom:
-        """Returns the room of one rank, if `ranks` ranks share this file system on one node."""
+        """Returns the room of one rank, given that `ranks` ranks share this file system on one
+        node."""
         return replace(self, free_bytes=self.free_bytes // ranks)
 
 
 def room_of(
     world: World, directory: LocalDirectory, local_bytes: int | None, budget: Budget
 ) -> DiskRoom:
-    """Returns the room in this rank's local directory, not counting files kept there before."""
+    """Returns the room in this rank's local directory, without the room that kept files take."""
     path, node = directory.path, os.uname().nodename
     device = os.stat(path).st_dev if os.path.isdir(path) else 0
     room = DiskRoom(
@@ -76,7 +76,7 @@ def room_of(
 
 
 def of_shared_memory(rooms: Sequence[DiskRoom]) -> list[DiskRoom]:
-    """Returns the rooms with the memory of each node divided among its ranks."""
+    """Returns the rooms after dividing the memory of each node among its ranks."""
     ranks = Counter(room.node for room in rooms)
     return [
         room if room.memory_bytes is None
@@ -98,7 +98,7 @@ def less(room: DiskRoom, written_bytes: int, kept_bytes: int = 0) -> DiskRoom:
 
 
 def spoken(rank: int, node: str, world_size: int) -> str:
-    """Returns the start of a message about a rank; "" if it is the only one."""
+    """Returns the words with which a message names a rank; "" if it is the only one."""
     return f"rank {rank} on {node}: " if world_size > 1 else ""
 
 
@@ -112,22 +112,22 @@ def check_rooms(
     world: World, rooms: Sequence[DiskRoom], needs: Sequence[Needs], instead: str = INSTEAD
 ) -> None:
     """Raises FanstoreError if the files to copy do not fit. needs[r]: (dataset, bytes) pairs of
-    rank r; instead: the advice in the message.
+    rank r; instead: advice for the message.
 
     All ranks call it with the same arguments. If something does not fit, rank 0 raises
-    FanstoreError with the figures of every rank; the others end because rank 0 failed.
-    """
+    FanstoreError with the figures of every rank; the others end because rank 0 failed."""
     problems = room_problems(rooms, needs, instead)
     if problems:
         if world.rank != 0:
-            world.gather_all(None)  # raises: rank 0 does not come, and reports the problem once
+            # raises RankLost when rank 0 fails, which reports the problem once
+            world.gather_all(None)
         raise FanstoreError("\n".join(problems))
 
 
 def room_problems(
     rooms: Sequence[DiskRoom], needs: Sequence[Needs], instead: str = INSTEAD
 ) -> list[str]:
-    """Returns a line for each rank on which the files do not fit."""
+    """Returns a line of text for each rank on which the files do not fit."""
     pairs = zip(rooms, needs, strict=True)
     found = [(room, _problem(room, needed, instead)) for room, needed in pairs]
     return [spoken(room.rank, room.node, len(rooms)) + words for room, words in found if words]
@@ -153,7 +153,7 @@ def _problem(room: DiskRoom, needed: Needs, instead: str) -> str | None:
 
 
 def _named(needed: Needs) -> str:
-    """Returns the names of the datasets; if there are several, with the bytes of each."""
+    """Returns the names of the datasets as text; if there are several, each with its bytes."""
     some = [(name, amount) for name, amount in needed if amount]
     if len(some) == 1:
         return some[0][0]

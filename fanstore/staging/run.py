@@ -53,16 +53,16 @@ from fanstore.staging.staged import StagedDirectory, kept_of_others
 from fanstore.startup import World
 
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
-_SEGMENT_BITS = 3  # bits for each record in the job's segment
-# Partial packs of an earlier job are kept if at least this part of them belongs to this rank's
-# share.
+_SEGMENT_BITS = 3  # for each record in the job's segment
+# Partial packs of an earlier job are kept if at least this part of their bytes belongs to this
+# rank's share.
 _WORTH_KEEPING = 0.5
 
 
 @dataclass(frozen=True)
 class PackPlace:
-    """The place of a pack for this rank. state: a fan_place_state; replicas: the other ranks that
-    have the whole pack."""
+    """How this rank gets a pack. state: a fan_place_state; replicas: the other ranks that have the
+    whole pack."""
 
     state: int
     replicas: tuple[int, ...] = ()
@@ -70,11 +70,10 @@ class PackPlace:
 
 @dataclass(frozen=True)
 class StagedDataset:
-    """One dataset after staging, as this rank sees it.
+    """The result of staging one dataset, for this rank.
 
     replicas: the copies of each pack, R of --replicas; places, staged_ranks: by pack; shares: of
-    the packs that ranks keep in part, None if there are none. note: a message for users, or "".
-    """
+    the packs that ranks keep in part, None if there are none. note: a message for users, or ""."""
 
     dataset: Dataset
     report: StageReport
@@ -87,8 +86,9 @@ class StagedDataset:
 
 @dataclass
 class _Part:
-    """A dataset while it is staged. held[r]: the packs that rank r has; want[r]: the packs it is to
-    get; owners: by pack, the ranks to keep it; resident_bytes[r]: size of its partial packs."""
+    """A dataset that is being staged. held[r]: the packs that rank r has; want[r]: the packs that
+    it is to get; owners: for each pack, the ranks that are to keep it; resident_bytes[r]: the size
+    of rank r's partial packs."""
 
     name: str
     staged: StagedDirectory
@@ -111,13 +111,13 @@ def stage_datasets(
     budget: Budget,
     choose: Choose | None = None,
 ) -> list[StagedDataset]:
-    """Stages datasets; `datasets` has the result of `announce` and the held directory for each.
-    choose: returns the records that this rank is to keep of a dataset, for example by a plan.
+    """Stages datasets. `datasets` has, for each dataset, the result of `announce` and the held
+    directory. choose: returns the records that this rank is to keep of a dataset, for example by a
+    plan.
 
-    All ranks call it with the same datasets in the same order; a dataset that comes twice is staged
-    once. Raises FanstoreError if they do not fit (with --stage full) or the disk is full,
-    DatasetDamaged for a damaged index, or a pack with a wrong header or trailer; OSError.
-    """
+    All ranks call it with the same datasets in the same order; a dataset that is listed twice is
+    staged once. Raises FanstoreError if they do not fit (with --stage full) or the disk is full;
+    DatasetDamaged for a damaged index, or a pack with a wrong header or trailer; OSError."""
     try:
         room = room_of(crew.world, directory, settings.local_bytes, budget)
         own = [info.dataset_id for info, _ in datasets]
@@ -162,8 +162,8 @@ def _stage_datasets(
 
 
 def _is_full(settings: Settings, rooms: Sequence[DiskRoom], needs: Sequence[Needs]) -> bool:
-    """Returns whether everything is staged before the command starts. True also if the user asked
-    for replicas: if they do not fit, the job is refused rather than run without them."""
+    """Returns whether all packs are staged before the command starts. Also True if the user asked
+    for replicas: if these do not fit, the job is refused rather than run without them."""
     if settings.stage in ("auto", "memory"):
         return settings.replicas not in ("1", "auto") or not room_problems(rooms, needs)
     return settings.stage == "full"
@@ -178,7 +178,7 @@ def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> list[DiskRoom]:
-    """Exchanges between all ranks the packs that they have and their room; returns the rooms."""
+    """Sends all ranks the packs that this rank has and its room. Returns the rooms of all ranks."""
     own = [_held(crew, part, verify) for part in parts]
     resident = [resident_bytes(part.staged.path) for part in parts]
     kept = sum(part.bytes_of(held) for part, held in zip(parts, own, strict=True))
@@ -192,8 +192,8 @@ def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> 
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
-    """Returns the packs that this rank has kept. Checks their content if `verify`; otherwise that
-    is done while the job runs."""
+    """Returns the packs that earlier jobs left on this rank. If `verify`, checks their content now,
+    otherwise while the job runs."""
     found = {}
     for pack in range(len(part.packs.file_bytes)):
         damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
@@ -212,7 +212,7 @@ def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
 
 
 def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
-    """Returns whether a kept copy has the right checksum; if not, forgets the copy."""
+    """Returns whether a kept copy of a pack has the right checksum. If not, removes it."""
     name = pack_name(pack)
     if part.stager.is_sound(pack, part.staged.file(name)):
         return True
@@ -221,8 +221,8 @@ def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
 
 
 def _replicas(parts: list[_Part], rooms: list[DiskRoom], settings: Settings) -> int:
-    """Returns how many ranks keep each pack. With "auto", packs that are already there count as
-    room."""
+    """Returns how many ranks keep each pack. For "auto", the room of packs that are already there
+    counts as free."""
     asked = settings.replicas
     if asked == "all":
         return len(rooms)
@@ -236,8 +236,8 @@ def _replicas(parts: list[_Part], rooms: list[DiskRoom], settings: Settings) -> 
 
 
 def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
-    """Sets the packs that each rank is to get if everything is staged; returns (dataset, bytes)
-    pairs for each rank."""
+    """Sets which packs each rank is to get if everything is staged. Returns (dataset, bytes) pairs
+    for each rank."""
     for part in parts:
         keep = packs_by_rank(part.owners, len(rooms))
         part.want = [packs - held for packs, held in zip(keep, part.held, strict=True)]
@@ -254,13 +254,13 @@ def _stage_full(
     for part, plan in zip(parts, plans, strict=True):
         fresh = [pack for packs in plan.reads for pack in packs]
         Exchange(crew, part.stager, part.staged, fresh).run(plan.transfers)
-    _tell_damage(crew.world, parts)  # after all ranks have received their packs
+    _tell_damage(crew.world, parts)  # only now have all ranks received their packs
     return [_full_outcome(crew.world.rank, part, replicas) for part in parts]
 
 
 def _tell_damage(world: World, parts: list[_Part]) -> None:
-    """Adds to every rank's report the damage in packs that it does not have: it asks other ranks
-    for such files and does not read them from the shared file system, where the damage is from."""
+    """Adds the damage that other ranks found to every rank's report. A rank asks other ranks for
+    such files, and does not read them from the shared file system, where the damage comes from."""
     answers = world.gather_all([part.stager.report.damaged for part in parts])
     for number, part in enumerate(parts):
         own = part.held[world.rank] | part.want[world.rank]
@@ -300,12 +300,12 @@ def _stage_partial(
     settings: Settings,
     choose: Choose | None,
 ) -> list[StagedDataset]:
-    """Copies nothing yet: divides the packs that no rank has whole among the ranks. Datasets for
-    which `choose` returns records come first; the others share the room that is left."""
+    """Divides the packs that no rank has whole among the ranks, without copying anything. First
+    come the datasets for which `choose` returns records; the others share the remaining room."""
     chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
     sharers = Counter((room.node, room.device) for room in rooms)
     rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
-    for part in parts:  # resident records count against the allowed bytes
+    for part in parts:  # the size of resident records counts against allowed_bytes
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
     made: dict[int, StagedDataset] = {}
     for number in sorted(range(len(parts)), key=lambda number: chosen[number] is None):
@@ -324,8 +324,8 @@ def _stage_partial(
 def _share_of(
     crew: Crew, part: _Part, rooms: list[DiskRoom], settings: Settings, chosen: Chosen | None
 ) -> Shares | None:
-    """Divides the packs of a dataset that no rank has whole; None if there are none. The size of
-    its partial packs counts as room."""
+    """Divides the packs of a dataset that no rank has whole; None if there are none. The room of
+    its partial packs counts as free."""
     holders = ranks_by_pack(part.held, len(part.owners))
     pairs = zip(part.packs.file_bytes, holders, strict=True)
     amounts = [0 if ranks else amount for amount, ranks in pairs]
@@ -335,7 +335,8 @@ def _share_of(
     rooms = [less(room, -resident[room.rank]) for room in rooms]
     most_bytes = int(lib.FAN_FILL_MAX_BYTES) if settings.stage == "lazy" else None
     if len(rooms) == 1:
-        rooms = [replace(rooms[0], cache_bytes=0)]  # there is no other rank to keep it for
+        # no other rank would read it from this one's cache
+        rooms = [replace(rooms[0], cache_bytes=0)]
     if chosen is not None:
         shares = share_chosen(crew.world, dataset, amounts, rooms, chosen, most_bytes)
     else:
@@ -349,8 +350,8 @@ def _share_of(
 
 
 def _drop_what_is_of_no_share(crew: Crew, part: _Part, shares: Shares) -> None:
-    """Removes partial packs of an earlier job with other shares, which would use up the room of
-    this job's, unless a running job uses them."""
+    """Removes partial packs that an earlier job filled by other shares: they would use up this
+    job's room. Keeps them if a running job uses them."""
     kept_bytes = part.resident_bytes[crew.world.rank]
     if kept_bytes == 0:
         return
@@ -379,8 +380,8 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> StagedDat
 
 
 def check_in_place(crew: Crew, dataset: Dataset, verify: bool) -> StagedDataset:
-    """Checks a dataset that is read in place: headers, and all content if `verify`. The ranks share
-    the work. Raises as `Stager.check_pack` does."""
+    """Checks a dataset that is read in place: its headers, and all content if `verify`. The ranks
+    divide the work. Raises as `Stager.check_pack` does."""
     stager, world = Stager(dataset, crew), crew.world
     share = range(world.rank, dataset.pack_count, world.world_size)
     if verify:

@@ -48,8 +48,9 @@ class Shares:
 def regular_records(
     records: NDArray[Any], pack_bytes: Sequence[int]
 ) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Returns the ids of the records (struct fan_record) with content in the divided packs (those
-    whose size in pack_bytes is not 0), and their positions, in ascending order of position."""
+    """Returns the ids of the records (struct fan_record) that have content in the divided packs,
+    and their positions, both in ascending order of position. The divided packs are those whose
+    entry in pack_bytes is not 0."""
     from fanstore.arrays import np
 
     divided = np.asarray(pack_bytes) > 0
@@ -94,7 +95,8 @@ def divide(
     ids, positions = regular_records(records, pack_bytes)
     sizes = records["stored_size"][ids]
     ends = np.append(positions[1:], positions[-1:] + sizes[-1:])
-    costs = np.minimum(ends - positions, sizes + PAGE_BYTES)  # alignment takes no room, or a page
+    # the gap before a record takes at most a page of the disk
+    costs = np.minimum(ends - positions, sizes + PAGE_BYTES)
     largest_bytes = max(room_bytes)
     if most_bytes is not None:
         largest_bytes = min(largest_bytes, most_bytes)
@@ -147,14 +149,15 @@ def divide_memory(
 
 
 def _between(sums: Any, cuts: Sequence[int]) -> tuple[int, ...]:
-    """Returns the bytes between each cut and the next. sums: running totals up to each record."""
+    """Returns the bytes between each cut and the next. sums: the running total of bytes before each
+    record."""
     upto = [int(sums[cut - 1]) if cut else 0 for cut in cuts]
     return tuple(after - before for before, after in pairwise(upto))
 
 
 def _cuts(taken: Any, shares: Sequence[int], room_bytes: Sequence[int], np: Any) -> list[int]:
-    """Returns the index of each rank's first record, and the end of the last rank's: each rank gets
-    its share and the rest that the ranks before it left, as far as its room allows."""
+    """Returns the index of each rank's first record, and the end of the last rank's records. Each
+    rank gets its share and whatever the ranks before it left, as far as its room allows."""
     cuts, due = [0], 0
     for share, room in zip(shares, room_bytes, strict=True):
         before = int(taken[cuts[-1] - 1]) if cuts[-1] else 0

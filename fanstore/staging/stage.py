@@ -1,9 +1,8 @@
-"""Copies packs from the shared file system, each in large sequential reads, and computes the
-checksum meanwhile.
+"""Copies packs from the shared file system in large sequential reads, and computes each checksum
+while it copies.
 
-If a pack's checksum is wrong, its files are checked one by one: the damaged ones are returned to
-the caller, who marks them, and the others stay readable.
-"""
+If a pack's checksum is wrong, its files are checked one by one. The damaged ones are returned to
+the caller, who marks them; the others stay readable."""
 
 from __future__ import annotations
 
@@ -32,10 +31,10 @@ How = Literal["copied", "received", "reused"]
 class StageReport:
     """The result of staging one dataset on this rank. damaged: record ids by pack.
 
-    copied: from the shared file system; received: from other ranks; reused: there already.
-    unchecked: packs that an earlier job left, whose content is still to be checked.
-    shared_bytes: bytes read from packs on the shared file system, to copy or check them.
-    """
+    copied: packs read from the shared file system; received: packs sent by other ranks; reused:
+    packs that were there already. unchecked: packs that an earlier job left, whose content is not
+    checked yet. shared_bytes: bytes read from packs on the shared file system, to copy or check
+    them."""
 
     copied_bytes: int = 0
     copied_packs: int = 0
@@ -53,8 +52,8 @@ def stream(
     advance: Callable[[int], None],
     check: Callable[[], None],
 ) -> int:
-    """Reads `source` once, and writes it to `target` if given; returns its XXH3-64. Calls `advance`
-    with the bytes of each chunk, and `check`, which may raise to give up."""
+    """Reads `source` once, writes it to `target` if that is given, and returns its XXH3-64. For
+    each chunk calls `advance` with its bytes, and `check`, which may raise."""
     digest = xxhash.xxh3_64()
     chunk = bytearray(CHUNK_BYTES)
     view = memoryview(chunk)
@@ -74,7 +73,7 @@ def stream(
 
 
 def write_all(stream: FileIO, data: memoryview) -> None:
-    """Writes all of `data`. An OSError names the file."""
+    """Writes all of `data`. A raised OSError names the file."""
     try:
         while data:
             data = data[stream.write(data) :]
@@ -83,7 +82,7 @@ def write_all(stream: FileIO, data: memoryview) -> None:
 
 
 def sync(stream: FileIO) -> None:
-    """Waits until the written bytes are on the disk. An OSError names the file."""
+    """Waits until the written bytes are on the disk. A raised OSError names the file."""
     try:
         os.fsync(stream.fileno())
     except OSError as error:
@@ -91,7 +90,8 @@ def sync(stream: FileIO) -> None:
 
 
 class Watcher(Protocol):
-    """Receives the progress of work, and may raise to end it; called from several threads."""
+    """Receives the progress of work; its `check` may raise to end the work. Several threads call
+    it."""
 
     def advance(self, amount_bytes: int) -> None: ...
 
@@ -108,17 +108,17 @@ class Stager:
         self._mutex = threading.Lock()
 
     def expected(self, pack: int) -> ExpectedFile:
-        """Returns the size and checksum of a right copy of `pack`, by the index."""
+        """Returns the size and checksum of an undamaged copy of `pack`, from the index."""
         info = self.dataset.pack_info(pack)
         return ExpectedFile(self.dataset.dataset_id, info.file_bytes, info.checksum)
 
     def expected_index(self) -> ExpectedFile:
-        """Returns the size and checksum of a right copy of the index, by its header."""
+        """Returns the size and checksum of an undamaged copy of the index, from its header."""
         header = self.dataset.header
         return ExpectedFile(self.dataset.dataset_id, header.file_bytes, header.body_checksum)
 
     def stage_index(self, staged: StagedDirectory) -> str:
-        """Copies the index if there is no valid copy; returns the path of the copy. Raises
+        """Copies the index if there is no valid copy, and returns the path of the copy. Raises
         DatasetDamaged if its checksum is wrong."""
         name = os.path.basename(self.dataset.index_path)
 
@@ -127,7 +127,8 @@ class Stager:
             try:
                 open_index(Path(part), self.dataset.directory, verify=True).close()
             except DatasetDamaged:
-                self.dataset.check_body()  # raises with the name of the shared file, if damaged
+                # if the shared file is damaged, raises an error that names it
+                self.dataset.check_body()
                 raise
             return []
 
@@ -163,16 +164,17 @@ class Stager:
         return checksum == self.expected(pack).checksum
 
     def damaged(self, pack: int, path: str, checksum: int) -> list[int]:
-        """Returns the damaged records of the copy at `path`, which has the checksum `checksum`.
-        Raises DatasetDamaged if the copy's header or trailer is wrong."""
+        """Returns the damaged records of the copy at `path`, whose checksum is `checksum`. Raises
+        DatasetDamaged if the copy's header or trailer is wrong."""
         if checksum == self.expected(pack).checksum:
             return []
-        # The damage may be in the copy alone, and clients rely on its header and trailer.
+        # Clients rely on header and trailer, and only the copy may be damaged: so the copy's are
+        # checked.
         self.dataset.check_pack_header(pack, path)
         return damaged_records(self.dataset, pack, path, self._watcher.check)
 
     def note(self, pack: int, damaged: list[int], how: How) -> None:
-        """Adds a pack that is staged now to the report."""
+        """Adds a pack to the report. how: the way in which it was staged."""
         size = self.expected(pack).file_bytes
         with self._mutex:
             report = self.report
@@ -200,8 +202,8 @@ class Stager:
 def damaged_records(
     dataset: Dataset, pack: int, path: str | os.PathLike[str], check: Callable[[], None]
 ) -> list[int]:
-    """Returns the record ids of the damaged files of a pack whose copy is at `path`; `check` may
-    raise to give up."""
+    """Returns the record ids of the damaged files of a pack, whose copy is at `path`. Calls
+    `check`, which may raise."""
     damaged = []
     with PackReader(dataset, path) as reader:
         for record in dataset.records_of_pack(pack):

@@ -28,12 +28,13 @@ from fanstore.staging.resident import (
 )
 from fanstore.wording import show_bytes
 
-KEEP = "keep"  # the name of the file that makes the others stay
+KEEP = "keep"  # while it exists, the other files stay
 
 
 @dataclass(frozen=True)
 class ExpectedFile:
-    """Size and checksum that a staged file must have, by the dataset's index, not by the copy."""
+    """The size and checksum that a staged file must have, from the index and not from the copy
+    itself."""
 
     dataset_id: str
     file_bytes: int
@@ -41,7 +42,7 @@ class ExpectedFile:
 
 
 class StagedDirectory:
-    """One user's hold on `<base>/datasets/<dataset id>`."""
+    """Holds `<base>/datasets/<dataset id>` for one user of it, by a shared lock."""
 
     def __init__(self, base: StagingFolder, dataset_id: str) -> None:
         self._base = base
@@ -50,9 +51,9 @@ class StagedDirectory:
         self._fd: int | None = None
 
     def hold(self, keep: bool = False) -> None:
-        """Makes the directory and takes its shared lock. Hold the base's lock. If nobody else uses
-        the directory, tidies it first, so that partial packs are checked again. keep: the files
-        stay if this job is killed."""
+        """Creates the directory and takes its shared lock. The caller holds the base's lock. If
+        nobody else uses the directory, tidies it first, so that partial packs are checked again.
+        keep: the files stay even if this job is killed."""
         make_private(self.path)
         fd = locks.take(self.lock_path, exclusive=True)
         if fd is not None:
@@ -67,20 +68,22 @@ class StagedDirectory:
             self._mark_kept()
 
     def forget_partial(self, check: Callable[[], None]) -> bool:
-        """Removes the partial packs if no other job uses the directory; returns whether it did."""
+        """Removes the partial packs if no other job uses the directory. Returns whether it did."""
         assert self._fd is not None
-        with self._base.locked(check):  # no other job can start to use it meanwhile
+        with self._base.locked(check):  # no other job can begin to use the directory meanwhile
             alone = locks.try_lock(self._fd, exclusive=True)
             if alone:
                 forget_resident(self.path)
-            locks.try_lock(self._fd, exclusive=False)  # a failed conversion loses the shared lock
+            # a failed conversion drops the shared lock: take it again
+            locks.try_lock(self._fd, exclusive=False)
         return alone
 
     def release(self, keep: bool) -> None:
         """Releases the lock; if this was the last user, the files stay only if `keep`."""
         if self._fd is None:
             return
-        with contextlib.suppress(OSError), self._base.locked():  # no job starts to use it meanwhile
+        # no other job can begin to use the directory meanwhile
+        with contextlib.suppress(OSError), self._base.locked():
             if keep:
                 self._mark_kept()
             elif locks.try_lock(self._fd, exclusive=True):
@@ -93,7 +96,7 @@ class StagedDirectory:
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def file(self, name: str) -> str:
-        """Returns the path of the index or of a pack."""
+        """Returns the path of a file in the directory, such as the index or a pack."""
         return os.path.join(self.path, name)
 
     def damaged_in(self, name: str, expected: ExpectedFile) -> list[int] | None:
@@ -115,11 +118,11 @@ class StagedDirectory:
         copy: Callable[[str], list[int]],
         check: Callable[[], None],
     ) -> tuple[list[int], bool]:
-        """Makes a copy of `name` unless there is a valid one; returns (damaged record ids, whether
-        it was there).
+        """Makes a copy of `name` unless there is a valid one. Returns its damaged record ids, and
+        whether it was there already.
 
-        `copy(path)` writes the copy and returns its damaged record ids; one job at a time runs it.
-        """
+        `copy(path)` writes the copy and returns its damaged record ids; one job at a time runs
+        it."""
         target = self.file(name)
         fd = locks.wait(target + ".lock", exclusive=True, check=check)
         try:
@@ -168,7 +171,7 @@ def _marker(expected: ExpectedFile, found: os.stat_result, damaged: object) -> d
 
 
 def _read_marker(target: str) -> dict[str, object] | None:
-    """Returns the marker of a complete copy, or None if there is no valid marker."""
+    """Returns the content of a copy's marker; None if there is no valid marker."""
     try:
         with open(target + ".ok", encoding="utf-8") as stream:
             marker = json.load(stream)
@@ -207,7 +210,7 @@ def whole_files(path: str) -> tuple[int, int]:
 
 
 def kept_words(paths: Iterable[str]) -> str:
-    """Returns a sentence about the staged datasets that remain after their job released them."""
+    """Returns a sentence for users about the staged datasets that stay after a job."""
     kept = [(path, *whole_files(path)) for path in paths if os.path.isdir(path)]
     if not kept:
         return "nothing was kept"
@@ -221,19 +224,20 @@ def kept_words(paths: Iterable[str]) -> str:
 
 
 def kept_of_others(base: StagingFolder, own: Iterable[str]) -> int:
-    """Returns the bytes on disk of staged datasets that were kept for later jobs, except those with
-    the ids `own`."""
+    """Returns how many bytes on disk the datasets take that were kept for later jobs, without the
+    ids `own`."""
     total = 0
     for path in base.entries("datasets"):
         if os.path.basename(path) in own or not os.path.exists(os.path.join(path, KEEP)):
             continue
-        with contextlib.suppress(FileNotFoundError):  # another job may remove it meanwhile
+        with contextlib.suppress(FileNotFoundError):  # another job may remove the directory now
             total += sum(entry.stat(follow_symlinks=False).st_blocks for entry in os.scandir(path))
-    return total * 512  # stat(2)
+    return total * 512  # st_blocks counts units of 512 bytes (stat(2))
 
 
 def others_words(kept_bytes: int) -> str:
-    """Returns a clause about the bytes of kept datasets, and the way to remove them; "" for 0."""
+    """Returns a clause for messages about the bytes of kept datasets, which says how to remove
+    them; "" for 0."""
     if not kept_bytes:
         return ""
     return (
@@ -257,7 +261,8 @@ def tidy(path: str) -> None:
 
 
 def sweep_datasets(base: StagingFolder) -> None:
-    """Discards staged datasets that nobody uses, except those to keep. Hold the base's lock."""
+    """Discards staged datasets that nobody uses, except those to keep. The caller holds the base's
+    lock."""
     for path in base.entries("datasets"):
         with contextlib.suppress(OSError), locks.free(os.path.join(path, "lock")) as unused:
             if unused and os.path.exists(os.path.join(path, KEEP)):
