@@ -1,4 +1,5 @@
-"""Prepares a dataset, from its source to its final name."""
+"""Prepares a dataset: reads the source, writes packs and index, and gives the result its final
+name."""
 
 from __future__ import annotations
 
@@ -44,8 +45,9 @@ Problems = list[tuple[bytes, str]]
 
 @dataclass(frozen=True)
 class PrepareOptions:
-    """Options of `prepare`. partitions: None for `default_partitions`; listed: the entries of a
-    list, None for all; update: update the existing dataset, whose block size must be given."""
+    """Options of `prepare`. partitions: None for `default_partitions`; listed: the paths of a list,
+    None for all entries; update: update the existing dataset (block_bytes must be its block
+    size)."""
 
     partitions: int | None = None
     codec: Codec = field(default_factory=lambda: Codec("store"))
@@ -67,8 +69,8 @@ class PrepareOptions:
 
 @dataclass(frozen=True)
 class Summary:
-    """The result of a run: the manifest, the entries left out, and whether the dataset changed (not
-    if it was up to date)."""
+    """The result of a run: the manifest, the entries that were left out, and whether the dataset
+    changed (False if it was up to date)."""
 
     manifest: dict[str, Any]
     left_out: Problems
@@ -103,8 +105,8 @@ def open_source(path: Path, options: PrepareOptions, scratch: Path) -> tuple[Pac
 
 
 def _check_room(tree: SourceTree, codec: Codec, path: Path, scratch: Path) -> None:
-    """Raises UsageError if the content that an archive declares cannot fit on the disk, however
-    well it is compressed: a small archive may declare any amount."""
+    """Raises UsageError if the content that an archive declares cannot fit on the disk even with
+    the best compression: a small archive may declare any amount."""
     total_bytes, free_bytes = _content_bytes(tree), _free_bytes(scratch)
     if total_bytes // codec.ratio_max > free_bytes:
         raise UsageError(
@@ -114,8 +116,8 @@ def _check_room(tree: SourceTree, codec: Codec, path: Path, scratch: Path) -> No
 
 
 def _content_bytes(tree: SourceTree, update: Update | None = None) -> int:
-    """Returns the bytes of content to pack: all of the tree, or with an update, only the new and
-    changed files."""
+    """Returns how many bytes of content are to be packed: all content of the tree, or in an update
+    the new and changed files."""
     total = 0
     for part in pieces(len(tree.content)):
         ids = tree.content[part]
@@ -133,7 +135,8 @@ def _free_bytes(directory: Path) -> int:
 def _naming_room(
     tree: SourceTree, codec: Codec, scratch: Path, update: Update | None
 ) -> Iterator[None]:
-    """If the disk is full within the block, raises FanstoreError with the room that is needed."""
+    """Raises FanstoreError, which states the needed space, if the disk fills up within the
+    block."""
     free_bytes = _free_bytes(scratch)
     try:
         yield
@@ -150,8 +153,8 @@ def _naming_room(
 
 
 def _leave_out_problems(source: PackSource, left_out: Problems, skip: bool) -> None:
-    """Drops the entries that cannot be packed, or without `skip`, raises SourceProblems for all
-    that are known before any content is read."""
+    """Drops the entries that cannot be packed. Without `skip`, raises SourceProblems instead, for
+    all problems that are known before any content is read."""
     found = dict(source.tree.problems())
     left_out += [(source.tree.path(number), why) for number, why in found.items()]
     if 0 in found:
@@ -194,12 +197,13 @@ def prepare_from(
     target: Path,
     options: PrepareOptions,
 ) -> Summary:
-    """Does the same as `prepare` for any source. opener: given a directory for temporary files,
-    returns the source and the entries that it left out; origins: the files or directories that the
-    source reads, none for standard input."""
+    """Like `prepare`, for any source. opener: gets a directory for temporary files, and returns the
+    source and the entries that it left out; origins: the files or directories that the source
+    reads, none for standard input."""
     start = time.monotonic()
     options.check()
-    # With a list, the target may lie inside the source: the list does not name the new files.
+    # With a list, the target may lie inside the source, because the list does not name the new
+    # files.
     inside = options.listed is not None
     replaces = options.force or options.update
     check_destination(target, origins, replaces, may_be_inside=inside)
@@ -239,7 +243,7 @@ def _commit(
 
 
 def _origin(origins: Sequence[Path]) -> dict[str, Any]:
-    """Returns the manifest's fields about the origin of a dataset."""
+    """Returns the fields of the manifest that say where a dataset comes from."""
     paths = [str(origin.resolve()) for origin in origins] or ["-"]
     return {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}
 
@@ -248,7 +252,8 @@ def _pack(
     source: PackSource, options: PrepareOptions, destination: Destination, left_out: Problems,
     update: Update | None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Writes packs and index; returns the manifest. Adds unreadable entries to `left_out`."""
+    """Writes packs and index, and returns the manifest. Adds entries that cannot be read to
+    `left_out`."""
     tree = source.tree
     before = b""
     if update is None:
@@ -286,8 +291,8 @@ def _pack(
 
 
 def _journal(source: PackSource, destination: Destination, name: bytes) -> Journal | None:
-    """Removes files that an ended run with another scan or plan left in the directory. Returns the
-    notes about complete packs, or None for a source that must be read in order."""
+    """Removes files in the directory that an earlier run left for another scan or plan. Returns the
+    journal of complete packs; None for a source that must be read in order."""
     assert destination.scratch is not None
     key = journal_key(source.tree, name)
     journal = Journal(destination.scratch, destination.directory, key)
@@ -303,7 +308,7 @@ def _tell_taken_up(count: int, quiet: bool) -> None:
 def _kept(
     tree: SourceTree, stored: Stored, plan: PackPlan, failed: dict[int, str]
 ) -> tuple[SourceTree, Stored, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Returns the tree without the failed entries, and the matching arrays."""
+    """Returns the tree without the failed entries, and the arrays of the remaining ones."""
     packs = plan.packs
     if failed:
         keep = tree.keep_mask(failed)
@@ -325,8 +330,7 @@ def _finish_packs(
 def _manifest(
     tree: SourceTree, options: PrepareOptions, infos: Sequence[PackInfo], dataset_id: str
 ) -> dict[str, Any]:
-    """Returns the content of manifest.json, which does not depend on the time or speed of the
-    run."""
+    """Returns the content of manifest.json. It does not depend on the time or speed of the run."""
     return {
         "dataset_id": dataset_id,
         "files": tree.count_of(stat.S_IFREG),
@@ -342,5 +346,5 @@ def _manifest(
 
 
 def default_jobs() -> int:
-    """Returns the default number of workers: the processors that this process may use."""
+    """Returns the default number of workers: the number of processors that this process may use."""
     return len(os.sched_getaffinity(0))

@@ -1,4 +1,4 @@
-"""Sources of entries and their content."""
+"""Sources: they list entries and read their content."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHANGED = "changed while it was read"
-# The path that means standard input.
+# Stands for standard input.
 STDIN = Path("-")
 
 
 class Unreadable(Exception):
-    """A piece of one entry could not be read; the message is the reason."""
+    """A piece of a file could not be read. The message is the reason."""
 
 
 class PackSource(Protocol):
-    """The interface of a source. If `sequential`, one thread reads it in order."""
+    """The interface of a source. A `sequential` source must be read in order, by one thread."""
 
     tree: SourceTree
     sequential: bool
@@ -34,14 +34,15 @@ class PackSource(Protocol):
     def read_files(
         self, ids: Sequence[int], places: Sequence[int], buffer: memoryview
     ) -> dict[int, str]:
-        """Reads whole files, ids[i] to buffer[places[i]:], and zeroes the gaps up to the last
-        place. Returns the reasons by failed file."""
+        """Reads whole files, ids[i] to buffer[places[i]:], and fills the gaps with zeros up to the
+        last place. Returns the reason for each file that failed."""
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
-        """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
+        """Reads a piece of one file, from `start` on, into `buffer`. Raises Unreadable."""
 
     def try_open(self) -> dict[int, str]:
-        """Returns the files that cannot be opened, with the reasons; reads no content."""
+        """Opens each file without reading it. Returns the files that cannot be opened, with the
+        reasons."""
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Drops all entries whose `mask` is False."""
@@ -51,14 +52,14 @@ class PackSource(Protocol):
 
 
 class SequentialSource:
-    """A source whose content is read front to back: the pieces of a file follow each other, and
-    files come in the order of their ordinals. Subclasses implement `read_piece`."""
+    """A source that is read from front to back: pieces of a file in turn, and files in the order of
+    their ordinals. Subclasses implement `read_piece`."""
 
     sequential = True
     tree: SourceTree
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
-        """Fills `buffer` from one file, from `start` on. Raises Unreadable."""
+        """Reads a piece of one file, from `start` on, into `buffer`. Raises Unreadable."""
         raise NotImplementedError
 
     def read_files(
@@ -76,7 +77,7 @@ class SequentialSource:
         return failed
 
     def try_open(self) -> dict[int, str]:
-        """Returns {}: the files that hold the entries are already open."""
+        """Returns {}: the archives that hold the entries are open already."""
         return {}
 
     def keep(self, mask: NDArray[np.bool_]) -> None:
@@ -84,13 +85,13 @@ class SequentialSource:
 
 
 def reason_of(error: int) -> str:
-    """Returns the text for an error number of fan_gather."""
+    """Returns the text for an error that fan_gather reports."""
     return CHANGED if error == lib.FAN_GATHER_CHANGED else os.strerror(error)
 
 
 class DirectorySource:
-    """A directory, scanned as a whole (`ListedSource`: the entries of a list). scratch: a directory
-    for the files of large arrays."""
+    """A directory as a source, with everything below it (in a ListedSource, only the entries of a
+    list). scratch: a directory for the files of large arrays."""
 
     sequential = False
 
@@ -108,7 +109,7 @@ class DirectorySource:
             raise
 
     def scan(self) -> SourceTree:
-        """Returns the tree of everything below the root."""
+        """Lists everything below the root, and returns the tree."""
         return scan_directory(self.root_fd, self.room)
 
     def read_files(

@@ -1,8 +1,7 @@
 """The entries of a source, as arrays in the order of the index's records.
 
-Entry 0 is the root. The children of a directory are contiguous and sorted by the bytes of their
-names, and come after the children of every directory before it (breadth first).
-"""
+Entry 0 is the root. The children of a directory follow each other, sorted by the bytes of their
+names, and come after the children of every directory before it (breadth first)."""
 
 from __future__ import annotations
 
@@ -34,8 +33,8 @@ _KINDS = {
 
 @dataclass
 class Item:
-    """One entry of a source that is listed rather than scanned. Two paths with the same Item are
-    hard links. ordinal: its place in the source."""
+    """One entry of a source that is listed and not scanned. Two paths with the same Item are hard
+    links. ordinal: its position in the source."""
 
     mode: int
     size: int = 0
@@ -53,10 +52,9 @@ class Item:
 class SourceTree:
     """The entries (struct fan_scan_entry) of a source.
 
-    names: the bytes of their names. first: for each entry, the first entry of the same file (hard
-    links), itself if it is the only one. ordinals: the best order for reading content; None: that
-    of the entries. room: makes arrays as long as the tree.
-    """
+    names: the bytes of their names. first: for each entry, the first entry of the same file:
+    itself, or another hard link. ordinals: the position of each entry in the best order for
+    reading; None if that is the order of the entries. room: makes arrays as long as the tree."""
 
     def __init__(
         self,
@@ -76,15 +74,15 @@ class SourceTree:
         return len(self.entries)
 
     def ordinal(self, number: int) -> int:
-        """Returns the place of an entry in the best order for reading content."""
+        """Returns the position of an entry in the best order for reading content."""
         return number if self.ordinals is None else int(self.ordinals[number])
 
     def pieces(self) -> Iterator[slice]:
-        """Yields slices of the entries, which together are all of them."""
+        """Yields slices that together cover all entries."""
         return self.room.pieces(len(self))
 
     def kinds(self, part: slice | NDArray[np.int64]) -> NDArray[np.uint32]:
-        """Returns the file type bits of some entries' modes."""
+        """Returns the file types (S_IFMT bits of the modes) of some entries."""
         return np.asarray(self.entries["mode"][part] & _FORMAT, np.uint32)
 
     def count_of(self, kind: int) -> int:
@@ -103,8 +101,8 @@ class SourceTree:
         return [whole[start:end] for start, end in itertools.pairwise([0, *ends])]
 
     def joined_paths(self, ids: NDArray[np.int64]) -> tuple[NDArray[np.uint64], bytearray]:
-        """Returns the lengths of the relpaths of `ids`, and the relpaths joined. For very many
-        entries: `paths_of` makes a Python object for each."""
+        """Returns the lengths of the relpaths of `ids`, and the relpaths joined. Use it for very
+        many entries: `paths_of` makes a Python object for each."""
         entries = ffi.from_buffer("struct fan_scan_entry[]", self.entries)
         numbers = ffi.from_buffer("uint64_t[]", ids.astype("<u8"))
         lengths = np.zeros(len(ids), np.uint64)
@@ -123,7 +121,8 @@ class SourceTree:
 
     @cached_property
     def content(self) -> NDArray[np.int64]:
-        """The entries with content to store, in reading order: nonempty files, each once."""
+        """The entries whose content is stored, in reading order: files that are not empty, each
+        once."""
         ids = self._selected(self._is_content)
         if self.ordinals is None:
             return ids
@@ -136,7 +135,7 @@ class SourceTree:
 
     @cached_property
     def links(self) -> NDArray[np.int64]:
-        """The numbers of the symbolic links, in ascending order."""
+        """The numbers of all symbolic links, in ascending order."""
         return self._selected(lambda part: self.kinds(part) == stat.S_IFLNK)
 
     def _selected(self, chosen: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
@@ -151,7 +150,7 @@ class SourceTree:
         return out
 
     def problems(self) -> list[tuple[int, str]]:
-        """Returns the entries that cannot be packed, with the reasons."""
+        """Returns the entries that cannot be packed, each with the reason."""
         found = []
         for part in self.pieces():
             bad = (self.entries["error"][part] != 0) | np.isin(self.kinds(part), list(_KINDS))
@@ -163,15 +162,15 @@ class SourceTree:
         return os.strerror(error) if error else _KINDS[int(self.entries["mode"][number]) & _FORMAT]
 
     def keep_mask(self, dropped: Iterable[int]) -> NDArray[np.bool_]:
-        """Returns a mask of all entries except `dropped`, the entries below them, and their other
-        names."""
+        """Returns a mask of the entries that stay without `dropped`: it leaves out these entries,
+        all entries below them, and the other names (hard links) of their files."""
         keep = self.room.zeros(len(self), bool)
         gone = self.room.zeros(len(self), bool)
         gone[list(dropped)] = True
         for part in self.pieces():
             gone[part] |= gone[self.first[part]]
         gone[0] = False
-        for part in self.pieces():  # parents come before their children
+        for part in self.pieces():  # parents come first
             parents = self.entries["parent"][part]
             while True:
                 below = gone[part] | gone[parents]
@@ -182,7 +181,7 @@ class SourceTree:
         return keep
 
     def filtered(self, keep: NDArray[np.bool_]) -> SourceTree:
-        """Returns the tree of the kept entries alone, renumbered."""
+        """Returns a tree of only the kept entries, with new numbers."""
         number = self.room.zeros(len(self), np.int64)
         end = 0
         for part in self.pieces():
@@ -198,7 +197,7 @@ class SourceTree:
 
 
 def _same_files(entries: NDArray[Any], room: ArrayRoom) -> NDArray[np.int64]:
-    """Returns for each entry the first regular file with the same device and inode."""
+    """Returns for each entry the first entry that is the same file (device and inode)."""
     first = room.zeros(len(entries), np.int64)
     check(lib.fan_same_files(
         ffi.from_buffer("struct fan_scan_entry[]", entries), len(entries), room.table_slots,
@@ -225,22 +224,23 @@ def scan_directory(
 
 
 def _breadth_first(paths: Iterable[bytes]) -> list[tuple[int, bytes, bytes]]:
-    """Returns (number of the parent, name, path) of each path, in the order of a SourceTree."""
+    """Sorts paths breadth first, the order of a SourceTree. Returns (number of the parent, name,
+    path) of each."""
     below: dict[bytes, list[bytes]] = {}
     for path in paths:
         if path:
             parent, _, name = path.rpartition(b"/")
             below.setdefault(parent, []).append(name)
     order: list[tuple[int, bytes, bytes]] = [(0, b"", b"")]
-    for number, (_, _, path) in enumerate(order):  # grows while it is walked
+    for number, (_, _, path) in enumerate(order):  # the list grows meanwhile
         start = path + b"/" if path else b""
         order.extend((number, name, start + name) for name in sorted(below.get(path, ())))
     return order
 
 
 def add_parents(items: dict[bytes, Item], path: bytes, first: Item) -> str | None:
-    """Adds missing directories above a path to the items, with mode 0755, and owner and time of the
-    `first` item in them. Returns None, or the reason if a parent is not a directory."""
+    """Adds the missing directories above a path to the items, with mode 0755 and the owner and time
+    of `first`. Returns None, or the reason if a parent is no directory."""
     missing = Item(stat.S_IFDIR | 0o755, 0, first.mtime_ns, first.uid, first.gid)
     at = 0 if path else -1
     while at >= 0:
@@ -252,7 +252,8 @@ def add_parents(items: dict[bytes, Item], path: bytes, first: Item) -> str | Non
 
 
 def tree_of(items: Mapping[bytes, Item]) -> SourceTree:
-    """Returns the tree of listed items. Every parent directory must be among them, also b""."""
+    """Returns the tree of listed items. The parent directory of each item must be an item too, and
+    so must the root b""."""
     order = _breadth_first(items)
     entries = np.zeros(len(order), dtype_of("struct fan_scan_entry"))
     blob = bytearray()
