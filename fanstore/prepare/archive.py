@@ -1,4 +1,4 @@
-"""A source that is an archive. It is read twice, front to back: first to list its members, then for
+"""An archive as a source. It is read twice from front to back: first to list its members, then for
 their content."""
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _FILTERS: dict[bytes, Callable[[BinaryIO], Any]] = {
 
 
 def _unpacked(raw: BinaryIO, magic: bytes) -> BinaryIO:
-    """Returns a stream of the decompressed bytes, from the start."""
+    """Returns a stream of the decompressed bytes of `raw`, from its start."""
     raw.seek(0)
     for start, opened in _FILTERS.items():
         if magic.startswith(start):
@@ -92,7 +92,7 @@ def _is_tar(stream: BinaryIO) -> bool:
     try:
         first = stream.read(BLOCK_BYTES)
     except BROKEN:
-        return False  # the reader reports it
+        return False  # the reader reports the problem
     return is_header(first) or (len(first) == BLOCK_BYTES and not any(first))
 
 
@@ -114,11 +114,10 @@ _COPY_NAME = "source"
 
 
 class ArchiveContents:
-    """The tree that the members of an archive make, by path.
+    """The tree that the members of an archive form, by path.
 
-    A later member of the same name replaces an earlier one; leading slashes are dropped;
-    directories without a member get mode 0755, and owner and time of the first member in them.
-    """
+    A later member of the same name replaces an earlier one, and leading slashes are dropped. A
+    directory that is no member gets mode 0755, and owner and time of the first member in it."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
@@ -153,7 +152,8 @@ class ArchiveContents:
         found = self.items.get(path) if path else None
         if found is None or stat.S_ISDIR(found.mode):
             return None
-        if member.size > 0 and stat.S_ISREG(found.mode):  # cpio stores content with the last name
+        # cpio stores the content with the last of the names
+        if member.size > 0 and stat.S_ISREG(found.mode):
             found.size, found.ordinal = member.size, ordinal
         return found
 
@@ -172,7 +172,8 @@ def _item(member: Member, ordinal: int) -> Item:
 
 
 def _open(path: Path, place: Path) -> BinaryIO:
-    """Opens the archive as a seekable file; first copies a pipe's content to `place`."""
+    """Opens the archive as a seekable file. If it is a pipe, first copies its content to
+    `place`."""
     if path == STDIN:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("-: standard input is a terminal, or closed; an archive is wanted")
@@ -204,8 +205,8 @@ def _copied(raw: BinaryIO, place: Path) -> BinaryIO:
 
 
 class ArchiveSource(SequentialSource):
-    """An archive of any format that a Reader supports. Content is read in the order of its members.
-    place: a directory for the copy of a pipe's content."""
+    """An archive of any format for which there is a Reader. Content is read in the order of the
+    members. place: a directory for the copy of a pipe's content."""
 
     def __init__(self, path: Path, place: Path) -> None:
         self._path = path
@@ -234,7 +235,8 @@ class ArchiveSource(SequentialSource):
                 contents.add(member, ordinal)
             contents.left_out += reader.remarks
         except BROKEN as error:
-            if isinstance(error, OSError) and error.errno is not None:  # an error of the disk
+            # the disk's error, not damage in the archive
+            if isinstance(error, OSError) and error.errno is not None:
                 raise
             raise UsageError(f"{self._path}: {_sentence(error)}") from error
         contents.items.setdefault(b"", Item(stat.S_IFDIR | 0o755))
@@ -245,8 +247,8 @@ class ArchiveSource(SequentialSource):
             yield ordinal
 
     def _go_to(self, number: int) -> None:
-        """Moves to the content of an entry, which must not come before the entry of the last
-        call."""
+        """Moves to the content of an entry. The entries must be asked for in the order of the
+        members."""
         wanted = self.tree.ordinal(number)
         while self._ordinal < wanted:
             found = next(self._ordinals, None)
@@ -255,8 +257,8 @@ class ArchiveSource(SequentialSource):
             self._ordinal = found
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
-        """Fills `buffer` from one file. `start` must be the end of the last piece of that file.
-        Raises Unreadable."""
+        """Reads a piece of one file into `buffer`. `start` must be the end of the last piece read
+        of that file. Raises Unreadable."""
         try:
             self._go_to(number)
             done = self._reader.read_into(buffer)

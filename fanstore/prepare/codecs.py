@@ -1,4 +1,4 @@
-"""Chooses and runs a codec, one block at a time."""
+"""Chooses and runs the codec of a file, one block at a time."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Buffer = bytes | bytearray | memoryview
 
 # A file is stored compressed if its compressed size is at most this part of its logical size.
 KEPT_PERCENT = 95
-# `auto` tries lz4 on this many bytes of a block, and compresses the block if that saves enough.
+# `auto` compresses this many bytes of a block with lz4, and the whole block if that saves enough.
 SAMPLE_BYTES = 65536
 
 _LEVELS = {"lz4hc": (1, 12, 9), "zstd": (1, 22, 3)}
-# The formats cannot make a block smaller than by these factors.
+# The formats cannot make content smaller than by these factors.
 _RATIO_MAX = {"store": 1, "zstd": 1 << 15}
 _LZ4_RATIO_MAX = 255
 NAMES = ("store", "lz4", "lz4hc", "zstd")
@@ -29,13 +29,13 @@ CHOICES = (*NAMES, "auto")
 
 
 def saves_enough(stored_bytes: int, logical_bytes: int) -> bool:
-    """Returns whether a compressed form is small enough to be stored."""
+    """Returns whether compression makes a file small enough to store it compressed."""
     return stored_bytes * 100 <= logical_bytes * KEPT_PERCENT
 
 
 @dataclass
 class Codec:
-    """A codec and its level. Safe to use from several threads."""
+    """A codec with its level. Several threads may use it at once."""
 
     name: str
     level: int = 0
@@ -43,31 +43,31 @@ class Codec:
 
     @property
     def stores(self) -> bool:
-        """Whether this codec compresses nothing."""
+        """Whether this codec stores everything uncompressed."""
         return self.name == "store"
 
     @property
     def number(self) -> int:
-        """The codec's number in the formats, for compressed content."""
+        """The number of the codec for compressed content in the file formats."""
         if self.name == "auto":
             return int(lib.FAN_CODEC_LZ4)
         return int(getattr(lib, f"FAN_CODEC_{self.name.upper()}"))
 
     @property
     def ratio_max(self) -> int:
-        """The largest factor by which content can become smaller."""
+        """The largest factor by which this codec can make content smaller."""
         return _RATIO_MAX.get(self.name, _LZ4_RATIO_MAX)
 
     def __str__(self) -> str:
         return f"{self.name}:{self.level}" if self.level else self.name
 
     def compress(self, block: Buffer) -> bytes | None:
-        """Returns the compressed form of a block, or None if that is not smaller."""
+        """Returns the compressed form of a block; None if it is not smaller than the block."""
         packed = _FUNCTIONS[self.name](self, block)
         return packed if packed is not None and len(packed) < len(block) else None
 
     def zstd(self) -> zstandard.ZstdCompressor:
-        """Returns the compressor of the calling thread."""
+        """Returns the zstd compressor of the calling thread, which no other thread uses."""
         import zstandard
 
         if not hasattr(self._local, "zstd"):
@@ -114,8 +114,8 @@ _FUNCTIONS: dict[str, Callable[[Codec, Buffer], bytes | None]] = {
 
 
 def parse_codec(text: str) -> Codec:
-    """Returns the codec for `store`, `lz4`, `lz4hc[:level]`, `zstd[:level]` or `auto`. Raises
-    UsageError."""
+    """Returns the codec that an option names: `store`, `lz4`, `lz4hc[:level]`, `zstd[:level]` or
+    `auto`. Raises UsageError."""
     name, colon, level_text = text.partition(":")
     if name not in CHOICES:
         raise UsageError(f"unknown codec {text!r}; choose from {', '.join(CHOICES)}")

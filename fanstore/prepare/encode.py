@@ -1,5 +1,5 @@
-"""Reads, checksums and compresses one unit; safe in several threads. A file larger than one unit
-comes in pieces, in order."""
+"""Reads one unit of content, computes its checksums and compresses it. Several threads may do so at
+once. The pieces of a file that is larger than a unit must be written in order."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ _ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
 class Encoded:
     """A unit that is ready to be written. Offsets count from the start of its payload.
 
-    For whole files, `payload` holds all of them; for a piece of a large file, `raw` is its content
-    and `blocks` its blocks, compressed if that makes them smaller (none for store). failed: the
-    reason by entry.
-    """
+    For whole files, `payload` holds all of them. For a piece of a large file, `raw` is its content,
+    and `blocks` its blocks, each compressed if that makes it smaller (none if the codec stores).
+    failed: for each entry that failed, the reason."""
 
     payload: Buffer = b""
     offsets: Sequence[int] = ()
@@ -42,14 +41,14 @@ class Encoded:
 
 @dataclass(frozen=True)
 class Encoder:
-    """Turns units of content into the bytes to store."""
+    """Converts units of content to the bytes that a pack stores."""
 
     source: PackSource
     codec: Codec
     block_bytes: int
 
     def read(self, unit: Unit, buffer: memoryview) -> dict[int, str]:
-        """Reads a unit into `buffer`; returns the entries that failed, with the reasons."""
+        """Reads a unit into `buffer`. Returns the entries that failed, each with the reason."""
         if not unit.piece_bytes:
             return self.source.read_files(unit.ids, unit.places, buffer)
         try:
@@ -61,8 +60,8 @@ class Encoder:
     def encode(
         self, unit: Unit, sizes: Sequence[int], buffer: memoryview, failed: dict[int, str] | None
     ) -> Encoded:
-        """Reads a unit unless that was done before (`failed` is not None), and encodes it. The
-        result refers to `buffer`, which must have exactly the unit's size."""
+        """Encodes a unit; if `failed` is None, reads it first. `buffer` must have exactly the
+        unit's size, and the result refers to it."""
         if failed is None:
             failed = self.read(unit, buffer)
         if unit.piece_bytes:
@@ -81,7 +80,7 @@ class Encoder:
         return [self.codec.compress(block) or block for block in cut]
 
     def _stored_form(self, content: memoryview) -> tuple[int, list[Buffer]]:
-        """Returns the codec and the stored bytes of a whole file."""
+        """Returns the codec of a whole file, and the bytes to store."""
         if len(content) <= self.block_bytes:
             packed = self.codec.compress(content)
             if packed is not None and saves_enough(len(packed), len(content)):
@@ -115,7 +114,8 @@ class Encoder:
 
 
 def block_table(lengths: Sequence[int]) -> bytes:
-    """Returns the table in front of a file's blocks: the end of each, from the table's start."""
+    """Returns the table that is stored before a file's blocks: where each block ends, counted from
+    the table's start."""
     end = 8 * len(lengths)
     table = bytearray()
     for length in lengths:
@@ -132,7 +132,7 @@ _SPILL_NAME = "spill"
 
 @dataclass(frozen=True)
 class PlacedFile:
-    """The place of a large file in its pack, and the way it is stored."""
+    """The position of a large file in its pack, and how it is stored."""
 
     offset: int
     stored_size: int
@@ -141,11 +141,10 @@ class PlacedFile:
 
 
 class LargeFile:
-    """Collects the pieces of one file into a pack.
+    """Writes the pieces of one large file to a pack.
 
-    Uncompressed pieces go straight to the pack. Compressed blocks first go to a nameless file,
-    because the block table precedes them, and because they may not save enough.
-    """
+    Uncompressed pieces go directly to the pack. Compressed blocks first go to a nameless file,
+    because the block table precedes them, and because they may not save enough."""
 
     def __init__(
         self, pack: PackFile, codec: Codec, logical_size: int, block_bytes: int, directory: Path
@@ -165,7 +164,7 @@ class LargeFile:
             (directory / _SPILL_NAME).unlink()
 
     def add(self, piece: Encoded) -> None:
-        """Adds the next piece. After a failed piece, writes nothing more."""
+        """Adds the next piece. Writes nothing more if a piece has failed."""
         self._failed = self._failed or bool(piece.failed)
         if self._failed:
             return
@@ -185,8 +184,8 @@ class LargeFile:
         self._offset = self._pack.append(data, _HUGE_ALIGN if huge else _MAP_ALIGN)
 
     def finish(self) -> PlacedFile | None:
-        """Completes the file in the pack; if a piece failed, removes it from the pack and returns
-        None."""
+        """Completes the file in the pack. If a piece failed, removes the file from the pack and
+        returns None."""
         if self._failed:
             self._pack.rewind(self._mark)
             return None
@@ -207,7 +206,8 @@ class LargeFile:
         return PlacedFile(place, stored, self._digest.intdigest(), self._codec.number)
 
     def _restore(self, spill: IO[bytes]) -> None:
-        """Writes the content uncompressed, decoded from the blocks: it is read only once."""
+        """Writes the content uncompressed. Decodes it from the nameless file `spill`, because the
+        source is read only once."""
         spill.seek(0)
         left = self._logical_size
         for length in self._lengths:
@@ -217,6 +217,6 @@ class LargeFile:
             self._append(data if length == size else decode_block(self._codec.number, data, size))
 
     def close(self) -> None:
-        """Frees the nameless file."""
+        """Closes the nameless file, which frees its space."""
         if self._spill is not None:
             self._spill.close()

@@ -1,4 +1,4 @@
-"""Builds the index from a tree and the places of its content."""
+"""Builds the index from a tree and the positions of its content in the packs."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ _READ_BYTES = 64 << 20
 
 
 class Names:
-    """The names section, which has each distinct run of bytes once. `places` holds the offsets of
-    the runs: first the names of all entries, then the targets of all symbolic links, in order."""
+    """The names section, which has each distinct run of bytes once. `places` holds the offset of
+    each run: first of the names of all entries, then of the targets of all symbolic links, in
+    order."""
 
     def __init__(self, tree: SourceTree) -> None:
-        self._kept = tree  # the pointers below point into it
+        self._kept = tree  # keeps the memory to which the pointers below point
         self._runs = ffi.new("struct fan_runs *")
         self._runs.entries = ffi.from_buffer("struct fan_scan_entry[]", tree.entries)
         self._runs.names = ffi.from_buffer("char[]", tree.names)
@@ -56,12 +57,13 @@ class Names:
         return ffi.from_buffer("uint64_t[]", self.places)
 
     def write(self, section: NDArray[np.uint8]) -> None:
-        """Fills `section`, which has room for all bytes."""
+        """Writes the section's bytes to `section`, which has room for all of them."""
         lib.fan_intern_copy(self._runs, self._places(), ffi.from_buffer("char[]", section))
 
 
 class Owners:
-    """The distinct owners of a tree in ascending order, and the row of each entry's owner."""
+    """The distinct owners of a tree in ascending order, and for each entry the index of its
+    owner."""
 
     def __init__(self, tree: SourceTree) -> None:
         self._entries = tree.entries
@@ -79,11 +81,11 @@ class Owners:
         return pairs
 
     def rows(self, part: slice) -> NDArray[np.int64]:
-        """Returns the place of each entry's owner in the table."""
+        """Returns the index of each entry's owner in the table."""
         return np.searchsorted(self._pairs, self._of(part))
 
     def table(self) -> NDArray[Any]:
-        """Returns the content of the owners section: a struct fan_owner for each owner."""
+        """Returns the owners section of the index: a struct fan_owner for each owner."""
         table = np.zeros(len(self._pairs), dtype_of("struct fan_owner"))
         table["uid"] = self._pairs >> np.uint64(32)
         table["gid"] = self._pairs & np.uint64(0xFFFFFFFF)
@@ -105,15 +107,16 @@ class EntryFamily:
             self._add_children(tree, part, directories)
             further = np.flatnonzero(tree.first[part] != np.arange(part.start, part.stop))
             np.add.at(self.nlink, tree.first[part][further], 1)
-        for part in tree.pieces():  # every name of a file has the same count
+        for part in tree.pieces():  # all names of a file get the file's count
             directories = tree.kinds(part) == stat.S_IFDIR
             counts = self.nlink[tree.first[part]]
             counts[directories & (counts > _COUNT_MAX)] = 1
             self.nlink[part] = counts
 
     def _add_children(self, tree: SourceTree, part: slice, directories: NDArray[np.bool_]) -> None:
-        """Counts entries for their parents, whose numbers are in ascending order."""
-        skipped = 1 if part.start == 0 else 0  # the root has no parent
+        """Counts the entries of `part` as children of their parents, whose numbers are in ascending
+        order."""
+        skipped = 1 if part.start == 0 else 0  # the root has no parent: it is no child
         parents = tree.entries["parent"][part][skipped:].astype(np.int64)
         if not len(parents):
             return
@@ -207,14 +210,14 @@ def pack_table(infos: Sequence[PackInfo]) -> NDArray[Any]:
 
 
 class _Totals:
-    """Sums up the header fields that describe all records."""
+    """Computes the header fields that are sums or maxima over all records."""
 
     def __init__(self, header: NDArray[Any]) -> None:
         self._header = header
         header["flags"] |= lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
 
     def add(self, rows: NDArray[Any], is_first: NDArray[np.bool_]) -> None:
-        """Adds some records; is_first: whether each is the first name of its file."""
+        """Adds some records to the sums. is_first: whether each is the first name of its file."""
         header, modes = self._header, rows["mode"]
         kinds = modes & 0o170000
         regular, links = kinds == stat.S_IFREG, kinds == stat.S_IFLNK
@@ -241,7 +244,8 @@ class _Totals:
 
 @dataclass(frozen=True)
 class IndexEntries:
-    """The entries of an index: all of its content except the packs and the look-up tables."""
+    """The content of an index that describes entries: everything except the packs and the look-up
+    tables."""
 
     tree: SourceTree
     names: Names
@@ -251,14 +255,15 @@ class IndexEntries:
 
 
 def describe(tree: SourceTree, stored: Stored, packs: NDArray[np.int64]) -> IndexEntries:
-    """Collects the index's content about the entries of a tree. packs: the pack of each entry."""
+    """Computes the parts of the index that describe the entries of a tree. packs: the pack of each
+    entry."""
     names, owners = Names(tree), Owners(tree)
     records = Records(tree, stored, packs, names, owners)
     return IndexEntries(tree, names, owners.table(), link_table(tree), records)
 
 
 def is_described_by(found: IndexEntries, dataset: Dataset) -> bool:
-    """Returns whether the index of a dataset describes the entries in the same way."""
+    """Returns whether the index of `dataset` already describes the entries in the same way."""
     tree = found.tree
     names = tree.room.zeros(found.names.bytes, np.uint8)
     if len(names):
@@ -306,8 +311,8 @@ def _write_index(
     path: Path, header: NDArray[Any], found: IndexEntries, infos: Sequence[PackInfo],
     lookups: Mapping[int, int],
 ) -> str:  # fmt: skip
-    """Writes an index file. lookups: the lengths of the look-up sections to fill. Returns the
-    dataset id; raises EqualHashes."""
+    """Writes an index file and returns the dataset id. lookups: the lengths of the look-up
+    sections, which are filled. Raises EqualHashes."""
     tables = {
         lib.FAN_SECTION_OWNERS: found.owners, lib.FAN_SECTION_LINKS: found.links,
         lib.FAN_SECTION_PACKS: pack_table(infos),
@@ -324,7 +329,7 @@ def _write_index(
 
 @contextmanager
 def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
-    """Yields a new file of `size` bytes, mapped. Raises OSError if the disk is full."""
+    """Yields a new file of `size` bytes, mapped into memory. Raises OSError if the disk is full."""
     with path.open("x+b") as file:
         try:
             os.posix_fallocate(file.fileno(), 0, size)
@@ -335,21 +340,23 @@ def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
         try:
             yield mapping
         finally:
-            with suppress(BufferError):  # an array in an exception's traceback may still use it
+            # the traceback of an exception may still hold an array of it
+            with suppress(BufferError):
                 mapping.close()
 
 
 def _fill_body(
     file: mmap.mmap, header: NDArray[Any], found: IndexEntries, tables: Mapping[int, NDArray[Any]]
 ) -> None:
-    """Fills all sections, and the header fields about them. Raises EqualHashes."""
+    """Fills all sections of the index, and the header fields about them. Raises EqualHashes."""
     sections = Sections(file, header[0])
     records = sections.array(lib.FAN_SECTION_RECORDS)
     totals = _Totals(header)
     for part in found.tree.pieces():
         rows = records[part] = found.records.rows(part)
         totals.add(rows, found.tree.first[part] == np.arange(part.start, part.stop))
-        file.madvise(mmap.MADV_DONTNEED)  # pages stay in the page cache, but not in this process
+        # drops the pages from this process; they stay in the page cache
+        file.madvise(mmap.MADV_DONTNEED)
     names = sections.array(lib.FAN_SECTION_NAMES)
     if len(names):
         found.names.write(names)
@@ -359,12 +366,13 @@ def _fill_body(
 
 
 def _seal(file: mmap.mmap, header: NDArray[Any]) -> str:
-    """Writes the header with its checksums; returns the dataset id."""
+    """Writes the header with its checksums. Returns the dataset id."""
     body = xxhash.xxh3_64()
     for data in _body(file):
         body.update(data)
     header["body_checksum"] = body.intdigest()
-    identity = xxhash.xxh3_128(header.tobytes())  # dataset_id and header_checksum still zero
+    # at this point dataset_id and header_checksum are 0
+    identity = xxhash.xxh3_128(header.tobytes())
     for data in _body(file):
         identity.update(data)
     header["dataset_id"] = np.frombuffer(identity.digest(), np.uint8)
@@ -374,7 +382,7 @@ def _seal(file: mmap.mmap, header: NDArray[Any]) -> str:
 
 
 def _body(file: mmap.mmap) -> Iterator[memoryview]:
-    """Yields the bytes behind the header, in pieces."""
+    """Yields everything behind the header, in pieces."""
     for start in range(_HEADER_BYTES, len(file), _READ_BYTES):
         with memoryview(file) as view, view[start : start + _READ_BYTES] as piece:
             yield piece

@@ -1,10 +1,9 @@
-"""Notes the packs of a new dataset that are complete, so that a later run can continue the work of
-a killed one.
+"""Records the complete packs of a new dataset, so that a later run can continue the work of a
+killed one.
 
-A note for each complete pack lies beside the new directory: the scan and plan that it belongs to,
-the end of its content, the checksum up to there, and the place of each file in it. A note is
-compared with the pack before it is used.
-"""
+Each complete pack has a note beside the new directory: the scan and plan that the pack belongs to,
+the end of its content, the checksum up to there, and the position of each file. Before a note is
+used, it is compared with the pack."""
 
 from __future__ import annotations
 
@@ -33,7 +32,8 @@ _HEAD = struct.Struct("<16sQQQ")
 
 
 def journal_key(tree: SourceTree, plan_id: bytes) -> bytes:
-    """Returns 16 bytes that stay the same only as long as no entry of the source is changed."""
+    """Returns 16 bytes that identify a scan and its plan: they change if any entry of the source
+    does."""
     digest = xxhash.xxh3_128(plan_id + __version__.encode())
     for field in ("ctime_ns", "dev", "ino"):
         for part in tree.pieces():
@@ -42,7 +42,7 @@ def journal_key(tree: SourceTree, plan_id: bytes) -> bytes:
 
 
 class Journal:
-    """The notes with one key in directory `scratch`. Removes all files in `made` that have no
+    """The notes in directory `scratch` that have one key. Removes all files in `made` that have no
     such note."""
 
     def __init__(self, scratch: Path, made: Path, key: bytes) -> None:
@@ -56,19 +56,18 @@ class Journal:
         return self._scratch / (name + DONE_SUFFIX)
 
     def _read(self, path: Path) -> memoryview | None:
-        """Returns the bytes of a note; None if there is none, if it is damaged, or if it has
-        another key."""
+        """Returns the bytes of a note; None if it is missing, damaged or has another key."""
         try:
             with path.open("rb") as file:
                 data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-        except (FileNotFoundError, ValueError):  # mmap refuses an empty file
+        except (FileNotFoundError, ValueError):  # ValueError: mmap refuses an empty file
             return None
         body, checksum = data[:-8], data[-8:]
         sound = len(body) >= _HEAD.size and xxhash.xxh3_64_digest(body) == checksum
         return body if sound and body[: len(self._key)] == self._key else None
 
     def note(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> None:
-        """Writes a note that a pack is complete. ids: the entries whose content it holds."""
+        """Writes the note for a complete pack. ids: the entries whose content it holds."""
         path = self._path(pack_name(pack.pack))
         fresh = path.with_suffix(".new")
         digest = xxhash.xxh3_64()
@@ -80,8 +79,8 @@ class Journal:
         os.rename(fresh, path)
 
     def take_up(self, pack: PackFile, ids: NDArray[np.int64], stored: Stored) -> bool:
-        """Reuses a pack if it is noted as complete and its bytes match the note. Returns False if
-        the pack must be written."""
+        """Reuses a pack whose note says that it is complete and whose bytes match the note. Returns
+        False if the pack must be written."""
         body = self._read(self._path(pack_name(pack.pack)))
         if body is None:
             return False

@@ -1,4 +1,4 @@
-"""A source with only the files of a list and the directories above them."""
+"""A source that contains only the files of a list, and the directories above them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _TARGET_BYTES = 4096
 
 
 def read_list(path: str, null: bool = False) -> list[bytes]:
-    """Returns the entries of a list file (`-`: standard input), separated by NULs if it has any or
-    `null` is set, otherwise by newlines. Raises UsageError."""
+    """Returns the paths in a list file (`-`: standard input). They are separated by NULs if the
+    file has any or `null` is set, otherwise by newlines. Raises UsageError."""
     try:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
@@ -27,8 +27,8 @@ def read_list(path: str, null: bool = False) -> list[bytes]:
 
 
 def normal_form(path: bytes) -> bytes | None:
-    """Returns a relative path without empty or "." components; None if it is absolute or has
-    ".."."""
+    """Returns a relative path without empty or "." components; None if the path is absolute or
+    contains ".."."""
     parts = [part for part in path.split(b"/") if part not in (b"", b".")]
     return None if path.startswith(b"/") or b".." in parts else b"/".join(parts)
 
@@ -67,8 +67,8 @@ class ListedSource(DirectorySource):
         self._add(items, path, path)
 
     def _add(self, items: dict[bytes, Item], path: bytes, listed: bytes) -> Item | None:
-        """Adds a path on the way to `listed`. If its attributes cannot be read, notes `listed` as
-        left out and returns None."""
+        """Adds `path`, the listed path or a directory above it. If its attributes cannot be read,
+        records `listed` as left out and returns None."""
         if path in items:
             return items[path]
         entry = ffi.new("struct fan_scan_entry *")
@@ -82,7 +82,7 @@ class ListedSource(DirectorySource):
             bytes(ffi.buffer(target, entry.target_bytes)), len(items), entry.ctime_ns,
             entry.dev, entry.ino, entry.nlink,
         )  # fmt: skip
-        # A hard link to a file that is already listed gets the same Item.
+        # Hard links to one file share one Item.
         known = self._inodes.setdefault((item.dev, item.ino), item) if item.nlink > 1 else item
         items[path] = known if stat.S_ISREG(item.mode) else item
         return items[path]

@@ -1,8 +1,7 @@
-"""The sections of an index, and those for looking up paths.
+"""The sections of an index file, among them the tables for looking up paths.
 
-docs/format.md describes them. Paths are looked up by dentries; if two paths have the same hash, by
-accident or on purpose, by slots.
-"""
+docs/format.md describes them. Paths are looked up through dentries; if two paths have the same
+hash, by accident or on purpose, through slots instead."""
 
 from __future__ import annotations
 
@@ -35,11 +34,11 @@ _KINDS = {
 
 
 class EqualHashes(Exception):
-    """Two paths have the same hash, so that dentries cannot be built."""
+    """Two paths have the same hash. Dentries cannot be built for such a dataset."""
 
 
 def dentry_counts(records: int) -> dict[int, int]:
-    """Returns the lengths of the sections for dentries, given the number of records."""
+    """Returns the lengths of the dentry sections for this number of records."""
     dentries = records - 1
     parts = dentries // lib.FAN_DENTRIES_PER_PART + 1
     return {
@@ -51,13 +50,13 @@ def dentry_counts(records: int) -> dict[int, int]:
 
 
 def slot_counts(records: int) -> dict[int, int]:
-    """Returns the length of the section of slots: 3 for every 2 records."""
+    """Returns the length of the slots section: 3 slots for every 2 records."""
     return {lib.FAN_SECTION_SLOTS: max((3 * records + 1) // 2, records + 1)}
 
 
 def place_sections(header: Any, counts: Mapping[int, int]) -> int:
-    """Fills in the section table of a struct fan_index_header, from the lengths of the sections (0
-    if not given); returns the size of the file in bytes."""
+    """Fills the section table of a struct fan_index_header, given the lengths of the sections (0 if
+    missing). Returns the size of the file in bytes."""
     end: int = lib.FAN_INDEX_HEADER_BYTES
     for kind, of in _KINDS.items():
         end = align_up(end, lib.FAN_SECTION_ALIGN_BYTES)
@@ -67,27 +66,27 @@ def place_sections(header: Any, counts: Mapping[int, int]) -> int:
 
 
 class Sections:
-    """The sections of a mapped index file that is being written."""
+    """The sections of an index file that is being written, mapped into memory."""
 
     def __init__(self, file: mmap.mmap, header: Any) -> None:
         self.file = file
         self.header = header
 
     def array(self, kind: int) -> NDArray[Any]:
-        """Returns a section as an array, to be filled."""
+        """Returns a section as an array, for writing."""
         offset, count, _, _ = self.header["sections"][kind]
         dtype = dtype_of(_KINDS[kind]) if "struct" in _KINDS[kind] else _KINDS[kind][:-2]
         return np.frombuffer(self.file, dtype, int(count), int(offset))
 
     def pointer(self, kind: int) -> Any:
-        """Returns a section as an array of C."""
+        """Returns a section as a C pointer."""
         array = self.array(kind)
         return ffi.from_buffer(f"{_KINDS[kind]}[]", array) if len(array) else ffi.NULL
 
 
 def fill_lookups(room: ArrayRoom, sections: Sections) -> None:
-    """Fills the sections for looking up paths: the slots if the file has any, else the dentries.
-    Records and names must be filled before. Raises EqualHashes."""
+    """Fills the sections for looking up paths: slots if the file has such a section, else dentries.
+    Records and names must have been filled. Raises EqualHashes."""
     count = int(sections.header["sections"][lib.FAN_SECTION_RECORDS]["count"])
     hashes = room.zeros(count, np.uint64)
     named = ffi.new("struct fan_named *")

@@ -1,7 +1,7 @@
-"""The pipeline: workers read and compress units, the calling thread writes them in order.
+"""Packs content in a pipeline: worker threads read and compress units, and the calling thread
+writes them in order.
 
-The output is the same for any number of workers. At most jobs + 2 units are in memory.
-"""
+The number of workers does not change the output. At most jobs + 2 units are in memory at once."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ _MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
 _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 _HANDOVER_S = 0.0005
 
-# Called with the logical bytes of each unit when it is done.
+# Called with the logical bytes of each unit after it is written.
 Progress = Callable[[int], None]
 
 
 @contextmanager
 def _quick_handover() -> Iterator[None]:
-    """Lets a worker that returns from a read wait at most 0.5 ms for the calling thread's Python
-    code: the default of 5 ms is longer than reading a unit takes."""
+    """Makes the interpreter switch threads within 0.5 ms, so that workers that return from a read
+    wait less for the calling thread: the default of 5 ms is longer than reading a unit takes."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_HANDOVER_S)
     try:
@@ -57,12 +57,13 @@ def _quick_handover() -> Iterator[None]:
 
 
 def _buffer_bytes(block_bytes: int) -> int:
-    """Returns the size of a buffer for any unit: a piece, or whole files with their padding."""
+    """Returns the size of a buffer that holds any unit: a piece, or whole files with their
+    padding."""
     return max(UNIT_BYTES + 2 * _MAP_ALIGN, piece_bytes_for(block_bytes))
 
 
 class Packer:
-    """Writes all packs of a plan to `directory`. Use it as a context manager."""
+    """Writes all packs of a plan to `directory`. A context manager."""
 
     def __init__(
         self, source: PackSource, plan: PackPlan, plan_id: bytes, codec: Codec, block_bytes: int,
@@ -96,7 +97,8 @@ class Packer:
         self._current.close()
 
     def take_up(self) -> list[int]:
-        """Returns the packs that a killed run had completed; `run` leaves them as they are."""
+        """Reuses the packs that a killed run had completed and returns their numbers; `run` does
+        not write them."""
         if self._journal is not None:
             for number, pack in self.packs.items():
                 ids = self._by_pack.of_pack(number)
@@ -106,11 +108,11 @@ class Packer:
 
     @cached_property
     def _by_pack(self) -> Order:
-        """The entries to read, pack by pack."""
+        """The entries to read, ordered by pack."""
         return reading_order(self._encoder.source.tree, self._plan, sequential=False)
 
     def _complete(self) -> None:
-        """Closes the current pack; notes it as complete if all of its files could be read."""
+        """Closes the current pack. Records it as complete if all of its files could be read."""
         self._current.close()
         if self._journal is None:
             return
@@ -119,7 +121,7 @@ class Packer:
             self._journal.note(self._current, self._by_pack.of_pack(pack), self.stored)
 
     def run(self, jobs: int, progress: Progress) -> None:
-        """Packs everything. Entries that could not be read end up in `failed`."""
+        """Packs everything. Afterwards `failed` holds the entries that could not be read."""
         waiting: deque[tuple[Unit, memoryview, Future[Encoded]]] = deque()
         with _quick_handover(), ThreadPoolExecutor(jobs, "fanstore-prepare") as pool:
             try:
@@ -138,9 +140,9 @@ class Packer:
                     future.cancel()
 
     def _unread(self, progress: Progress) -> NDArray[np.int64]:
-        """Returns the entries to read, in order, without those of reused packs."""
+        """Returns the entries to read in order, without those in reused packs."""
         source = self._encoder.source
-        if source.sequential:  # it has no journal
+        if source.sequential:  # such a source has no journal
             return self._plan.content
         order, room = self._by_pack.ids, source.tree.room
         if not self._taken_up:
@@ -164,7 +166,7 @@ class Packer:
         return unit, whole, pool.submit(self._encoder.encode, unit, sizes, buffer, failed)
 
     def _take(self, unit: Unit, buffer: memoryview, future: Future[Encoded]) -> int:
-        """Writes one unit; returns its logical bytes."""
+        """Writes one unit to its pack. Returns its logical bytes."""
         encoded = future.result()
         self.failed.update(encoded.failed)
         if self.packs[unit.pack] is not self._current:
@@ -182,7 +184,7 @@ class Packer:
         return done
 
     def _write_files(self, unit: Unit, encoded: Encoded) -> None:
-        small = len(encoded.payload) < _MAP_THRESHOLD  # has no file that must be aligned for mmap
+        small = len(encoded.payload) < _MAP_THRESHOLD  # holds no file that must be aligned for mmap
         base = self._current.append(encoded.payload, _ALIGN if small else _MAP_ALIGN)
         ids = list(unit.ids)
         stored = self.stored

@@ -1,5 +1,5 @@
-"""Writes pack files and their footers. The footers hold everything needed to rebuild the index from
-the packs alone."""
+"""Writes pack files and their footers. The footers hold everything from which the index can be
+rebuilt."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 class Footers:
-    """Makes the footer of each pack of a tree. catalogue: the pack whose footer has the entries of
-    the whole dataset; without one, the footer of pack 0 has the entries without content."""
+    """Makes the footer of each pack of a tree. catalogue: the pack whose footer lists the entries
+    of the whole dataset; if None, the footer of pack 0 lists the entries without content."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Footers:
                 yield np.flatnonzero(self._packs[part] == pack) + part.start
 
     def footer(self, pack: int) -> Footer:
-        """Returns the footer to write behind the content of a pack."""
+        """Returns the footer that follows the content of a pack."""
         count = paths_bytes = 0
         for ids in self.pieces(pack):
             count += len(ids)
@@ -77,7 +77,8 @@ class Footers:
         return Footer(count, paths_bytes + targets_bytes, self.logical_bytes(pack), parts)
 
     def logical_bytes(self, pack: int) -> int:
-        """Returns the sum of the sizes of the files in a pack; hard-linked ones count once."""
+        """Returns the sum of the sizes of the files in a pack; a file with several hard links
+        counts once."""
         total = 0
         for part, least, greatest in self._spans:
             if not least <= pack <= greatest:
@@ -95,8 +96,8 @@ class Footers:
         return self._tree.joined_paths(ids)[0]
 
     def _entries(self, pack: int, paths_bytes: int) -> Iterator[bytes]:
-        """Yields the entries of a footer. The paths section that they refer to has all paths, then
-        all targets."""
+        """Yields the entries of a footer. They refer to the paths section, which holds all paths
+        and then all targets."""
         tree, stored = self._tree, self._stored
         path_end, target_end = np.uint64(0), np.uint64(paths_bytes)
         for ids in self.pieces(pack):
@@ -130,8 +131,8 @@ class Footers:
 
 @dataclass(frozen=True)
 class Footer:
-    """The footer behind the content of a pack. parts: the bytes of the entries (entry_count) and of
-    the paths section (paths_bytes); logical_bytes: the sum of the sizes of the pack's files."""
+    """The footer of a pack. parts: the bytes of the entries (entry_count of them) and of the paths
+    section (paths_bytes); logical_bytes: the sum of the sizes of the pack's files."""
 
     entry_count: int
     paths_bytes: int
@@ -159,18 +160,18 @@ class Stored:
             self.checksum[part] = EMPTY_CHECKSUM
 
     def arrays(self) -> list[NDArray[Any]]:
-        """Returns the arrays; each has an element for each entry."""
+        """Returns all arrays; each has one element for each entry."""
         return [getattr(self, name) for name in _STORED]
 
     def filtered(self, keep: NDArray[np.bool_]) -> Stored:
-        """Returns the same for the kept entries alone."""
+        """Returns the arrays without the entries that `keep` leaves out."""
         kept = Stored(0, self._room)
         for name, values in zip(_STORED, self.arrays(), strict=True):
             setattr(kept, name, self._room.kept(values, keep))
         return kept
 
     def spread(self, first: NDArray[np.int64]) -> None:
-        """Copies the values of a file's first name to its other names."""
+        """Copies the values of a file's first name to its other names (hard links)."""
         for part in self._room.pieces(len(first)):
             for values in self.arrays():
                 values[part] = values[first[part]]
@@ -179,18 +180,19 @@ class Stored:
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
 _HOLE_BYTES = 1 << 20
 _READ_BYTES = 4 << 20
-# After so many bytes the disk is asked to start writing them.
+# After this many bytes the kernel is asked to start writing them to the disk.
 _WRITEBACK_BYTES = 16 << 20
 
 
 def sealed(row: NDArray[Any]) -> bytes:
-    """Fills the last field of a struct, `checksum`, from the bytes before it; returns its bytes."""
+    """Sets the last field of a struct, `checksum`, to the checksum of the bytes before it. Returns
+    the struct's bytes."""
     row["checksum"] = xxhash.xxh3_64_intdigest(row.tobytes()[:-8])
     return row.tobytes()
 
 
 def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, flags: int) -> bytes:
-    """Returns the first 4096 bytes of a pack."""
+    """Returns the header of a pack, its first 4096 bytes."""
     row = np.zeros(1, dtype_of("struct fan_pack_header"))
     row["magic"] = np.frombuffer(b"FANPACK\n", np.uint8)
     row["version"] = lib.FAN_FORMAT_VERSION
@@ -204,7 +206,7 @@ def pack_header(plan_id: bytes, pack: int, pack_count: int, block_bytes: int, fl
 
 
 def pack_trailer(entries_offset: int, footer: Footer, checksum: int) -> bytes:
-    """Returns the last 64 bytes of a pack. checksum: that of its footer."""
+    """Returns the trailer of a pack, its last 64 bytes. checksum: of the footer."""
     entries_bytes = footer.entry_count * dtype_of("struct fan_pack_entry").itemsize
     row = np.zeros(1, dtype_of("struct fan_pack_trailer"))
     row["magic"] = np.frombuffer(b"FANPEND\n", np.uint8)
@@ -218,14 +220,15 @@ def pack_trailer(entries_offset: int, footer: Footer, checksum: int) -> bytes:
 
 
 def _is_hole(data: Buffer) -> bool:
-    """Returns whether data is large and all zeros, so that a hole can replace it."""
+    """Returns whether `data` is large and all zeros, so that a hole in the file can stand for
+    it."""
     if len(data) < _HOLE_BYTES or bytes(data[:64]).strip(b"\0"):
         return False
     return not np.frombuffer(data, np.uint64, len(data) // 8).any() and not any(data[-7:])
 
 
 class PackFile:
-    """A pack being written by one thread."""
+    """A pack that is being written. Only one thread may use it."""
 
     def __init__(self, directory: Path, pack: int, header: bytes, flags: int) -> None:
         self.pack = pack
@@ -238,7 +241,7 @@ class PackFile:
         self.append(header, 1)
 
     def append(self, data: Buffer, alignment: int) -> int:
-        """Writes `data` at the next aligned offset behind the end; returns that offset."""
+        """Writes `data` at the next aligned offset behind the end. Returns that offset."""
         place = align_up(self.end, alignment)
         if place > self.end:
             self._write(bytes(place - self.end))
@@ -246,7 +249,8 @@ class PackFile:
         return place
 
     def _open(self) -> int:
-        """Returns the pack's descriptor, opened on demand: very many packs cannot all be open."""
+        """Returns the pack's descriptor. Opens the file if it is closed, because very many packs
+        cannot all be open."""
         if self._fd < 0:
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
         return self._fd
@@ -267,27 +271,29 @@ class PackFile:
             self._hand_over()
 
     def _hand_over(self) -> None:
-        """Lets the disk start writing the new bytes, so that the sync at the end waits less."""
-        start = min(self._handed_over, self.end)  # rewind may have dropped bytes
+        """Asks the kernel to start writing the new bytes to the disk, so that the sync at the end
+        is short."""
+        # `rewind` may have dropped bytes that were handed over
+        start = min(self._handed_over, self.end)
         lib.fan_start_writeback(self._open(), start, self.end - start)
         self._handed_over = self.end
 
     def mark(self) -> tuple[int, Any]:
-        """Returns the current end of the pack, for `rewind`."""
+        """Returns the state at the present end of the pack, for `rewind`."""
         return self.end, self._digest.copy()
 
     def rewind(self, mark: tuple[int, Any]) -> None:
-        """Drops the bytes written since the mark."""
+        """Drops the bytes that were written since `mark` returned this state."""
         self.end, self._digest = mark
         os.ftruncate(self._open(), self.end)
 
     def checksum(self) -> int:
-        """Returns XXH3-64 of all bytes written so far."""
+        """Returns the XXH3-64 of all bytes written so far."""
         return int(self._digest.intdigest())
 
     def take_up(self, end: int, checksum: int) -> bool:
-        """Keeps the first `end` bytes, which a killed run wrote, if they have this checksum;
-        otherwise drops all behind the header and returns False."""
+        """Keeps the first `end` bytes, which a killed run wrote, if their checksum is `checksum`.
+        Otherwise drops everything behind the header and returns False."""
         mark = self.mark()
         with self._path.open("rb") as file:
             file.seek(self.end)

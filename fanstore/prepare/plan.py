@@ -1,4 +1,4 @@
-"""Decides the pack of each file before any content is read. Pure: data in, data out."""
+"""Decides which pack each file goes to, before any content is read. Pure: data in, data out."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     from fanstore.prepare.tree import SourceTree
 
-# The data in one partition, unless the number of partitions is given.
+# The bytes of one partition if the user gives no number of partitions.
 PARTITION_BYTES = 256 << 20
-# Small files are read, and large ones cut, in units of about this size: data is then still in a
-# cache of the processor when it is written.
+# Small files are read together, and large files are cut, in units of about this size, so that the
+# data is still in a processor cache when it is written.
 UNIT_BYTES = 2 << 20
 UNIT_FILES = 2048
 
@@ -39,7 +39,8 @@ def align_up(offset: int, alignment: int) -> int:
 
 
 def place_after(end: int, size: int) -> tuple[int, int]:
-    """Returns the place of `size` uncompressed bytes behind `end`, and the end of their padding."""
+    """Returns the offset of `size` uncompressed bytes that are written behind `end`, and the end of
+    the padding after them."""
     if size >= _MAP_THRESHOLD:
         place = align_up(end, _MAP_ALIGN)
         return place, align_up(place + size, _MAP_ALIGN)
@@ -49,11 +50,10 @@ def place_after(end: int, size: int) -> tuple[int, int]:
 
 @dataclass(frozen=True)
 class Unit:
-    """The content that is read and compressed at a time, for one pack.
+    """Content of one pack that is read and compressed in one step.
 
     Either whole files (`piece_bytes` is 0): entry ids[i] goes to places[i] of a buffer, and the
-    last place is the end; or one piece of a large file, from `start` on.
-    """
+    last place is the end; or one piece of a large file, from offset `start` on."""
 
     pack: int
     ids: tuple[int, ...]
@@ -68,8 +68,9 @@ class Unit:
 
 
 class Split:
-    """Divides a sequence of files, given piece by piece as sizes, among `parts` packs from `first`
-    on: contiguous, balanced by bytes. total: the sum of all sizes."""
+    """Divides a sequence of files among `parts` packs, numbered from `first` on: each pack gets
+    files that follow each other, and about equally many bytes. The files' sizes are passed piece by
+    piece. total: the sum of all sizes."""
 
     def __init__(self, total: int, first: int, parts: int) -> None:
         self._end = 0
@@ -78,7 +79,7 @@ class Split:
         self._parts = parts
 
     def next(self, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns the packs of the next files. sizes: in bytes."""
+        """Returns the pack of each of the next files. sizes: in bytes."""
         if not len(sizes):
             return np.zeros(0, np.int64)
         ends = np.cumsum(sizes) + self._end
@@ -95,8 +96,8 @@ def default_partitions(files: int, total: int) -> int:
 
 
 def replicated(tree: SourceTree, globs: Iterable[str]) -> NDArray[np.bool_]:
-    """Returns a mask of the entries that match a glob, or lie below one that does. `*` also matches
-    slashes."""
+    """Returns a mask of the entries that match one of the globs or lie below an entry that does.
+    `*` also matches slashes."""
     patterns = [
         re.compile(fnmatch.translate(glob).encode("utf-8", "surrogateescape"), re.DOTALL)
         for glob in globs
@@ -112,12 +113,11 @@ def replicated(tree: SourceTree, globs: Iterable[str]) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True)
 class PackPlan:
-    """The pack of each entry of a tree (0 for entries without content), and the number of packs:
-    those from `everywhere_from` on are for every node.
+    """The pack of each entry of a tree (0 for entries without content), and the number of packs.
+    Every node gets the packs from `everywhere_from` on.
 
     content: the entries to read, in reading order; kept: the packs that an update takes over; the
-    packs from `first` on are new.
-    """
+    packs from `first` on are new."""
 
     packs: NDArray[np.int64]
     pack_count: int
@@ -127,30 +127,31 @@ class PackPlan:
     kept: tuple[int, ...] = ()
 
     def parts(self) -> Iterator[NDArray[np.int64]]:
-        """Returns the entries to read, in pieces."""
+        """Yields the entries to read, in pieces."""
         return (self.content[part] for part in pieces(len(self.content)))
 
     @property
     def written(self) -> list[int]:
-        """The packs to write: the new ones, and empty ones in place of dropped ones."""
+        """The packs to write: the new ones, and an empty pack in place of each dropped one."""
         return sorted(set(range(self.pack_count)) - set(self.kept))
 
     @property
     def catalogue(self) -> int | None:
-        """The pack whose footer has the entries of the whole dataset; None if no packs are kept."""
+        """The pack whose footer lists the entries of the whole dataset; None if no packs are
+        kept."""
         return self.pack_count - 1 if self.kept else None
 
     def flags(self, pack: int) -> int:
-        """Returns the flags of a pack to write."""
+        """Returns the flags for the header of a pack."""
         flags = int(lib.FAN_PACK_EVERYWHERE) if pack >= self.everywhere_from else 0
         return flags | (int(lib.FAN_PACK_CATALOGUE) if pack == self.catalogue else 0)
 
 
 def assign_packs(tree: SourceTree, partitions: int | None, globs: Sequence[str]) -> PackPlan:
-    """Divides the content among packs; files that match `globs` go to packs behind the others.
+    """Divides the content among packs. Files that match `globs` go to packs of their own behind the
+    others.
 
-    Raises UsageError if globs are given and none of them matches a file with content.
-    """
+    Raises UsageError if globs are given and none of them matches a file with content."""
     everywhere = replicated(tree, globs)
     plan = spread(tree, tree.content, everywhere, partitions)
     if globs and not any(everywhere[ids].any() for ids in plan.parts()):
@@ -163,12 +164,12 @@ def spread(
     partitions: int | None, kept: Mapping[int, NDArray[np.int64]] = MappingProxyType({}),
 ) -> PackPlan:  # fmt: skip
     """Divides `content` among new packs; entries in `everywhere` (bool for each entry) get packs of
-    their own. kept: by pack that stays, the entries whose content lies in it."""
+    their own. kept: for each pack that stays, the entries whose content lies in it."""
     room = tree.room
     packs = room.zeros(len(tree), np.int64)
     for pack, ids in kept.items():
         packs[ids] = pack
-    counts, totals = [0, 0], [0, 0]  # of files not for every node, and of files for every node
+    counts, totals = [0, 0], [0, 0]  # of the files not for every node, and of those for every node
     for part in room.pieces(len(content)):
         replica, sizes = everywhere[content[part]], _sizes(tree, content[part])
         for which, chosen in enumerate((~replica, replica)):
@@ -196,8 +197,8 @@ def _sizes(tree: SourceTree, ids: NDArray[np.int64]) -> NDArray[np.int64]:
 def plan_id(
     tree: SourceTree, plan: PackPlan, block_bytes: int, codec: str, before: bytes = b""
 ) -> bytes:
-    """Returns 16 bytes that identify a scan and the plan to pack it. before: the id of the dataset
-    that an update starts from."""
+    """Returns 16 bytes that identify a scan and its plan. before: the id of the dataset that is
+    updated."""
     digest = xxhash.xxh3_128(before)
     digest.update(f"{plan.pack_count} {plan.everywhere_from} {block_bytes} {codec}".encode())
     for field in ("parent", "name_bytes", "target_bytes", "size", "mtime_ns", "mode", "uid", "gid"):
@@ -209,7 +210,7 @@ def plan_id(
 
 
 def piece_bytes_for(block_bytes: int) -> int:
-    """Returns the size of the pieces of large files: a whole number of blocks."""
+    """Returns the size of the pieces into which large files are cut: a whole number of blocks."""
     return max(UNIT_BYTES, block_bytes)
 
 
@@ -227,13 +228,14 @@ class Order:
         self._starts = starts
 
     def of_pack(self, pack: int) -> NDArray[np.int64]:
-        """Returns the entries of one pack; only for an order that is pack by pack."""
+        """Returns the entries of one pack. Allowed only for an order that is pack by pack."""
         assert self._starts is not None
         return self.ids[self._starts[pack] : self._starts[pack + 1]]
 
 
 def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
-    """Returns the source's own order if it is sequential, otherwise the order pack by pack."""
+    """Returns the order in which to read entries: the source's own order if the source is
+    sequential, otherwise pack by pack."""
     content, room = plan.content, tree.room
     if sequential:
         return Order(content, None)
@@ -246,7 +248,7 @@ def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
         packs = plan.packs[content[part]]
         order = np.argsort(packs, kind="stable")
         packs = packs[order]
-        # Each entry goes behind those of its pack from earlier pieces, in order.
+        # Each entry goes behind the entries of its pack from earlier pieces.
         places = ends[packs] + np.arange(len(packs)) - np.searchsorted(packs, packs)
         ids[places] = content[part][order]
         ends[:-1] += np.bincount(packs, minlength=plan.pack_count)
@@ -256,7 +258,8 @@ def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
 def units(
     tree: SourceTree, order: NDArray[np.int64], plan: PackPlan, block_bytes: int
 ) -> Iterator[Unit]:
-    """Yields the entries of `order`, cut into units. Places are those of `place_after`."""
+    """Divides the entries of `order` into units and yields them. Offsets in a unit follow
+    `place_after`."""
     pack, end = -1, 0
     ids, places = list[int](), list[int]()
     for number, size, its_pack in _to_read(tree, order, plan):
@@ -283,7 +286,7 @@ def units(
 def _to_read(
     tree: SourceTree, order: NDArray[np.int64], plan: PackPlan
 ) -> Iterator[tuple[int, int, int]]:
-    """Yields the number, the size and the pack of each entry of `order`."""
+    """Yields (entry, size, pack) for each entry of `order`."""
     for part in tree.room.pieces(len(order)):
         ids = order[part]
         yield from zip(

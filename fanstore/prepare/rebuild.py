@@ -1,9 +1,8 @@
 """Rebuilds the index from the packs alone.
 
-A pack whose checksum matches the index counts as undamaged, so the content is checked before the
-checksum is written. If a file is damaged, its pack gets a wrong checksum on purpose: the pack's
-files are then checked one by one whenever it is staged.
-"""
+A pack whose checksum matches the index counts as undamaged, so the content of every file is checked
+before the checksum is written. The pack of a damaged file gets a wrong checksum on purpose:
+whenever it is staged, its files are checked one by one."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ _ALL_ONES = (1 << 64) - 1
 
 
 class PacksMissing(FanstoreError):
-    """Packs are missing, and the index cannot be rebuilt without them."""
+    """Packs are missing without which the index cannot be rebuilt."""
 
     exit_code = DAMAGED
 
@@ -69,7 +68,7 @@ def _checksum(path: Path) -> int:
 
 
 def read_footer(path: Path) -> tuple[NDArray[Any], bytes]:
-    """Reads and checks the footer of a pack; returns its entries and its paths section. Raises
+    """Reads and checks the footer of a pack. Returns its entries and its paths section. Raises
     DatasetDamaged or OSError."""
     trailer = read_pack_trailer(path)
     start = trailer.entries_offset
@@ -84,7 +83,7 @@ def read_footer(path: Path) -> tuple[NDArray[Any], bytes]:
 
 
 class _Collected:
-    """The entries of all packs, by path."""
+    """Collects the entries of all packs, by path."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
@@ -104,7 +103,8 @@ class _Collected:
                 raise DatasetDamaged(path, "entries", 0, f"{self.logical[holder]} bytes of content")
 
     def describe(self, path: Path, pack: int, plan_id: bytes) -> PackInfo:
-        """Returns the index's description of a pack. Add all footers before."""
+        """Returns the description of a pack for the index. Call it after the footers of all packs
+        were added."""
         header, trailer = read_pack_header(path), read_pack_trailer(path)
         kept = lib.FAN_PACK_KEPT * (bytes(header.plan_id) != plan_id)
         return PackInfo(
@@ -113,7 +113,8 @@ class _Collected:
         )  # fmt: skip
 
     def _add(self, path: Path, pack: int, row: Any, paths: bytes) -> int:
-        """Adds one entry; returns its logical bytes, or 0 if its content was counted before."""
+        """Adds one entry. Returns its logical bytes; 0 if another name of the file was added
+        before."""
         relpath = _run(path, paths, int(row["path_offset"]), int(row["path_bytes"]))
         if relpath in self.items or normal_form(relpath) != relpath:
             raise DatasetDamaged(path, "entries", int(row["path_offset"]), "not a path, or twice")
@@ -147,8 +148,8 @@ def _arrays(tree: SourceTree, collected: _Collected) -> tuple[Stored, NDArray[np
 
 
 def _last_header(directory: Path) -> Any:
-    """Returns the header of the last pack. Raises PacksMissing if there are fewer packs than it
-    states."""
+    """Returns the header of the last pack. Raises PacksMissing if the header states more packs than
+    exist."""
     there = {path.name: path for path in directory.glob("pack-*.fsp")}
     if not there:
         raise PacksMissing(f"{directory}: there are no packs")
@@ -161,16 +162,17 @@ def _last_header(directory: Path) -> Any:
 
 
 def _value(header: Any, field: str) -> Any:
-    """Returns a field of a C struct, as bytes if it is an array."""
+    """Returns a field of a C struct; an array as bytes."""
     found = getattr(header, field)
     return found if isinstance(found, int) else bytes(found)
 
 
 def build_from_packs(index: Path, directory: Path, doubted: Set[int] = frozenset()) -> str:
-    """Writes the index of the dataset whose packs are in `directory` to a new file, with the same
-    bytes as the first one; returns the dataset id. Packs in `doubted` get a wrong checksum.
+    """Writes the index of the dataset whose packs are in `directory` to a new file, and returns the
+    dataset id. The file has the same bytes as the original index. Packs in `doubted` get a wrong
+    checksum.
 
-    Raises DatasetDamaged, also if packs do not belong together, PacksMissing, or OSError."""
+    Raises DatasetDamaged, also if packs do not belong together; PacksMissing; OSError."""
     last = _last_header(directory)
     paths = [directory / pack_name(pack) for pack in range(last.pack_count)]
     for pack, path in enumerate(paths):
@@ -191,8 +193,8 @@ def build_from_packs(index: Path, directory: Path, doubted: Set[int] = frozenset
 
 
 def _check_belongs(path: Path, pack: int, last: Any) -> None:
-    """Raises DatasetDamaged if a pack belongs to another dataset than the last pack. If that has a
-    catalogue, packs from before an update are allowed."""
+    """Raises DatasetDamaged if a pack belongs to another dataset than the last pack does. If the
+    last pack has a catalogue, packs may be older than the last update."""
     header = read_pack_header(path)
     updated = last.flags & lib.FAN_PACK_CATALOGUE
     shared = ("block_bytes",) if updated else ("plan_id", "pack_count", "block_bytes")
@@ -202,7 +204,7 @@ def _check_belongs(path: Path, pack: int, last: Any) -> None:
 
 
 def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
-    """Returns the files with damaged content, by pack."""
+    """Returns the damaged files of each pack."""
     found: dict[int, list[bytes]] = {}
     for pack in range(dataset.pack_count):
         with PackReader(dataset, dataset.pack_path(pack)) as reader:
@@ -214,8 +216,8 @@ def _damaged_files(dataset: Dataset) -> dict[int, list[bytes]]:
 
 @contextmanager
 def _made(directory: Path, doubted: Set[int] = frozenset()) -> Iterator[tuple[Path, str]]:
-    """Yields a new, durable index under a temporary name, and the dataset id. Removes the file
-    afterwards unless it was renamed."""
+    """Yields a new index, already on the disk under a temporary name, and the dataset id.
+    Afterwards removes the file unless the caller renamed it."""
     fresh = directory / f".{INDEX_NAME}.{os.getpid()}"
     try:
         dataset_id = build_from_packs(fresh, directory, doubted)
@@ -227,10 +229,11 @@ def _made(directory: Path, doubted: Set[int] = frozenset()) -> Iterator[tuple[Pa
 
 
 def rebuild_index(directory: Path) -> Rebuilt:
-    """Rebuilds the index of a dataset from its packs, and replaces an existing one when the new one
-    is complete. If nothing is damaged, it has the same bytes as the first one.
+    """Rebuilds the index of a dataset from its packs, and replaces an existing index when the new
+    one is complete. If nothing is damaged, the new index has the same bytes as the original.
 
-    Raises DatasetDamaged (then nothing is changed), PacksMissing with their names, or OSError."""
+    Raises DatasetDamaged (then nothing is changed), PacksMissing with the names of the packs, or
+    OSError."""
     with _made(directory) as (fresh, dataset_id):
         with open_index(fresh, directory) as dataset:
             dataset.check_records()

@@ -1,8 +1,8 @@
-"""Arrays with an element for each of very many entries, in memory that the kernel can reclaim.
+"""Makes arrays with an element for each of very many entries, in memory that the kernel can
+reclaim.
 
-Small arrays lie on the heap. Larger ones lie in nameless files in a scratch directory; these vanish
-when nobody uses them any more, however the program ends.
-"""
+Small arrays are on the heap. Larger ones are in nameless files in a scratch directory; the kernel
+frees such a file when the program ends, in whatever way."""
 
 from __future__ import annotations
 
@@ -20,23 +20,22 @@ from fanstore.errors import FanstoreError
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# The number of entries that are computed at a time.
+# The number of entries that are processed in one step.
 PIECE = 1 << 16
 
 
 def pieces(count: int) -> Iterator[slice]:
-    """Yields slices that together are the places 0 to `count` - 1."""
+    """Yields slices that together cover the positions 0 to `count` - 1."""
     for first in range(0, count, PIECE):
         yield slice(first, min(first + PIECE, count))
 
 
 class ArrayRoom:
-    """Makes arrays whose files lie in `directory`; None: all are on the heap. Close it when no more
-    arrays are needed; existing ones stay.
+    """Makes arrays. The files of large ones are in `directory`; if it is None, all arrays are on
+    the heap. Close it when no more arrays are needed; existing arrays stay.
 
-    heap_bytes: larger arrays go to a file, and so do sorted names. table_slots: the number of
-    8-byte slots in the tables that find equal names and hard links.
-    """
+    heap_bytes: larger arrays, and sorted names, go to files. table_slots: the number of 8-byte
+    slots in the hash tables for equal names and hard links."""
 
     heap_bytes = 16 << 20
     table_slots = 1 << 25
@@ -73,7 +72,7 @@ class ArrayRoom:
         return out
 
     def kept(self, values: NDArray[Any], mask: NDArray[np.bool_]) -> NDArray[Any]:
-        """Returns the values at which `mask` is set."""
+        """Returns the values at the positions where `mask` is set."""
         out = self.zeros(int(np.count_nonzero(mask)), values.dtype)
         end = 0
         for part in self.pieces(len(values)):
@@ -83,23 +82,24 @@ class ArrayRoom:
         return out
 
     def borrow(self, owner: Any, base: Any, count: int, dtype: Any) -> NDArray[Any]:
-        """Returns an array over memory of C at `base`; `owner` is kept as long as the array."""
+        """Returns an array over C memory at `base`. The array keeps `owner` alive, which owns that
+        memory."""
         kind = np.dtype(dtype)
         if count == 0:
             return np.zeros(0, kind)
-        # The function holds the owner for as long as the array holds the pointer.
+        # The destructor's default argument keeps `owner` alive as long as the pointer.
         pointer = ffi.gc(ffi.cast("char *", base), lambda _, kept=owner: None)
         return np.frombuffer(ffi.buffer(pointer, count * kind.itemsize), kind)
 
     def pieces(self, count: int) -> Iterator[slice]:
-        """Yields the slices of `pieces`; after each one, releases the files' pages from memory."""
+        """Yields the slices of `pieces`. After each one, drops the files' pages from memory."""
         for part in pieces(count):
             yield part
             for room in list(self._rooms):
                 lib.fan_room_release(room)
 
     def check(self, rc: int) -> int:
-        """Raises FanstoreError if a file of ours did not fit on the disk, else as
+        """Raises FanstoreError if a file of this object did not fit on the disk; otherwise like
         fanstore._native.check."""
         if -rc in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise FanstoreError(

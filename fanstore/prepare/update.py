@@ -1,9 +1,8 @@
-"""Updates a dataset: decides which packs stay, and which files are packed again.
+"""Updates a dataset: decides which packs stay and which files are packed again.
 
-A file whose path, size and modification time are unchanged keeps its content. Packs of which at
-least half is still in use are taken over by hard links; all other files go to new packs. The last
-new pack has a catalogue: the entries of the whole dataset.
-"""
+A file keeps its content if its path, size and modification time are unchanged. A pack stays,
+through a hard link, if at least half of it is still in use; all other files go to new packs. The
+footer of the last new pack holds a catalogue: the entries of the whole dataset."""
 
 from __future__ import annotations
 
@@ -36,12 +35,12 @@ _KEPT: int = lib.FAN_PACK_KEPT
 _MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
 _HUGE_THRESHOLD: int = lib.FAN_HUGE_THRESHOLD_BYTES
 _HEADER_BYTES: int = lib.FAN_PACK_HEADER_BYTES
-# Any prefix: look-ups in bulk need one.
+# A made-up mount prefix, because look-ups of many paths need one.
 _PREFIX = b"/x"
 
 
 class UpdatedDataset:
-    """The dataset that an update starts from, locked against other updates. Close it when done.
+    """The dataset that is to be updated, locked against other updates. Close it when done.
 
     Raises UsageError if there is no dataset or another update runs; DatasetDamaged; OSError."""
 
@@ -72,7 +71,7 @@ class UpdatedDataset:
         self.check_current()
 
     def check_current(self) -> None:
-        """Raises UsageError if the dataset was replaced since it was opened."""
+        """Raises UsageError if another dataset has replaced this one since it was opened."""
         with suppress(FileNotFoundError):
             if os.path.samestat(os.fstat(self._fd), os.stat(self._directory)):
                 return
@@ -84,7 +83,7 @@ class UpdatedDataset:
         os.close(self._fd)
 
     def take_over(self, packs: Sequence[int], directory: Path) -> None:
-        """Puts packs into another directory, by a hard link, or by a copy if that fails."""
+        """Puts packs into another directory: hard links, or copies if links fail."""
         for pack in packs:
             source, target = self.dataset.pack_path(pack), directory / pack_name(pack)
             try:
@@ -94,11 +93,11 @@ class UpdatedDataset:
 
     @property
     def packs(self) -> list[PackInfo]:
-        """The index's descriptions of all packs."""
+        """The descriptions of all packs, from the index."""
         return [self.dataset.pack_info(pack) for pack in range(self.dataset.pack_count)]
 
     def infos(self, packs: Sequence[int], footers: Footers) -> dict[int, PackInfo]:
-        """Returns the new index's descriptions of the packs that stay."""
+        """Returns the descriptions of the packs that stay, for the new index."""
         found = {}
         for pack in packs:
             info = self.dataset.pack_info(pack)
@@ -119,11 +118,10 @@ def _ids_before(tree: SourceTree, base: UpdatedDataset) -> NDArray[np.int64]:
 
 
 class Update:
-    """The parts of a dataset that an update to a tree keeps.
+    """Decides which parts of a dataset stay in an update to a tree.
 
     _before: for each entry, the record with the same path; _same: the record with the same content;
-    -1 if there is none.
-    """
+    -1 if there is none."""
 
     def __init__(self, tree: SourceTree, base: UpdatedDataset) -> None:
         self._tree = tree
@@ -132,7 +130,7 @@ class Update:
         self._same = self._unchanged()
 
     def _rows(self, ids: NDArray[np.int64]) -> Any:
-        """Returns the records with these ids; the root's for -1."""
+        """Returns the records with these ids; for -1, the root's record."""
         return self.base.dataset.records[np.maximum(ids, 0)]
 
     def _unchanged(self) -> NDArray[np.int64]:
@@ -149,7 +147,8 @@ class Update:
                 & (rows["logical_size"] == entries["size"])
                 & (rows["mtime_ns"] == entries["mtime_ns"])
             )  # fmt: skip
-            ids = np.flatnonzero(as_before)[::-1]  # a file's first unchanged name wins
+            # reversed, so that a file's first unchanged name wins
+            ids = np.flatnonzero(as_before)[::-1]
             first = tree.first[part][ids]
             fresh = same[first] < 0
             same[first[fresh]] = before[ids][fresh]
@@ -158,11 +157,11 @@ class Update:
         return same
 
     def is_new(self, ids: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Returns whether each of these entries has content that must be packed."""
+        """Returns for each of these entries whether its content must be packed."""
         return np.asarray(self._same[ids] < 0)
 
     def is_nothing(self) -> bool:
-        """Returns whether the update would change nothing for readers."""
+        """Returns whether readers would see no change."""
         tree, dataset = self._tree, self.base.dataset
         content = tree.content
         if len(tree) != len(dataset.records):
@@ -178,8 +177,8 @@ class Update:
         return is_described_by(describe(tree, stored, packs), dataset)
 
     def plan(self, partitions: int | None, globs: Sequence[str]) -> PackPlan:
-        """Divides the files that are not kept among new packs. Files in packs for every node stay
-        in such packs."""
+        """Divides the files that must be packed among new packs. Files of packs for every node go
+        to such packs again."""
         tree, dataset = self._tree, self.base.dataset
         content, room = tree.content, tree.room
         kept = self._kept_packs(content)
@@ -200,14 +199,15 @@ class Update:
         return spread(tree, room.kept(content, written), everywhere, partitions, kept)
 
     def _kept_packs(self, content: NDArray[np.int64]) -> dict[int, NDArray[np.int64]]:
-        """Returns the packs that stay, and for each the entries whose content it holds."""
+        """Returns the packs that stay, and for each one the entries whose content it holds."""
         ids = content[self._same[content] >= 0]
         rows = self.base.dataset.records[self._same[ids]]
         sizes = rows["stored_size"].astype(np.int64)
         alignment = np.where(sizes >= _MAP_THRESHOLD, lib.FAN_MAP_ALIGN_BYTES, 64)
         used = (sizes + alignment - 1) // alignment * alignment
         huge = (rows["codec"] == lib.FAN_CODEC_STORE) & (sizes >= _HUGE_THRESHOLD)
-        used[huge] += lib.FAN_HUGE_ALIGN_BYTES  # the most padding before it
+        # counts the most padding that may precede such a file
+        used[huge] += lib.FAN_HUGE_ALIGN_BYTES
         count = self.base.dataset.pack_count
         totals = np.zeros(count, np.int64)
         np.add.at(totals, rows["pack"], used)
@@ -221,15 +221,15 @@ class Update:
         }
 
     def _room(self, pack: int) -> int:
-        """Returns the bytes of a pack that must be worth keeping: its data, and its catalogue if it
-        has one."""
+        """Returns the size that decides whether a pack stays: its data, and its catalogue if it has
+        one."""
         dataset = self.base.dataset
         if dataset.pack_info(pack).flags & _CATALOGUE:
             return dataset.pack_info(pack).file_bytes - _HEADER_BYTES
         return int(read_pack_trailer(dataset.pack_path(pack)).entries_offset) - _HEADER_BYTES
 
     def fill(self, stored: Stored) -> None:
-        """Fills `stored` for the entries with unchanged content."""
+        """Sets the values in `stored` of the entries whose content is unchanged."""
         for part in self._tree.pieces():
             same = (self._same[part] >= 0) & (self._tree.entries["size"][part] > 0)
             ids = np.flatnonzero(same) + part.start

@@ -1,4 +1,4 @@
-"""Reads archives of further formats (cpio, 7-Zip, ISO 9660, RAR) through libarchive."""
+"""Reads cpio, 7-Zip, ISO 9660 and RAR archives through libarchive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NEEDED = (
 
 
 class ForeignReader:
-    """Reads an archive once, front to back, through libarchive; see Reader."""
+    """Implements Reader through libarchive."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.remarks: list[tuple[bytes, str]] = []
@@ -32,7 +32,7 @@ class ForeignReader:
             getattr(self._lib, f"archive_read_support_{kind}_{name}")(self._archive)
         self._last = b""
         self._start_content()
-        self._raw = raw  # keeps the file open
+        self._raw = raw  # a reference, which keeps the file open
         os.lseek(raw.fileno(), 0, os.SEEK_SET)
         if self._lib.archive_read_open_fd(self._archive, raw.fileno(), _BLOCK_BYTES) != 0:
             raise ArchiveBroken(f"cannot be read as an archive ({self._reason()})")
@@ -61,7 +61,8 @@ class ForeignReader:
             yield member
 
     def _text(self, entry: Any, what: str) -> bytes:
-        """Returns a name: its bytes as stored, or UTF-8 if those are not available."""
+        """Returns a name of an entry: the stored bytes, or UTF-8 if libarchive cannot return
+        those."""
         for suffix in ("", "_utf8"):
             found = getattr(self._lib, f"archive_entry_{what}{suffix}")(entry)
             if found:
@@ -92,13 +93,13 @@ class ForeignReader:
         return member
 
     def _measure(self) -> int:
-        """Reads to the end of content whose header has no size; returns its size."""
+        """Reads to the end of the content, because the header states no size. Returns the size."""
         while self._next_block():
             self._at = self._block_at + len(self._block)
         return self._at
 
     def _next_block(self) -> bool:
-        """Reads the next run of stored bytes; returns False at the end of the content."""
+        """Reads the next run of stored bytes. Returns False at the end of the content."""
         ffi = archives.ffi
         data, count, offset = ffi.new("void **"), ffi.new("size_t *"), ffi.new("int64_t *")
         rc = self._lib.archive_read_data_block(
@@ -121,7 +122,7 @@ class ForeignReader:
                 if not self._next_block():
                     return done + self._zeros(buffer[done:], self._block_at - self._at)
                 continue
-            if start < 0:  # a hole before this run
+            if start < 0:  # the run begins behind a hole
                 count = self._zeros(buffer[done:], -start)
             else:
                 piece = self._block[start : start + len(buffer) - done]

@@ -1,4 +1,4 @@
-"""The description of one member of an archive of any format, and the interface of readers."""
+"""One member of an archive, and the interface of readers, for all formats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-# A longer path is a mistake or an attack: each directory on the way needs its own copy of the path.
+# Longer paths are mistakes or attacks: each directory in a path needs its own copy of the path
+# before it.
 PATH_MAX_BYTES = 16384
 NAME_MAX_BYTES = 255
 TARGET_MAX_BYTES = 4095
@@ -17,14 +18,14 @@ _TIME_END_NS = 1 << 63
 
 
 class ArchiveBroken(Exception):
-    """An archive cannot be read any further; the message has the place and the reason."""
+    """The rest of an archive cannot be read. The message says at which offset, and why."""
 
 
 @dataclass
 class Member:
-    """One member. mode: with the file type. target: the target of a symbolic link, or the name of
-    the member that a hard link (`is_link`) refers to. problem: the reason why it cannot be packed,
-    if its reader found one."""
+    """A member of an archive. mode: includes the file type. target: the target of a symbolic link,
+    or the name of the member to which a hard link (`is_link`) refers. problem: the reason why it
+    cannot be packed, if its reader found one."""
 
     name: bytes
     mode: int = stat.S_IFREG | 0o644
@@ -79,14 +80,14 @@ def _refused_number(member: Member) -> str | None:
 
 
 class Reader(Protocol):
-    """Reads an archive once, front to back. Both methods raise ArchiveBroken or OSError."""
+    """Reads an archive once, from front to back. Both methods raise ArchiveBroken or OSError."""
 
-    # Problems of the archive as a whole that do not prevent reading it: (name, reason).
+    # Problems of the archive as a whole that do not stop the reading: (name, reason).
     remarks: list[tuple[bytes, str]]
 
     def members(self) -> Iterator[Member]:
         """Yields the members in the order in which they are stored."""
 
     def read_into(self, buffer: memoryview) -> int:
-        """Reads the next bytes of the member that was yielded last; returns how many, fewer than
-        the buffer only at the end."""
+        """Reads the next bytes of the member that was yielded last. Returns how many were read:
+        fewer than the buffer holds only at the end."""

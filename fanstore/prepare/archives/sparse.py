@@ -1,4 +1,4 @@
-"""Sparse files in tar archives: the places of the stored bytes, and the holes between them."""
+"""Sparse files in tar archives: the positions of the stored bytes, and the holes between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ Number = Callable[[bytes], int | None]
 
 @dataclass
 class Segments:
-    """The stored runs of a file, (offset, bytes) in order, and its size; read front to back."""
+    """The stored runs of a sparse file, as (offset, bytes) in order, and the file's size. Reads the
+    file from front to back."""
 
     places: Places
     size: int
@@ -24,8 +25,8 @@ class Segments:
 
     @classmethod
     def checked(cls, places: Places, size: int, stored: int) -> Segments:
-        """Returns the segments of a file with `size` bytes, of which `stored` are stored. Raises
-        ValueError if `places` does not match these numbers."""
+        """Returns the segments of a file of `size` bytes, `stored` of which are in the archive.
+        Raises ValueError if the runs `places` contradict these numbers."""
         end = total = 0
         for offset, count in places:
             if offset < end or count < 0:
@@ -37,8 +38,8 @@ class Segments:
         return cls(places, size)
 
     def read_into(self, buffer: memoryview, read: Callable[[int], bytes]) -> int:
-        """Fills a buffer with the next bytes of the file; returns how many. read: returns the next
-        stored bytes, up to a number."""
+        """Reads the next bytes of the file into a buffer, holes as zeros. Returns how many were
+        read. read(n): returns up to n of the stored bytes that follow."""
         done = 0
         while done < len(buffer) and self._at < self.size:
             start, end = self._run()
@@ -57,8 +58,8 @@ class Segments:
         return done
 
     def _run(self) -> tuple[int, int]:
-        """Returns (start, end) of the run that holds the next byte, or of the first run behind it;
-        the file's end if there is none."""
+        """Returns (start, end) of the run that holds the next byte, or else of the next run; the
+        file's end twice if there is none."""
         while self._next < len(self.places):
             offset, count = self.places[self._next]
             if self._at < offset + count:
@@ -79,8 +80,8 @@ def _entries(data: bytes, number: Number) -> Iterator[tuple[int, int]]:
 
 
 def map_of_old_gnu(header: bytes, more: Callable[[], bytes], number: Number) -> tuple[Places, int]:
-    """Returns the map and the file's size from an old GNU header and the blocks behind it, which
-    `more` reads."""
+    """Returns the runs and the file's size from an old GNU header, and from the blocks behind it,
+    which `more` reads."""
     end = _HEADER_MAP + _HEADER_ENTRIES * _ENTRY_BYTES
     places = list(_entries(header[_HEADER_MAP:end], number))
     size = number(header[_HEADER_MORE + 1 : _HEADER_MORE + 13])
@@ -104,8 +105,8 @@ def _pairs(numbers: Iterable[int]) -> Places:
 
 
 def map_of_pax(records: Iterable[tuple[bytes, bytes]]) -> Places:
-    """Returns the map from the records of pax format 0.0 (one record for each number) or 0.1 (a
-    single record)."""
+    """Returns the runs from the pax records of a sparse file: format 0.0 has a record for each
+    number, format 0.1 a single one."""
     numbers: list[int] = []
     for key, value in records:
         if key == b"GNU.sparse.map":
@@ -116,8 +117,8 @@ def map_of_pax(records: Iterable[tuple[bytes, bytes]]) -> Places:
 
 
 def read_map(block: Callable[[], bytes]) -> Places:
-    """Returns the map of pax format 1.0: lines of decimal numbers in whole blocks before the data,
-    which `block` reads."""
+    """Returns the runs of a sparse file in pax format 1.0: decimal numbers, one on a line, in
+    blocks before the data, which `block` reads."""
     text = b""
 
     def line() -> int:

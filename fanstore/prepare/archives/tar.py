@@ -39,14 +39,15 @@ _WHOLE = re.compile(rb"-?\d{1,30}")
 
 
 def is_header(block: bytes) -> bool:
-    """Returns whether a block has the checksum of a tar header."""
+    """Returns whether a block is a tar header: whether its checksum is right."""
     if len(block) != BLOCK_BYTES or block == _ZERO_BLOCK:
         return False
     stored = _number(block[148:156])
     rest = block[:148] + b" " * 8 + block[156:]
     if stored == sum(rest):
         return True
-    return stored == sum(byte - 256 * (byte > 127) for byte in rest)  # some old tars sum like this
+    # some old tars sum signed bytes
+    return stored == sum(byte - 256 * (byte > 127) for byte in rest)
 
 
 def _number(field: bytes) -> int | None:
@@ -90,7 +91,7 @@ def _pax_records(data: bytes) -> list[tuple[bytes, bytes]]:
 
 
 class _Stream:
-    """Reads from front to back, and counts the position in `at`."""
+    """Reads a file from front to back; `at` is the offset of the next byte."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -109,7 +110,7 @@ class _Stream:
 
     def skip(self, count: int) -> bool:
         """Skips `count` bytes; returns False if there are fewer."""
-        if count > _SIZE_MAX:  # seek accepts no such offset
+        if count > _SIZE_MAX:  # a larger offset is an error in seek
             return False
         if count > _SKIP_BYTES and self._raw.seekable():
             self._raw.seek(count - 1, 1)
@@ -124,14 +125,14 @@ class _Stream:
 
 
 class TarReader:
-    """Reads an uncompressed tar archive once, front to back; see Reader."""
+    """Implements Reader for uncompressed tar archives."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.remarks: list[tuple[bytes, str]] = []
         self._stream = _Stream(raw)
         self._global: dict[bytes, bytes] = {}
         self._last = b""
-        self._left = 0  # bytes of the last member's data and padding that were not read yet
+        self._left = 0  # bytes of the last member's data and padding that are still to be read
         self._segments = Segments([], 0)
 
     def members(self) -> Iterator[Member]:
@@ -195,7 +196,7 @@ class TarReader:
         return size
 
     def _extend(self, block: bytes, records: list[tuple[bytes, bytes]]) -> None:
-        """Reads the extended headers that come before a member's own."""
+        """Reads the extended headers, which come before a member's own header."""
         size = self._size(block)
         if size > _EXTENDED_MAX_BYTES:
             raise self._broken(f"has an extended header of {size:,} bytes")
@@ -211,8 +212,8 @@ class TarReader:
             records += _pax_records(data)
 
     def _member(self, block: bytes, records: list[tuple[bytes, bytes]]) -> Member | None:
-        """Makes a member from its header and the records before it; None if the header is not that
-        of a member."""
+        """Makes a member from its header and the pax records before it. Returns None if the header
+        describes no member."""
         pax = {**self._global, **dict(records)}
         kind = block[156:157]
         size = self._pax_size(block, pax)
@@ -251,7 +252,7 @@ class TarReader:
         return int(text)
 
     def _fill(self, member: Member, block: bytes, pax: dict[bytes, bytes]) -> None:
-        """Sets the mode, owner and time of a member."""
+        """Sets a member's mode, owner and time."""
         found = {
             "mode": _number(block[100:108]),
             "uid": _either(pax.get(b"uid"), block[108:116]),
@@ -271,7 +272,7 @@ class TarReader:
         self, member: Member, block: bytes, size: int, records: list[tuple[bytes, bytes]],
         pax: dict[bytes, bytes],
     ) -> None:  # fmt: skip
-        """Sets the segments and the size of a regular file."""
+        """Sets the segments and the size of a member that is a regular file."""
         try:
             if block[156:157] == b"S":
                 places, member.size = map_of_old_gnu(block, self._more_map, _number)
@@ -293,8 +294,8 @@ class TarReader:
         return self._data(BLOCK_BYTES)
 
     def _more_map(self) -> bytes:
-        """Reads a block of an old GNU map, which lies before the data and is not part of its
-        size."""
+        """Reads a block of an old GNU sparse map. The map lies before the data and does not count
+        in its size."""
         return self._stream.read(BLOCK_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Reads a zip archive, through the standard library."""
+"""Reads zip archives through the standard library."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, Runtim
 
 
 def _name(info: zipfile.ZipInfo) -> bytes:
-    """Returns a member's name as unzip does: the bytes that Unix stored, or UTF-8."""
+    """Returns a member's name as unzip does: the bytes that a zip program on Unix stored, or
+    UTF-8."""
     name = info.orig_filename
     if info.flag_bits & _UTF8 or info.create_system != _UNIX:
         return name.encode("utf-8", "surrogateescape")
-    return name.encode("cp437")  # undoes the decoding of the standard library
+    return name.encode("cp437")  # undoes the decoding of zipfile, and so returns the stored bytes
 
 
 def _extras(info: zipfile.ZipInfo) -> dict[int, bytes]:
@@ -39,8 +40,8 @@ def _extras(info: zipfile.ZipInfo) -> dict[int, bytes]:
 
 
 def _mtime_ns(info: zipfile.ZipInfo, times: bytes) -> int:
-    """Returns the exact time if stored, else the stored date in this machine's time zone, as unzip
-    does."""
+    """Returns the exact modification time if it is stored; otherwise the stored date, taken as this
+    machine's time zone, as unzip does."""
     if len(times) >= 5 and times[0] & 1:
         return int.from_bytes(times[1:5], "little", signed=True) * 10**9
     try:
@@ -70,7 +71,7 @@ def _mode(info: zipfile.ZipInfo) -> int:
 
 
 class ZipReader:
-    """Reads a zip archive once; see Reader."""
+    """Implements Reader for zip archives."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self.remarks: list[tuple[bytes, str]] = []
@@ -98,7 +99,7 @@ class ZipReader:
         return member
 
     def _read_target(self, member: Member) -> None:
-        """Reads the target of a symbolic link, which is its content."""
+        """Sets the target of a symbolic link, which is stored as its content."""
         room = bytearray(min(member.size, TARGET_MAX_BYTES + 1))
         try:
             member.target = bytes(room[: self.read_into(memoryview(room))])
