@@ -1,8 +1,7 @@
-"""The compiled libraries: `ffi`, `lib` and little else. Only this module opens them.
+"""Loads the compiled libraries, and exports `ffi` and `lib`. No other module opens these libraries.
 
-`lib` is libfanstore_core.so through cffi's ABI mode, declared by the generated _declarations.py.
-Loading it compares the sizes and offsets that the C compiler chose with cffi's.
-"""
+`lib` is libfanstore_core.so through cffi's ABI mode; the generated _declarations.py declares it.
+When it is loaded, the sizes and offsets that the C compiler chose are compared with cffi's."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _FOLDER = Path(__file__).resolve().parent
 
 
 class LayoutError(ImportError):
-    """The library and its declarations disagree, or one of them is missing."""
+    """The library and its declarations do not match, or one of them is missing."""
 
 
 def _open() -> tuple[FFI, Any]:
@@ -36,13 +35,13 @@ def _open() -> tuple[FFI, Any]:
 
 
 def _own_layout(ffi: FFI) -> dict[tuple[str, str | None], tuple[int, int]]:
-    """Returns (struct, field) -> (offset, bytes) as cffi lays the declarations out."""
+    """Returns (struct, field) -> (offset, bytes), as cffi lays out the declarations."""
     layout: dict[tuple[str, str | None], tuple[int, int]] = {}
     for name in ffi.list_types()[1]:
         ctype = ffi.typeof(f"struct {name}")
         try:
             layout[name, None] = (0, ffi.sizeof(ctype))
-        except ffi.error:  # only declared
+        except ffi.error:  # a struct that is declared, but not defined
             continue
         for field, info in ctype.fields:
             layout[name, field] = (info.offset, ffi.sizeof(info.type))
@@ -50,7 +49,7 @@ def _own_layout(ffi: FFI) -> dict[tuple[str, str | None], tuple[int, int]]:
 
 
 def _library_layout(ffi: FFI, lib: Any) -> dict[tuple[str, str | None], tuple[int, int]]:
-    """Returns (struct, field) -> (offset, bytes) as the library was compiled."""
+    """Returns (struct, field) -> (offset, bytes), as the C compiler laid them out."""
     layout: dict[tuple[str, str | None], tuple[int, int]] = {}
     count = ffi.new("uint64_t *")
     table = lib.fan_layout_table(count)
@@ -80,8 +79,8 @@ compare_layouts(_own_layout(ffi), _library_layout(ffi, lib))
 
 
 def check(rc: int, path: str | os.PathLike[str] | None = None) -> int:
-    """Turns the C convention into Python's: raises OSError (about `path`) for -errno, returns
-    rc."""
+    """Raises OSError (about `path`) if the C result `rc` is negative, that is -errno; otherwise
+    returns `rc`."""
     if rc < 0:
         raise OSError(-rc, os.strerror(-rc), None if path is None else os.fspath(path))
     return rc
@@ -89,7 +88,7 @@ def check(rc: int, path: str | os.PathLike[str] | None = None) -> int:
 
 @cache
 def dtype_of(struct: str) -> np.dtype[Any]:
-    """Returns the NumPy dtype of a C struct such as "struct fan_record", field by field."""
+    """Returns the NumPy dtype with the fields of a C struct such as "struct fan_record"."""
     return _dtype(ffi.typeof(struct))
 
 
@@ -115,8 +114,9 @@ def _dtype(ctype: Any) -> np.dtype[Any]:
 
 
 def share_names() -> None:
-    """Lets libraries that are loaded from now on find this library's functions by name, before
-    those of libraries that they load themselves (csrc/node/machine/ucx_address.c)."""
+    """Puts this library's functions first in the symbol look-up of libraries that are loaded later:
+    they call these functions instead of those of their own libraries
+    (csrc/node/machine/ucx_address.c)."""
     ctypes.CDLL(str(_FOLDER / "libfanstore_core.so"), ctypes.RTLD_GLOBAL)
 
 

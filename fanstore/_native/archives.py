@@ -1,5 +1,5 @@
-"""libarchive, for archives that are neither tar nor zip: the system's, or that of the package
-`archi` (`pip install 'fanstore-fs[archives]'`)."""
+"""Loads libarchive, for archives that are neither tar nor zip: the system's, or the one in the
+package `archi` (`pip install 'fanstore-fs[archives]'`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _PACKAGE = "archi"
 
 OK, EOF, WARN = 0, 1, -20
 
-# Not all that it supports: an mtree names files of this machine, and some filters start programs.
+# A selection: an mtree names files of this machine, and some filters start programs.
 FILTERS = ("bzip2", "compress", "gzip", "lz4", "lzip", "lzma", "rpm", "xz", "zstd")
 FORMATS = ("7zip", "cpio", "iso9660", "rar", "rar5", "tar")
 

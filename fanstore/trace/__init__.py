@@ -1,5 +1,5 @@
-"""The access trace of a job: the opens, reads and waits of its programs; while the job runs, and
-from a kept file (docs/trace.md)."""
+"""The access trace of a job: the opens, reads and waits of its programs. Reads it from a running
+job and from a kept file (docs/trace.md)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loads a public name when it is first used, because node daemons use this package, too, and do
+    """Imports a public name when a program first uses it, because node daemons use this package
     without NumPy."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Reads a kept trace into tables."""
+"""Reads a kept trace into NumPy tables."""
 
 from __future__ import annotations
 
@@ -27,11 +27,12 @@ from fanstore.trace.tables import (
 _PROCESS = dtype_of("struct fan_traced_process")
 _RUN = dtype_of("struct fan_traced_run")
 _SAMPLE = dtype_of("struct fan_traced_sample")
-_TIME_END_NS = 1 << 61  # the year 2043
+_TIME_END_NS = 1 << 61  # a time in the year 2043, later than any in a trace
 
 
 class _Rank:
-    """The sections of one rank, read so far. lanes: the runs of each, (program's number, notes)."""
+    """The sections of one rank that were read so far. lanes: the notes of each lane in runs,
+    (number of the program, notes)."""
 
     def __init__(self) -> None:
         self.about: dict[str, Any] = {}
@@ -49,8 +50,9 @@ class _Rank:
 
 
 def read_trace(path: str | os.PathLike[str]) -> Trace:
-    """Reads a kept trace. If it is damaged, returns the sound part, with `problem` set. Raises
-    TraceDamaged, a FanstoreError, if it is no trace or of another version, and OSError."""
+    """Reads a kept trace. If it is damaged, returns the part before the damage, with `problem` set.
+    Raises TraceDamaged, a FanstoreError, if the file is no trace or has another version;
+    OSError."""
     ranks: dict[int, _Rank] = {}
     name = os.fsdecode(path)
     problem = ""
@@ -172,7 +174,7 @@ def _joined(ranks: dict[int, _Rank], problem: str) -> Trace:
 
 
 def _rows(rank: _Rank, first: int) -> dict[int, int]:
-    """Returns a row for each program of a rank, also for those that only have notes."""
+    """Returns the row of each program of a rank, also of programs that only have notes."""
     named = {process for runs in rank.lanes.values() for process, _ in runs}
     return {number: first + at for at, number in enumerate(sorted({*named, *rank.processes}))}
 
@@ -187,7 +189,7 @@ def _samples(taken: Table, rank: int, base_ns: int) -> Table:
 
 
 def _process(traced: Table, number: int, rank: int, about: dict[str, Any], base_ns: int) -> Table:
-    """Returns the row of a program, from all its entries."""
+    """Returns the row of a program, made from all its entries."""
     row = np.zeros((), PROCESS)
     row["rank"], row["number"] = rank, number
     row["host"] = str(about.get("host", "")).encode("utf-8", "backslashreplace")[:64]

@@ -1,4 +1,4 @@
-"""The trace of a running job, read from its segment while programs write there."""
+"""Reads the trace of a running job from its segment, while programs write to it."""
 
 from __future__ import annotations
 
@@ -33,11 +33,12 @@ _OWNED = (int(lib.FAN_LANE_LIVE), int(lib.FAN_LANE_SHARED))
 
 
 class LaneFile:
-    """The mapped lanes of a job segment: `trace`, `lanes` and `rings` are arrays whose content
-    programs change meanwhile. at: the job directory, or its segment."""
+    """The mapped lanes of a job segment. The content of the arrays `trace`, `lanes` and `rings`
+    changes while programs run. at: the job directory, or its segment."""
 
     def __init__(self, at: str | os.PathLike[str]) -> None:
-        """Raises FanstoreError if that is no segment with lanes, OSError if it cannot be read."""
+        """Raises FanstoreError if the file is no segment with lanes, OSError if it cannot be
+        read."""
         path = os.path.join(at, "segment") if os.path.isdir(at) else os.fspath(at)
         with open(path, "rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -60,7 +61,7 @@ class LaneFile:
 
     def lanes_with_ended(self) -> tuple[Table, Table]:
         """Returns a copy of all lanes, and the counts of owners that have ended. Each count is in
-        exactly one of the two."""
+        exactly one of these two."""
         for _ in range(_TRIES):
             before = int(self.trace["moves"])
             lanes, ended = self.lanes.copy(), self.trace["ended"].copy()
@@ -70,8 +71,8 @@ class LaneFile:
         raise FanstoreError(f"{self.path}: its daemon stopped while it changed the lanes")
 
     def notes_of(self, lane: int, first: int) -> tuple[Table, int, int]:
-        """Returns the notes of a lane from place `first` on, as far as they are written; how many
-        were lost before them; and the place behind the last."""
+        """Returns the written notes of a lane from position `first` on, how many notes before them
+        were lost, and the position behind the last."""
         head = int(self.lanes["head"][lane])
         ring = self.rings[lane].copy()
         begin = max(first, int(self.lanes["head"][lane]) - len(ring))
@@ -86,8 +87,8 @@ def _array(image: mmap.mmap, path: str, offset: int, dtype: np.dtype[Any], count
 
 
 def live_counters(at: str | os.PathLike[str]) -> Table:
-    """Returns the counts of all programs of a running job on this node: one `struct fan_counters`.
-    at: the job directory, or its segment. Raises FanstoreError or OSError."""
+    """Returns the counts over all programs of a running job on this node: one `struct
+    fan_counters`. at: the job directory, or its segment. Raises FanstoreError or OSError."""
     lanes, ended = LaneFile(at).lanes_with_ended()
     return summed([*lanes["counters"], ended])
 
@@ -136,7 +137,8 @@ def _decoded(file: LaneFile, lane: int, first: int, row: int) -> tuple[int, int,
 
 
 def _process(lanes: Table, rank: int, base_realtime_ns: int) -> Table:
-    """Returns the row of the program that owns `lanes`; number 0 has only rank and host."""
+    """Returns the row of the program that owns `lanes`. For program number 0, only rank and host
+    are set."""
     row = np.zeros((), PROCESS)
     row["rank"], row["host"] = rank, os.uname().nodename.encode()
     if len(lanes) and lanes["process"][0]:

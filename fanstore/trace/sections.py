@@ -1,5 +1,5 @@
-"""The sections of a kept trace, one after the other. Each is compressed and checked by itself, so
-that a file can be read up to its first damage (docs/format.md)."""
+"""The sections of a kept trace. Each is compressed and has a checksum of its own, so that a file
+can be read up to its first damage (docs/format.md)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LEVEL = 1
 
 
 class TraceDamaged(FanstoreError):
-    """A kept trace cannot be read beyond some place."""
+    """A kept trace cannot be read beyond some offset."""
 
 
 @dataclass(frozen=True)
 class TraceSection:
-    """kind: FAN_TRACE_*; rank: the rank that wrote it."""
+    """A section of a kept trace. kind: FAN_TRACE_*; rank: the rank that wrote it."""
 
     kind: int
     rank: int
@@ -33,13 +33,14 @@ class TraceSection:
 
 
 def _checked(header: Any) -> bytes:
-    """Returns a header with its last field set to the checksum of the bytes before it."""
+    """Returns the bytes of a header, whose last field is set to the checksum of the bytes before
+    it."""
     raw = bytes(ffi.buffer(header))
     return raw[:-8] + xxhash.xxh3_64_intdigest(raw[:-8]).to_bytes(8, "little")
 
 
 def file_header() -> bytes:
-    """Returns the first bytes of a kept trace."""
+    """Returns the header of a kept trace."""
     header = ffi.new("struct fan_trace_file_header *")
     header.magic = MAGIC
     header.version = lib.FAN_TRACE_VERSION
@@ -48,7 +49,8 @@ def file_header() -> bytes:
 
 
 def encode(section: TraceSection) -> bytes:
-    """Returns a section as bytes of a file. Its content has at most FAN_TRACE_SECTION_BYTES_MAX."""
+    """Returns the bytes of a section in a file. Its content has at most FAN_TRACE_SECTION_BYTES_MAX
+    bytes."""
     import zstandard
 
     if len(section.content) > lib.FAN_TRACE_SECTION_BYTES_MAX:
@@ -63,8 +65,8 @@ def encode(section: TraceSection) -> bytes:
 
 
 def read_sections(stream: BinaryIO, name: str) -> Iterator[TraceSection]:
-    """Yields the sections of a kept trace. Raises TraceDamaged if the next one cannot be read;
-    those before are sound."""
+    """Yields the sections of a kept trace. Raises TraceDamaged at the first one that cannot be
+    read; the sections before it are undamaged."""
     _check_header(stream.read(_HEADER_BYTES), name)
     at = _HEADER_BYTES
     while raw := stream.read(_SECTION_BYTES):

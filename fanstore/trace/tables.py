@@ -1,5 +1,5 @@
-"""A trace in memory: a table for each kind of event, as NumPy arrays; and the decoding of a lane's
-notes: 8 bytes for each open, wait or time (csrc/format/trace_format.h)."""
+"""A trace in memory, as one NumPy table for each kind of event, and the decoding of a lane's notes.
+A note has 8 bytes and records an open, a wait or the time (csrc/format/trace_format.h)."""
 
 from __future__ import annotations
 
@@ -61,17 +61,17 @@ class Trace:
     samples: Table = field(default_factory=lambda: np.empty(0, SAMPLE))
 
     def total(self, name: str) -> int:
-        """Returns the sum of one counter over all programs, such as "opens"."""
+        """Returns the sum of a counter, such as "opens", over all programs."""
         return int(self.counts[name].sum())
 
     def stall_ns(self) -> Table:
-        """Returns the time that each program waited for each source: an array of shape (programs,
-        len(SOURCES)), ns."""
+        """Returns how long each program waited for each source, in ns: an array of shape (programs,
+        len(SOURCES))."""
         return self.counts["stalls"]["ns"]
 
 
 def by_time(parts: list[Table], dtype: np.dtype[Any]) -> Table:
-    """Joins tables, sorted by time; entries with the same time keep their order."""
+    """Joins tables and sorts the result by time. Entries with the same time keep their order."""
     table = np.concatenate(parts) if parts else np.empty(0, dtype)
     return table[np.argsort(table["time_ns"], kind="stable")]
 
@@ -96,8 +96,8 @@ def time_note(since_base_ns: int) -> int:
 
 
 def newest(ring: Table, begin: int, head: int) -> Table:
-    """Returns the notes of a copied ring from place `begin` to `head`, oldest first. Stops at a
-    place that is taken but not written yet."""
+    """Returns the notes of a copied ring from position `begin` to `head`, oldest first. Stops
+    before a position that a program has claimed but not written."""
     places = np.arange(begin, max(begin, head), dtype=np.uint64)
     notes = ring[(places % np.uint64(len(ring))).astype(np.intp)]
     written = (notes >> np.uint64(_LAP_SHIFT)) & np.uint64(1) == lap_of(places, len(ring))
@@ -105,14 +105,15 @@ def newest(ring: Table, begin: int, head: int) -> Table:
 
 
 def lap_of(places: Table, ring_notes: int) -> Table:
-    """Returns the lap bit of notes by their places: 1 in the first round of a ring."""
+    """Returns the lap bit of the notes at these positions: 1 in the first round of a ring, then 0
+    and 1 in turn."""
     return (places // np.uint64(ring_notes) + np.uint64(1)) & np.uint64(1)
 
 
 def decode(notes: Table, processes: Table, base_realtime_ns: int) -> tuple[Table, Table, Table]:
-    """Returns the opens, blocks and stalls among the notes of one lane, in their order. processes:
-    the row of the program that made each. Leaves unknown kinds out; notes before the first time of
-    a lane get that time."""
+    """Returns the opens, blocks and stalls among the notes of one lane, in order. processes: for
+    each note, the row of the program that made it. Skips unknown kinds. Notes before the lane's
+    first time note get that time."""
     kinds = notes >> np.uint64(_KIND_SHIFT)
     times, before = (each + base_realtime_ns for each in _times(notes, kinds == lib.FAN_NOTE_TIME))
     opens = _common(notes, processes, times, kinds == lib.FAN_NOTE_OPEN, OPEN)
@@ -123,8 +124,8 @@ def decode(notes: Table, processes: Table, base_realtime_ns: int) -> tuple[Table
 
 
 def _times(notes: Table, is_time: Table) -> tuple[Table, Table]:
-    """Returns two times for each note, in ns since base_ns: one spread evenly between the times
-    noted before and after it, and the one noted before."""
+    """Returns two times for each note, in ns since base_ns: one interpolated between the time notes
+    around it, and the last time note before it."""
     at = np.flatnonzero(is_time)
     if len(at) == 0:
         return np.zeros(len(notes), np.int64), np.zeros(len(notes), np.int64)

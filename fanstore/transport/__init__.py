@@ -24,15 +24,16 @@ __all__ = ["Transport", "describe", "open_transport"]
 
 _OUTCOME_BYTES = 1024
 
-# Libraries stay loaded: MPI may hold addresses in them.
+# Libraries are never unloaded: MPI may hold addresses of their functions.
 _loaded: dict[str, Any] = {}
 
 
 class Transport:
-    """An open transport. `pointer` is its `struct fan_transport *`, as a `void *`."""
+    """An open transport. `pointer` is its `struct fan_transport *`, cast to `void *`."""
 
     def __init__(self, library: Any, comm: Any) -> None:
-        """Opens the transport over `comm`, which nothing else may use. Raises FanstoreError."""
+        """Opens the transport over `comm`, a communicator that nothing else uses. Raises
+        FanstoreError."""
         self._library = library
         self._comm = comm
         place = ffi.new("struct fan_transport **")
@@ -43,12 +44,12 @@ class Transport:
 
     @property
     def ill_formed(self) -> int:
-        """How many messages were dropped because they were malformed."""
+        """The number of messages that were dropped because they were malformed."""
         return int(self._library.fan_transport_ill_formed(self._transport()))
 
     def close(self) -> None:
-        """Frees the transport, unless the core was given the pointer: then the core frees it. Never
-        waits, so it leaves the communicator to MPI_Finalize."""
+        """Frees the transport, unless the core was given the pointer and frees it itself. Never
+        waits, and so leaves the communicator to MPI_Finalize."""
         transport, self.pointer = self._transport(), ffi.NULL
         self._library.fan_transport_close(transport)
 
@@ -57,12 +58,11 @@ class Transport:
 
 
 def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) -> Transport:
-    """Returns a transport over a copy of `comm`, an mpi4py communicator; every rank of it must call
+    """Returns a transport over a copy of `comm`, an mpi4py communicator. All its ranks must call
     this.
 
-    wait: waits for an MPI request (World.wait ends when a rank is gone), and for the compiler;
-    default: without bound.
-    """
+    wait: a function that waits for an MPI request, and for the compiler. World.wait ends when a
+    rank is gone; the default waits without a bound."""
     problem = ""
     library = None
     for turn in (comm.rank == 0, comm.rank != 0):
@@ -78,7 +78,8 @@ def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) 
 
 
 def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
-    """Raises FanstoreError on all ranks if one has a problem, with the first one's text."""
+    """Raises FanstoreError on all ranks if one of them has a problem, with the text of the first
+    such rank."""
     own = problem.encode()[:_OUTCOME_BYTES].ljust(_OUTCOME_BYTES, b"\0")
     everyones = bytearray(_OUTCOME_BYTES * comm.size)
     wait(comm.Iallgather(own, everyones))
@@ -89,7 +90,7 @@ def _agree(comm: Any, problem: str, wait: Callable[[Any], None]) -> None:
 
 
 def _try_to_load(wait: Callable[[Any], None]) -> tuple[Any, str]:
-    """Returns (library, "") or (None, problem)."""
+    """Returns (library, ""), or (None, the problem) if it cannot be loaded."""
     try:
         return _load(wait), ""
     except FanstoreError as error:
@@ -104,7 +105,8 @@ def _try_to_open(library: Any, comm: Any) -> tuple[Transport | None, str]:
 
 
 def _load(wait: Callable[[Any], None]) -> Any:
-    """Returns the library, after checking that it runs on mpi4py's MPI; builds it if needed."""
+    """Returns the transport library, which is built first if needed. Checks that it uses the same
+    MPI as mpi4py."""
     from mpi4py import MPI
 
     if MPI.Query_thread() < MPI.THREAD_SERIALIZED:
@@ -116,7 +118,7 @@ def _load(wait: Callable[[Any], None]) -> Any:
 
 
 def library_for(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Any:
-    """Returns the library that came with FanStore or, if none serves the MPI `version`, a newly
+    """Returns the library that came with FanStore; if that does not fit the MPI `version`, a newly
     built one. Raises FanstoreError."""
     brought = brought_library(version)
     if brought is not None:
@@ -127,7 +129,7 @@ def library_for(version: str, wait: Callable[[Any], None] = wait_without_bound) 
 
 
 def load_library(version: str, path: Path) -> Any:
-    """Returns the library at `path`. Raises FanstoreError if it is not for the MPI `version`."""
+    """Loads the library at `path`. Raises FanstoreError if it is not for the MPI `version`."""
     try:
         library = ffi.dlopen(str(path))
     except OSError as error:
@@ -137,7 +139,8 @@ def load_library(version: str, path: Path) -> Any:
 
 
 def _compare(version: str, library: Any) -> None:
-    """Raises FanstoreError if the library was built with another MPI than mpi4py runs on."""
+    """Raises FanstoreError if the library was built with another MPI than the one that mpi4py
+    uses."""
     answer = library.fan_transport_library_version()
     theirs = ffi.string(answer).decode() if answer else "unknown"
     if _words(theirs) != _words(version):

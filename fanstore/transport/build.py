@@ -1,5 +1,5 @@
-"""Finds the transport for the site's MPI. A wheel brings it for the two most common ABIs; for
-others, and from a checkout, it is built once for each MPI library, and kept."""
+"""Finds or builds the transport library for the site's MPI. A wheel contains it for the two most
+common ABIs. For others, and in a checkout, it is built once for each MPI library and kept."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _ASK_VERSION = (
     "print(MPI.Get_library_version(), int(is_own_mpi()), sep='\\f')"
 )
 _COMMAND_NOT_FOUND = 127
-# The names that MPI libraries give themselves, by their ABI; see the MPICH ABI compatibility
-# initiative, and MPI_Get_library_version(3).
+# How the version texts of MPI libraries begin, by ABI; see the MPICH ABI compatibility initiative
+# and MPI_Get_library_version(3).
 _ABIS = {
     "mpich": ("MPICH", "Intel(R) MPI", "MVAPICH"),
     "openmpi": ("Open MPI",),
@@ -43,7 +43,8 @@ _ABIS = {
 
 
 class _Compilation:
-    """A compiler at work, with the methods of an MPI request to wait for it."""
+    """A running compiler. It has the methods of an MPI request, so that one function can wait for
+    either."""
 
     def __init__(self, command: list[str], messages: Any) -> None:
         self.process = subprocess.Popen(
@@ -59,7 +60,8 @@ class _Compilation:
             time.sleep(0.01)
 
     def end(self) -> int | None:
-        """Ends the compiler if it still runs. Returns its exit code, None if it had to be ended."""
+        """Ends the compiler if it still runs. Returns its exit code, None if it had to be
+        killed."""
         code = self.process.poll()
         if code is None:
             self.process.kill()
@@ -68,12 +70,12 @@ class _Compilation:
 
 
 def wait_without_bound(request: Any) -> None:
-    """Waits for an MPI request, whatever happens to the other ranks."""
+    """Waits for an MPI request without a time limit, even if other ranks have ended."""
     request.Wait()
 
 
 def source_folder() -> Path:
-    """Returns the folder csrc: in the installed package, else in the checkout in use."""
+    """Returns the folder csrc of the installed package, or else of the checkout."""
     installed = Path(__file__).resolve().parent / "csrc"
     checkout = Path(__file__).resolve().parent.parent.parent / "csrc"
     for folder in (installed, checkout):
@@ -83,8 +85,8 @@ def source_folder() -> Path:
 
 
 def is_own_mpi() -> bool:
-    """Returns whether this process has loaded an MPI that is installed where its Python is, as that
-    of PyPI's mpich is, and none of the site's."""
+    """Returns whether this process uses an MPI that is installed in its Python's environment, such
+    as the one of PyPI's mpich, and no MPI of the site."""
     prefix = os.path.join(os.path.realpath(sys.prefix), "")
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
         paths = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if "/libmpi" in line}
@@ -92,8 +94,8 @@ def is_own_mpi() -> bool:
 
 
 def find_mpicc(own: bool = False) -> list[str]:
-    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python; if
-    MPI is this Python's `own`, that one comes before PATH."""
+    """Returns the compiler wrapper: $MPICC, else mpicc on PATH, else the one beside this Python. If
+    `own`, the MPI is this Python's, and the wrapper beside this Python comes before PATH."""
     chosen = shlex.split(os.environ.get("MPICC", ""))
     if chosen:
         found = shutil.which(chosen[0])
@@ -112,8 +114,8 @@ def find_mpicc(own: bool = False) -> list[str]:
 
 
 def library_name(version: str, mpicc: list[str]) -> str:
-    """Returns the file name of the library that `mpicc` builds for the MPI `version`. Other sources
-    give another name."""
+    """Returns the file name of the library that `mpicc` builds for the MPI `version`. The name
+    depends on the sources, so that changed sources are built again."""
     digest = hashlib.sha256(repr((mpicc, _FLAGS, version, platform.machine())).encode())
     folder = source_folder()
     machine = folder / "node" / "machine"
@@ -124,13 +126,13 @@ def library_name(version: str, mpicc: list[str]) -> str:
 
 
 def brought_name(abi: str) -> str:
-    """Returns the file name of the library that a wheel brings for an ABI."""
+    """Returns the file name of the library for an ABI that a wheel contains."""
     return f"libfanstore_transport-{abi}.so"
 
 
 def brought_library(version: str) -> Path | None:
-    """Returns the library that the wheel brought for the MPI `version`; None if there is none, or
-    $MPICC names a compiler to build with."""
+    """Returns the library in the wheel for the MPI `version`; None if there is none, or if $MPICC
+    names a compiler to build with."""
     if os.environ.get("MPICC"):
         return None
     abis = [abi for abi, names in _ABIS.items() if any(name in version for name in names)]
@@ -140,9 +142,9 @@ def brought_library(version: str) -> Path | None:
 
 @contextlib.contextmanager
 def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound) -> Iterator[Path]:
-    """Yields the library for the MPI `version`; load it before this context ends. Raises
-    FanstoreError if it cannot be built. `wait` waits for the compiler: one rank may call it while
-    others wait for that rank."""
+    """Yields the path of the library for the MPI `version`, and builds the library if needed. Load
+    it before the block ends. `wait` waits for the compiler: one rank may build while others wait
+    for it. Raises FanstoreError if it cannot be built."""
     mpicc = find_mpicc(is_own_mpi())
     name = library_name(version, mpicc)
     folder = cache_folder()
@@ -157,21 +159,21 @@ def built_library(version: str, wait: Callable[[Any], None] = wait_without_bound
 
 
 def _is_split(path: str) -> bool:
-    """Returns whether a shell script that leaves out the quotes takes a path for several words."""
+    """Returns whether a shell would split a path that is not quoted into several words."""
     return len(path.split()) != 1
 
 
 def _scratch(needs_link: bool) -> tempfile.TemporaryDirectory[str]:
-    """Makes a folder for one use; if it is to hold a link, at a path without a space."""
+    """Returns a temporary folder. If it is to hold a link, its path contains no space."""
     usual = tempfile.gettempdir()
     place = "/tmp" if needs_link and _is_split(usual) else usual
     return tempfile.TemporaryDirectory(prefix="fanstore-mpi-", dir=place)
 
 
 def quotable(mpicc: list[str], folder: Path) -> list[str]:
-    """Returns the compiler wrapper, through a link in `folder` if its path has a space. MPICH's
-    wrapper is a script that finds its headers from its own path without quoting it. The library
-    that it builds contains the link's path."""
+    """Returns a compiler wrapper whose path has no space: a link in `folder` if needed. MPICH's
+    wrapper is a script that finds its headers from its own path without quoting it. The built
+    library contains the link's path."""
     if not _is_split(mpicc[0]):
         return mpicc
     path = Path(os.path.abspath(mpicc[0]))
@@ -183,7 +185,8 @@ def quotable(mpicc: list[str], folder: Path) -> list[str]:
 
 
 def _is_ours_to_write(folder: Path) -> bool:
-    """Returns whether libraries may be kept in a folder: others must not be able to write there."""
+    """Returns whether libraries may be kept in a folder: no other user must be able to write to
+    it."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
@@ -199,9 +202,9 @@ def compile_library(
     wait: Callable[[Any], None] = wait_without_bound,
     libraries: Sequence[str] = (),
 ) -> None:
-    """Builds the library under a temporary name and renames it: processes that build at the same
-    time, on this node or another, all leave a whole library. libraries: to link with, if mpicc is
-    no compiler wrapper. Raises FanstoreError."""
+    """Builds the library under a temporary name and renames it, so that processes that build it at
+    the same time, on any node, all leave a complete library. libraries: to link with if mpicc is a
+    plain compiler. Raises FanstoreError."""
     handle, fresh = tempfile.mkstemp(prefix=f"{library.name}.", dir=library.parent)
     os.close(handle)
     try:
@@ -232,7 +235,7 @@ def _run(
 
 
 def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
-    """Raises FanstoreError if a compilation failed."""
+    """Raises FanstoreError, with a line of the compiler's messages, if a compilation failed."""
     if code is None:
         raise FanstoreError(f"{mpicc[0]} does not run: it took more than {_COMPILE_LIMIT_S} s")
     if code == _COMMAND_NOT_FOUND:
@@ -255,8 +258,8 @@ def _last_line(output: str) -> str:
 
 
 def describe() -> dict[str, str | None]:
-    """Returns, for people: `mpicc`, the `library_version` of mpi4py's MPI, the `library` if it is
-    there already, and the `problem` that several ranks would meet."""
+    """Returns facts for people: `mpicc`, the `library_version` of mpi4py's MPI, the `library` if it
+    exists, and the `problem` that a job of several ranks would meet."""
     answer: dict[str, str | None] = dict.fromkeys(
         ("mpicc", "library_version", "library", "problem")
     )
@@ -275,8 +278,8 @@ def describe() -> dict[str, str | None]:
 
 
 def _ask_version() -> tuple[str, bool]:
-    """Returns the version text of mpi4py's MPI, and whether it is this Python's own. Asks in a
-    process that does not start MPI."""
+    """Returns the version text of mpi4py's MPI, and whether it is this Python's own. Asks in
+    another process, where MPI is not started."""
     command = [sys.executable, "-c", _ASK_VERSION]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_ASK_LIMIT_S)

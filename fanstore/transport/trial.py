@@ -1,4 +1,5 @@
-"""Tries the transport without a job: `fanstore doctor` builds, loads and compares it."""
+"""Tries the transport without a job: `fanstore doctor` builds and loads it, and checks that it fits
+mpi4py's MPI."""
 
 from __future__ import annotations
 
@@ -20,12 +21,11 @@ _NO_MPI4PY = (
 
 
 def attempt(limit_s: float = LIMIT_S) -> dict[str, str | None]:
-    """Returns the result of `describe` after a trial: `problem` is the one that several ranks would
-    meet.
+    """Builds and loads the transport, and returns the result of `describe`; `problem` is the one
+    that a job of several ranks would meet.
 
-    The trial runs in a process of its own, because a library, once loaded, stays; and for a limited
-    time, because a compiler or an MPI may hang.
-    """
+    The trial runs in another process, because a loaded library cannot be unloaded, and for a
+    limited time, because a compiler or an MPI may hang."""
     if find_spec("mpi4py") is None:
         return {"problem": _NO_MPI4PY}
     told = describe()
@@ -54,7 +54,7 @@ def _problem_of_a_trial(limit_s: float) -> str | None:
 
 
 def main() -> int:
-    """Prints the problem, or nothing. MPI itself is not started."""
+    """Prints the problem, or nothing if there is none. Does not start MPI."""
     import mpi4py
 
     mpi4py.rc.initialize = False

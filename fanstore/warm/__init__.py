@@ -1,1 +1,1 @@
-"""Brings files of a running job near this node, before programs read them."""
+"""`fanstore warmup`: fetches files of a running job to this node before programs read them."""

@@ -1,4 +1,5 @@
-"""Asks the node daemon to bring data that is not on this node's disk, and waits for it."""
+"""Asks the node daemon to fetch data that is not on this node's disk, and waits until it has
+come."""
 
 from __future__ import annotations
 
@@ -26,24 +27,25 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _BLOCK_BYTES = int(lib.FAN_CACHE_BLOCK_BYTES)
-_WINDOW = 128  # blocks in one request: half of the daemon's queue
-_TRIES = 3  # how often a block may be begun before it is given up
+_WINDOW = 128  # blocks in one request: half of the daemon's queue of hints
+_TRIES = 3  # how often the daemon may begin to fetch a block before this gives up
 _KEEP_RECORDS = 1024
 _KEEP_BYTES = 64 << 20
-_PAUSE_S = (0.002, 0.05)  # between two looks if nothing came: the first, and the longest
+# between two requests while nothing comes: the first pause, and the longest
+_PAUSE_S = (0.002, 0.05)
 
 _WAITING = (lib.FAN_REACH_COMING, lib.FAN_REACH_BEGUN, lib.FAN_REACH_LATER)
 
 
 class _Pause:
-    """The pause between two looks: it grows while nothing comes."""
+    """The pause between two requests. It grows while nothing comes."""
 
     def __init__(self) -> None:
         self._next_s = _PAUSE_S[0]
 
     def wait(self, came: bool) -> None:
-        """Sleeps before the next look, twice as long each time up to a limit. If `came` is true,
-        returns at once and resets the pause."""
+        """Sleeps before the next request, each time twice as long up to a limit. If `came` is true,
+        something came: returns at once and resets the pause."""
         if came:
             self._next_s = _PAUSE_S[0]
             return
@@ -52,18 +54,18 @@ class _Pause:
 
 
 class _Block:
-    """A block that should come. begun: how often the daemon has begun to bring it."""
+    """A block that is to come. begun: how often the daemon has begun to fetch it."""
 
     def __init__(self, record: int, number: int, amount_bytes: int) -> None:
         self.record = record
         self.number = number
         self.bytes = amount_bytes
         self.begun = 0
-        self.seen = False  # it was not here at the first look
+        self.seen = False  # whether it was not on this node when first asked for
 
 
 class Bringing:
-    """Brings records of one mount near."""
+    """Fetches records of one mount to this node."""
 
     def __init__(self, job: FoundJob, mount: Mount, count: Count) -> None:
         self._job = job
@@ -75,8 +77,8 @@ class Bringing:
         self._dropped = self._dropped_before = ask(job, ListMounts(), MountList).dropped
 
     def bring(self, records: NDArray[Any]) -> list[int]:
-        """Brings records to the disk or the cache; returns those that were already on the disk,
-        which are not counted. Raises FanstoreError if the daemon does not answer."""
+        """Fetches records to the disk or the block cache. Returns the records that were on the disk
+        before; they are not counted. Raises FanstoreError if the daemon does not answer."""
         self._through_cache(self._blocks(records))
         keep, self._to_keep = list(self._to_keep), {}
         for batch in self._batches(keep):
@@ -117,7 +119,8 @@ class Bringing:
         return answer.reached
 
     def _is_left(self, block: _Block, where: int) -> bool:
-        """Returns whether a block is still on its way; counts it if it is not."""
+        """Returns whether a block is still on its way; counts it if not. where: an enum
+        fan_reach."""
         block.begun += where == lib.FAN_REACH_BEGUN
         if where in _WAITING and block.begun <= _TRIES:
             block.seen = True
@@ -132,7 +135,7 @@ class Bringing:
 
     def _became(self, block: _Block, where: int) -> str:
         """Returns the field of the tally for a block that is no longer on its way. The daemon does
-        not report why a block did not come; it counts hints that found no room."""
+        not say why a block did not come, but it counts hints for which the cache had no room."""
         if where == lib.FAN_REACH_CACHED:
             return "to_cache" if block.seen else "there"
         dropped = where in _WAITING and self._dropped > self._dropped_before
@@ -151,8 +154,8 @@ class Bringing:
             yield batch
 
     def _to_disk(self, records: list[int]) -> None:
-        """Brings records of this node's share to its disk; those that the disk does not take, to
-        the cache."""
+        """Copies records of this node's share to its disk. Records that the disk does not take go
+        to the cache."""
         mount = self._mount.number
         keeping = ask(self._job, KeepRecords(mount=mount, records=records), Keeping)
         pause = _Pause()

@@ -1,4 +1,4 @@
-"""The mounts of a job as `fanstore warmup` sees them; finds the records that paths name."""
+"""The mounts of a job, for `fanstore warmup`; finds the records that paths name."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from fanstore.messages.requests import MountDescription
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_LINKS_MAX = 40  # path_resolution(7)
-_SHOWN_MAX = 20  # a list that is not of paths has many wrong lines
+_LINKS_MAX = 40  # the limit in path_resolution(7)
+_SHOWN_MAX = 20  # of wrong paths: a file that is no list of paths has very many
 
 
 @dataclass(frozen=True)
@@ -48,11 +48,10 @@ def mounts_of(described: Iterable[MountDescription]) -> list[Mount]:
 
 
 def named_files(mounts: Sequence[Mount], paths: Iterable[bytes]) -> dict[int, NDArray[Any]]:
-    """Returns, by the mount's number, the ids of all files with content that paths name, those
-    below directories included: each once, in their order in the packs.
+    """Returns, by mount number, the ids of all files with content that the paths name, including
+    the files below named directories. Each id comes once, in the order of the packs.
 
-    Raises UsageError that names the first twenty of the paths that do not exist.
-    """
+    Raises UsageError, which names the first twenty paths that do not exist."""
     from fanstore.arrays import np
 
     starts: dict[int, set[int]] = {}
@@ -84,7 +83,8 @@ def find(mounts: Sequence[Mount], path: bytes) -> tuple[Mount, int]:
 
 
 def _below(mounts: Sequence[Mount], path: bytes) -> tuple[Mount, bytes] | None:
-    """Returns the mount that contains an absolute path, and the rest of the path; or None."""
+    """Returns the mount that contains an absolute path, and the path within it; None if there is
+    none."""
     for mount in mounts:
         for prefix in mount.spellings:
             if path == prefix or path.startswith(prefix + b"/"):
@@ -131,9 +131,9 @@ def _child(dataset: Dataset, directory: int, name: bytes) -> int:
 
 
 def in_packs(dataset: Dataset, starts: NDArray[Any]) -> NDArray[Any]:
-    """Returns the ids of the files with content among records and everything below them, each once,
-    by pack and offset. Records are numbered breadth-first: the children of a range of records are a
-    range, too."""
+    """Returns the ids of the files with content among the records `starts` and everything below
+    them, each once, by pack and offset. Records are numbered breadth first, so the children of a
+    range of records are a range, too."""
     from fanstore.arrays import np
 
     records = dataset.records

@@ -1,4 +1,4 @@
-"""Reads data from a disk of this node, or in place, so that its pages are in memory."""
+"""Reads data that this node has on disk, or packs in place, so that its pages are in memory."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PIECE_BYTES = 4 << 20
-_BATCH = 32  # pieces that the kernel begins to read before the first is waited for
+_BATCH = 32  # pieces that the kernel is asked to read before the first is read
 
 
 def read_into_memory(mount: Mount, records: NDArray[Any], count: Count) -> None:
-    """Reads records of packs that are here, in their order; counts the bytes that cannot be
-    read."""
+    """Reads records of packs that this node has or that are in place, in order. Counts the bytes
+    that cannot be read."""
     rows = mount.dataset.records[records]
     for pack, of_pack in groupby(rows, key=lambda row: int(row["pack"])):
         with _opened(mount, pack) as fd:
@@ -33,7 +33,8 @@ def read_into_memory(mount: Mount, records: NDArray[Any], count: Count) -> None:
 
 
 def _pieces(rows: Iterable[Any]) -> Iterator[tuple[int, int]]:
-    """Yields (offset, bytes) of pieces of at most _PIECE_BYTES."""
+    """Divides rows (of struct fan_record) into pieces of at most _PIECE_BYTES; yields (offset,
+    bytes)."""
     for row in rows:
         offset, end = int(row["offset"]), int(row["offset"]) + int(row["stored_size"])
         for start in range(offset, end, _PIECE_BYTES):
@@ -42,7 +43,7 @@ def _pieces(rows: Iterable[Any]) -> Iterator[tuple[int, int]]:
 
 @contextmanager
 def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
-    """Yields a descriptor of this node's copy of a pack; None if it cannot be opened."""
+    """Opens this node's copy of a pack and yields the descriptor; None if it cannot be opened."""
     place, name = mount.places[pack], pack_name(pack)
     if place == lib.FAN_PLACE_IN_PLACE:
         path = os.fspath(mount.dataset.pack_path(pack))
@@ -56,7 +57,8 @@ def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
         yield None
         return
     try:
-        # No readahead: pages read beyond a piece would be counted as in memory before.
+        # No readahead: it would fetch pages beyond a piece, which would then count as in memory
+        # before.
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
         yield fd
     finally:
@@ -64,7 +66,8 @@ def _opened(mount: Mount, pack: int) -> Iterator[int | None]:
 
 
 def _read(fd: int | None, pieces: list[tuple[int, int]], count: Count) -> None:
-    """Reads pieces; counts for each the bytes that were in memory before any of them was read."""
+    """Reads pieces. For each, counts the bytes that were in memory before any of the pieces was
+    read."""
     if fd is None:
         count.add("failed", sum(size for _, size in pieces))
         return
@@ -81,10 +84,10 @@ def _read(fd: int | None, pieces: list[tuple[int, int]], count: Count) -> None:
 
 
 def _in_memory(fd: int, piece: memoryview, offset: int) -> int:
-    """Reads the bytes from an offset on that are in memory; returns how many."""
+    """Reads those bytes of a piece that are already in memory; returns how many."""
     try:
         return os.preadv(fd, [piece], offset, os.RWF_NOWAIT)
-    except OSError:  # no bytes are, or this file system cannot tell
+    except OSError:  # no byte is in memory, or this file system cannot tell
         return 0
 
 

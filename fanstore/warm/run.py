@@ -1,4 +1,4 @@
-"""Brings the files that paths name near this node."""
+"""Fetches the files that paths name to this node."""
 
 from __future__ import annotations
 
@@ -23,12 +23,11 @@ _LOCAL = (lib.FAN_PLACE_STAGED, lib.FAN_PLACE_IN_PLACE)
 
 
 def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, int]:
-    """Brings the files near. Returns the tally of their bytes, and how many files with content the
-    paths name.
+    """Fetches the files to this node. Returns the tally of their bytes, and the number of files
+    with content that the paths name.
 
     Raises UsageError for paths that do not exist, FanstoreError if the daemon does not answer,
-    Interrupted at a signal that ends the process.
-    """
+    Interrupted at a signal that ends the process."""
     mounts = mounts_of(ask(job, ListMounts(), MountList).mounts)
     files = named_files(mounts, paths)
     with progress_of("warmup", quiet=quiet) as progress:
@@ -46,8 +45,8 @@ def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, 
 
 
 def _warm_mount(job: FoundJob, mount: Mount, ids: NDArray[Any], count: Count) -> None:
-    """Brings records of a mount near. Starts with those of other nodes: their disks work
-    meanwhile."""
+    """Fetches records of a mount. Begins with records that other nodes have, so that their disks
+    work while this node reads its own."""
     from fanstore.arrays import np
 
     local = np.isin(np.asarray(mount.places), _LOCAL)[mount.dataset.records["pack"][ids]]

@@ -1,4 +1,4 @@
-"""Counts the bytes that were to be brought near, by outcome."""
+"""Counts the bytes of the files to fetch, by outcome."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from fanstore.wording import counted, show_bytes
 
 @dataclass
 class Tally:
-    """Stored bytes, by outcome. to_disk, to_cache: brought there; to_memory: read from a disk of
-    this node, or in place; there: were in memory or in the cache before; no_room: the cache took no
-    more; failed: could not be read."""
+    """Stored bytes, by outcome. to_disk, to_cache: fetched to this node's disk or block cache;
+    to_memory: read into memory from its disk, or in place; there: were in memory or in the cache
+    before; no_room: the cache had no room; failed: could not be read."""
 
     to_disk: int = 0
     to_cache: int = 0
@@ -23,12 +23,12 @@ class Tally:
 
     @property
     def brought(self) -> int:
-        """The bytes that were not here before and are now."""
+        """The bytes that were not on this node before and are now."""
         return self.to_disk + self.to_cache + self.to_memory
 
 
 class Count:
-    """A tally, and the progress display that goes with it."""
+    """A tally, and the progress bar that shows it."""
 
     def __init__(self, progress: Progress) -> None:
         self.tally = Tally()
@@ -41,13 +41,13 @@ class Count:
 
 
 def as_dict(tally: Tally, files: int) -> dict[str, int]:
-    """Returns a tally as a dictionary, for programs."""
+    """Returns a tally as a dictionary, for programs that read JSON."""
     rows = {f"{each.name}_bytes": getattr(tally, each.name) for each in fields(tally)}
     return {"files": files, **rows}
 
 
 def line(tally: Tally, files: int) -> str:
-    """Returns a tally of so many files as a line for people."""
+    """Returns a tally as a line for people. files: the number of files."""
     ways = (
         (tally.to_disk, "to the local disk"), (tally.to_cache, "to the block cache"),
         (tally.to_memory, "to memory"),
