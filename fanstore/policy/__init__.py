@@ -1,4 +1,3 @@
-"""When samples are read, where to keep them, and how long reading takes.
+"""Policies: the order in which samples are read, and where they are kept.
 
-Pure: no clock, no files, no MPI. The same code decides in a job and in a simulation of one.
-"""
+Pure: no clock, no files, no MPI. A job and a simulation of it run the same code."""

@@ -1,4 +1,5 @@
-"""Checks of arguments. Each raises ValueError with the name, the value and what is allowed."""
+"""Checks of arguments. Each raises ValueError, which gives the name, the value and the allowed
+values."""
 
 from __future__ import annotations
 
@@ -12,13 +13,13 @@ from fanstore.arrays import np
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-SAMPLES_MAX = 2**32 - 1  # an order holds a sample in 32 bits
-BYTES_MAX = 2**63 - 1  # of all files, and of all capacities, together
-_EPOCHS = 2**32  # more than any job has
+SAMPLES_MAX = 2**32 - 1  # an order stores sample numbers in 32 bits
+BYTES_MAX = 2**63 - 1  # the most bytes of all files or all capacities together
+_EPOCHS = 2**32  # the most epochs; no job has more
 
 
 def integer(name: str, value: Any, lowest: int, highest: int | None = None) -> int:
-    """Returns an integer from `lowest` to `highest` (None: no limit)."""
+    """Returns `value`, which must be an integer from `lowest` to `highest` (None: no limit)."""
     allowed = f"{lowest} or more" if highest is None else f"{lowest} to {highest}"
     try:
         number = operator.index(value)
@@ -30,26 +31,26 @@ def integer(name: str, value: Any, lowest: int, highest: int | None = None) -> i
 
 
 def sample_count(value: Any) -> int:
-    """Returns a number of samples that an order can hold."""
+    """Returns `value`, which must be a number of samples that an order can hold."""
     return integer("sample_count", value, 1, SAMPLES_MAX)
 
 
 def seed(value: Any) -> int:
-    """Returns a seed as torch takes it: 64 bits, with or without a sign."""
+    """Returns `value`, which must be a seed that torch accepts: 64 bits, with or without a sign."""
     return integer("seed", value, -(2**63), 2**64 - 1)
 
 
 def seed_of_epochs(value: Any, first_epoch: int) -> int:
-    """Returns a seed to which torch's users add the epoch. The sums with first_epoch and later
-    epochs must be seeds, too."""
+    """Returns `value`, which must be a seed to which torch's users add the number of the epoch. The
+    sums must be seeds, too."""
     first = seed(value)
     integer("seed + first_epoch", first + first_epoch, -(2**63), 2**64 - 1 - _EPOCHS)
     return first
 
 
 def flag(name: str, value: Any) -> bool:
-    """Returns `value`, which must be True or False. The message has them in lower case, as TOML and
-    the command line do."""
+    """Returns `value`, which must be True or False. The error writes these in lower case, as TOML
+    and the command line do."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} is {value!r}; allowed are true and false")
     return bool(value)
@@ -77,16 +78,18 @@ def _number(name: str, value: Any, allowed: str, fits: Callable[[Any], bool]) ->
 
 
 def integers(values: ArrayLike) -> NDArray[Any]:
-    """Returns an array. An empty list becomes one of integers; NumPy would make it one of
-    floats."""
+    """Returns `values` as an array. An empty list becomes an array of integers, where NumPy makes
+    one of floats."""
     array = np.asarray(values)
     return array if array.size or array.dtype.kind in "iu" else array.astype(np.int64)
 
 
 def total_bytes(name: str, array: NDArray[np.integer]) -> int:
-    """Returns the sum of an array of integers >= 0, which 63 bits must hold."""
+    """Returns the sum of an array of non-negative integers. Raises ValueError if it needs more than
+    63 bits."""
     wide = array.astype(np.uint64, copy=False)
-    halves = wide >> np.uint64(32), wide & np.uint64(0xFFFFFFFF)  # whose sums do not wrap
+    # the sums of 32-bit halves do not overflow
+    halves = wide >> np.uint64(32), wide & np.uint64(0xFFFFFFFF)
     total = (int(halves[0].sum()) << 32) + int(halves[1].sum())
     if total > BYTES_MAX:
         raise ValueError(f"{name} are {total} bytes together; allowed are up to {BYTES_MAX}")
@@ -94,7 +97,7 @@ def total_bytes(name: str, array: NDArray[np.integer]) -> int:
 
 
 def sizes(name: str, values: ArrayLike) -> NDArray[np.int64]:
-    """Returns the bytes of each file, none below 0."""
+    """Returns `values` as an array: the bytes of each file, none negative."""
     array = integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu" or (array.size and array.min() < 0):
         raise ValueError(f"{name} are {array.dtype}{array.shape}; allowed is one row of bytes >= 0")
@@ -103,7 +106,7 @@ def sizes(name: str, values: ArrayLike) -> NDArray[np.int64]:
 
 
 def reads(name: str, values: ArrayLike, count: int) -> NDArray[Any]:
-    """Returns reads, one after the other: numbers of samples below `count`."""
+    """Returns `values` as an array of reads: numbers of samples below `count`."""
     array = integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype}{array.shape}; allowed is one row of integers")

@@ -1,4 +1,4 @@
-"""Simulates the caches of all nodes of a job on its reads (csrc/policy/cluster.h)."""
+"""Simulates the caches of all nodes of a job while it reads (csrc/policy/cluster.h)."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ if TYPE_CHECKING:
 POLICIES = ("lru", "random", "minio", "reuse", "belady")
 WITH_NEXT_USES = ("reuse", "belady")
 
-NODES_MAX = 65_535  # the most that a count of copies holds
+NODES_MAX = 65_535  # copies of a sample are counted in 16 bits
 
-# The place where a read finds its sample.
+# Where a read finds its sample.
 NOWHERE, HERE, ELSEWHERE = lib.FAN_FOUND_NOWHERE, lib.FAN_FOUND_HERE, lib.FAN_FOUND_ELSEWHERE
 
 
 class Cluster:
-    """The caches of nodes, each of capacity_bytes, all under one policy.
+    """The caches of nodes, each of capacity_bytes and with the same policy.
 
-    The nodes read in step: each rank reads one sample, in the order of the ranks, then each its
-    next.
-    """
+    The nodes read in step: each rank in turn reads one sample, then each its next one."""
 
     def __init__(
         self, policy: str, sizes: ArrayLike, capacity_bytes: int, nodes: int, ranks_per_node: int
     ) -> None:
-        """sizes: bytes of each sample. Raises ValueError for an unknown policy and for values out
-        of range."""
+        """sizes: the bytes of each sample. Raises ValueError for an unknown policy and for values
+        out of range."""
         if policy not in POLICIES:
             raise ValueError(f"policy is {policy!r}; allowed are {', '.join(POLICIES)}")
         self._policy = policy
@@ -64,13 +62,12 @@ class Cluster:
         next_uses: NDArray[np.uint32] | None = None,
         kept: NDArray[np.uint8] | None = None,
     ) -> NDArray[np.uint8]:
-        """Reads an epoch. Returns where each read finds its sample, by the content of the caches
-        just before: NOWHERE, HERE or ELSEWHERE, uint8 (ranks x reads).
+        """Reads an epoch. Returns for each read where the sample was just before it: NOWHERE, HERE
+        or ELSEWHERE, uint8 (ranks x reads).
 
         reads: ranks x reads; the number of samples stands for no read. next_uses (reuse, belady):
         from NextUses. kept: a placement (nodes x samples); a node does not cache the samples that
-        it keeps. Raises ValueError for arrays that do not go together.
-        """
+        it keeps. Raises ValueError for arrays that do not match."""
         items = _matrix(reads, self._shape)
         if (next_uses is not None) != (self._policy in WITH_NEXT_USES):
             raise ValueError(f"next_uses go with the policies {', '.join(WITH_NEXT_USES)} alone")
@@ -89,20 +86,20 @@ class Cluster:
 
 
 class NextUses:
-    """The next read of each sample by each node. Epochs are given last first."""
+    """Finds the next read of each sample by each node. Epochs must be passed last one first."""
 
     def __init__(self, sample_count: int, nodes: int, ranks_per_node: int, places: int) -> None:
-        """places: how many reads a node has in the whole job, including places without a read.
-        Raises ValueError if 32 bits do not hold that."""
+        """places: how many reads a node has in the whole job, including positions without a read.
+        Raises ValueError if that needs more than 32 bits."""
         checks.integer("reads of a node", places, 0, NEVER - 1)
         self._place = places
         self._shape = _shape(nodes, ranks_per_node, sample_count)
         self._last = np.full((nodes, sample_count), NEVER, dtype=np.uint32)
 
     def before(self, reads: NDArray[np.integer]) -> NDArray[np.uint32]:
-        """Returns for the reads of an epoch (ranks x reads) the place at which the node next reads
-        the same sample, in this epoch or one given before; or NEVER. A node's places count the
-        reads of its ranks in turn, through all epochs."""
+        """Returns for each read of an epoch (ranks x reads) the position at which the node next
+        reads the same sample, in this epoch or in one passed before; NEVER if it does not. A node's
+        positions count the reads of its ranks in turn, through all epochs."""
         items = _matrix(reads, self._shape)
         self._place -= items.shape[1] * int(self._shape.ranks_per_node)
         found = np.full(items.shape, NEVER, dtype=np.uint32)
@@ -124,7 +121,7 @@ def _shape(nodes: int, ranks_per_node: int, sample_count: int, **others: Any) ->
 
 
 def _matrix(reads: NDArray[np.integer], shape: Any) -> NDArray[np.int64]:
-    """Returns the reads as int64, ranks x columns."""
+    """Returns the reads as int64, ranks x columns. Raises ValueError for another shape."""
     array, samples = np.asarray(reads), shape.item_count
     ranks = shape.node_count * shape.ranks_per_node
     if array.ndim != 2 or len(array) != ranks or array.dtype.kind not in "iu":

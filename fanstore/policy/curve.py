@@ -1,4 +1,5 @@
-"""A measured throughput or time as a function of how many take part."""
+"""A measured throughput or time as a function of the number of participants, such as threads or
+ranks."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
 
 
 class Curve:
-    """A function through measured points: linear between them, constant beyond the ends."""
+    """A function given by measured points: linear between them, constant beyond the first and
+    last."""
 
     def __init__(self, at: ArrayLike, values: ArrayLike) -> None:
-        """Raises ValueError if `at` does not rise from above 0, a value is not above 0, or either
-        is not finite."""
+        """Raises ValueError if `at` is not positive and rising, a value is not positive, or a
+        number is not finite."""
         self._at = np.asarray(at, dtype=np.float64)
         self._values = np.asarray(values, dtype=np.float64)
         if self._at.ndim != 1 or not self._at.size or self._at.shape != self._values.shape:
@@ -34,10 +36,10 @@ class Curve:
             )
 
     def __call__(self, at: ArrayLike) -> NDArray[np.float64]:
-        """Returns the values at these points."""
+        """Returns the function's values at the points `at`."""
         return np.asarray(np.interp(np.asarray(at, dtype=np.float64), self._at, self._values))
 
     def share(self, count: float) -> float:
-        """Returns the part of a shared throughput that each of `count` gets."""
+        """Returns what one of `count` participants gets of their common throughput."""
         count = checks.rate("count", count)
         return float(self(count)) / count

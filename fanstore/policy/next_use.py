@@ -1,4 +1,4 @@
-"""How often, and when next, each sample is read."""
+"""Computes how often each sample is read, and when next."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def frequencies(sample_count: int, epochs: Iterable[Sequence[ArrayLike]]) -> NDA
     return counts
 
 
-NEVER = 2**32 - 1  # stands for the place of a read that never comes
+NEVER = 2**32 - 1  # the position of a read that never comes
 
 
 def first_places(reads: ArrayLike, sample_count: int) -> NDArray[np.uint32]:
-    """Returns the first place of each sample in `reads`, or NEVER: uint32 (samples); the inverse,
-    if `reads` is a permutation. Raises ValueError for samples beyond sample_count."""
+    """Returns the position in `reads` at which each sample first comes, or NEVER: uint32 (samples).
+    For a permutation this is its inverse. Raises ValueError for samples beyond sample_count."""
     samples = checks.reads("reads", reads, checks.sample_count(sample_count))
     places = np.full(sample_count, NEVER, dtype=np.uint32)
     # For equal samples NumPy keeps the last value assigned, which is the first place.

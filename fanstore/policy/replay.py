@@ -1,4 +1,4 @@
-"""Simulates a cache on a trace of reads, under each policy (csrc/policy/replay.h)."""
+"""Simulates a cache on a sequence of reads, under each policy (csrc/policy/replay.h)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fanstore.policy.next_use import NEVER
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-# The arguments that each policy needs beside the reads, and the optional ones.
+# For each policy, the arguments that it needs besides the reads, and the optional ones.
 _NEEDED: dict[str, tuple[str, ...]] = {
     "close": (),
     "lru": (),
@@ -31,9 +31,9 @@ POLICIES = tuple(_NEEDED)
 
 @dataclass(frozen=True)
 class CacheReplay:
-    """The result of a replay. hit: for each read, whether the cache had its sample. admissions,
-    evictions: samples that came into the cache and left it. peak_bytes: the most bytes that it
-    held."""
+    """The result of a replay. hit: for each read, whether the cache had the sample. admissions,
+    evictions: the number of samples that entered and left the cache. peak_bytes: the most bytes
+    that it held."""
 
     hit: NDArray[np.bool_]
     hits: int
@@ -131,7 +131,8 @@ def _check_told(policy: str, told: list[str]) -> None:
 def _reads_and_sizes(
     reads: ArrayLike, sizes: ArrayLike
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64] | None, int]:
-    """Returns the reads, the size of each sample or None, and the size of all or 0."""
+    """Returns the reads; the size of each sample, or None if all have one size; that one size, or
+    0."""
     if np.ndim(sizes) == 0:
         same_bytes = checks.integer("sizes", np.asarray(sizes).item(), 0, 2**63 - 1)
         each, count = None, checks.SAMPLES_MAX
@@ -146,7 +147,7 @@ def _reads_and_sizes(
 
 
 def _row(name: str, values: ArrayLike, count: int) -> NDArray[np.uint32]:
-    """Returns `count` numbers of 32 bits."""
+    """Returns `values` as an array of `count` numbers of 32 bits."""
     array = checks.integers(values)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise ValueError(f"{name} is {array.dtype}{array.shape}; allowed is one row of integers")
@@ -159,7 +160,7 @@ def _row(name: str, values: ArrayLike, count: int) -> NDArray[np.uint32]:
 
 
 def _next_uses(values: ArrayLike, read_count: int) -> NDArray[np.uint32]:
-    """Returns for each read the place of the next read of its sample."""
+    """Returns for each read the position of the next read of its sample."""
     places = _row("next_uses", values, read_count)
     early = np.flatnonzero(places <= np.arange(read_count, dtype=np.uint32))
     if early.size:

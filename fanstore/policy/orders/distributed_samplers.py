@@ -1,5 +1,5 @@
 """Samplers of jobs with several ranks: torch's DistributedSampler, timm's repeated augmentation,
-and those of accelerate."""
+and the samplers of accelerate."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ def distributed_sampler(
     set_epoch: bool = True,
 ) -> Iterator[NDArray[np.uint32]]:
     """Returns an endless iterator over the orders of all ranks together. Rank r reads each
-    world_size-th entry of one, from entry r on (registry.strided).
+    world_size-th entry of an order, from entry r on (registry.strided).
 
     set_epoch: whether the job calls sampler.set_epoch; else all epochs are like epoch 0. If
     sample_count is no multiple of world_size, the head of the order is repeated at its end, or with
     drop_last its end left out. Raises ValueError for arguments out of range. Source: torch 2.13
-    utils/data/distributed.py; compared with it in tests.
-    """
+    utils/data/distributed.py; compared with it in tests."""
     checks.sample_count(sample_count)
     world_size = checks.integer("world_size", world_size, 1)
     first_epoch = checks.integer("first_epoch", first_epoch, 0)

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 
 class Mt19937:
-    """A Mersenne Twister (MT19937) as seeded by torch.manual_seed: 32 bits of the seed count."""
+    """A Mersenne Twister (MT19937), seeded as torch.manual_seed does: only 32 bits of the seed
+    count."""
 
     def __init__(self, seed: int) -> None:
         seeded = np.random.RandomState(seed & 0xFFFFFFFF).get_state(legacy=False)
@@ -22,7 +23,8 @@ class Mt19937:
 
     @classmethod
     def at(cls, words: NDArray[np.uint32], place: int) -> Mt19937:
-        """Returns a generator in a given state: its 624 words, and the place of the next one."""
+        """Returns a generator in a given state: its 624 words, and the position of the next
+        word."""
         generator = cls(0)
         state: Any = {"key": words, "pos": place}
         generator._bits.state = {"bit_generator": "MT19937", "state": state}
@@ -38,7 +40,7 @@ class Mt19937:
 
 
 _WORDS = 624
-_SIZES = (5048, 5056)  # before and since torch 1.6, which added a normal variate
+_SIZES = (5048, 5056)  # the bytes of a state before and since torch 1.6
 _STATE = np.dtype(
     [("seed", "<u8"), ("left", "<i4"), ("seeded", "<i4"), ("next", "<u8"), ("words", "<u8", _WORDS)]
 )
@@ -66,12 +68,12 @@ def _spread(value: int) -> int:
 
 
 def seed_seq(seed: int, count: int) -> list[int]:
-    """Returns the numbers that a generate() of `count` numbers gives: 32 bits each, 4 to 6 of
-    them."""
+    """Returns the numbers that a generate() of `count` numbers writes: 32 bits each, `count` from 4
+    to 6."""
     x = [0x8B8B8B8B] * count
     step = (count - (count - 1) // 2) // 2
     far = step + (count - 1) // 2
-    added = [1, 1 + seed]  # how many seeds there are; the place and the seed
+    added = [1, 1 + seed]  # the number of seeds, then position and seed
     for k in range(count):
         near, last = (k + step) % count, (k + far) % count
         one = 1664525 * _spread(x[k] ^ x[near] ^ x[k - 1])
@@ -91,7 +93,7 @@ def seed_seq(seed: int, count: int) -> list[int]:
 
 _PHILOX_ROUNDS = 10
 _MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
-_WEYL = 0x9E3779B9, 0xBB67AE85  # added to the key each round
+_WEYL = 0x9E3779B9, 0xBB67AE85  # added to the key in each round
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 

@@ -1,5 +1,5 @@
-"""DeepIO's opportunistic order: samples come from memory, which reads of many neighbours at once
-refill (Zhu et al. 2018, section 3)."""
+"""DeepIO's opportunistic order: samples are drawn from memory, which is refilled by reads of many
+neighbouring samples at once (Zhu et al. 2018, section 3)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OpportunisticOrder:
         self._held = self.stretch_count if all_held else held // self._together
 
     def arrivals(self, epoch: int) -> NDArray[np.uint32]:
-        """Returns the stretches of an epoch in the order in which they come to memory."""
+        """Returns the stretches of an epoch in the order in which they come into memory."""
         return shuffles.front(self.stretch_count, self._generator(epoch))
 
     def members(self, stretch: int) -> range:
@@ -64,8 +64,8 @@ class OpportunisticOrder:
         return np.concatenate((*drawn, memory))
 
     def due(self, epoch: int) -> NDArray[np.int64]:
-        """Returns, in the order of `arrivals`, the draw of the epoch, from 0, before which each
-        stretch has to be in memory."""
+        """Returns, in the order of `arrivals`, the number of the draw of the epoch (from 0) before
+        which each stretch must be in memory."""
         lengths = self._lengths(self.arrivals(epoch))
         later = np.cumsum(lengths[self._held :])
         return np.concatenate((np.zeros(len(lengths) - len(later), np.int64), later))
@@ -82,7 +82,7 @@ class OpportunisticOrder:
         seen, places = np.unique(samples // self._together, return_index=True)
         opened = np.zeros(self.sample_count, np.int64)
         opened[places] = self._lengths(seen)
-        opened = np.cumsum(opened) - opened  # before each draw
+        opened = np.cumsum(opened) - opened  # how many stretches before each draw
         come = self._come(self._lengths(self.arrivals(epoch)))
         inside = come - np.arange(self.sample_count)
         unseen_inside = np.maximum(come - opened, 0)
@@ -99,7 +99,7 @@ class OpportunisticOrder:
         return np.minimum(self._together, self.sample_count - first)
 
     def _come(self, lengths: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Returns how many samples have come to memory before each draw."""
+        """Returns how many samples have come into memory before each draw."""
         rounds = lengths[self._held :]
         total = int(lengths[: self._held].sum()) + np.concatenate(([0], np.cumsum(rounds)))
         left = self.sample_count - int(rounds.sum())

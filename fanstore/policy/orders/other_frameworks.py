@@ -14,10 +14,10 @@ from fanstore.policy.orders.shuffles import libstdcxx, through_buffer
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DEFAULT_GLOBAL_SEED = 87654321  # of a job that never called tf.random.set_seed
+DEFAULT_GLOBAL_SEED = 87654321  # the seed of a job that never calls tf.random.set_seed
 
 
-_SEED = 524287  # constant in DALI; the reader's own seed chooses among samples in memory
+_SEED = 524287  # fixed in DALI; the reader's own seed only chooses among samples in memory
 
 
 def dali_random_shuffle(sample_count: int, first_epoch: int = 0) -> Iterator[NDArray[np.uint32]]:
@@ -31,7 +31,7 @@ def dali_random_shuffle(sample_count: int, first_epoch: int = 0) -> Iterator[NDA
     """
     checks.integer("first_epoch", first_epoch, 0)
     order = libstdcxx(checks.sample_count(sample_count), Mt19937(_SEED))
-    order.setflags(write=False)  # all epochs share it
+    order.setflags(write=False)  # because all epochs share the array
     return repeat(order)
 
 
@@ -93,9 +93,9 @@ def _order(sample_count: int, seed: int) -> NDArray[np.uint32]:
 
 
 def _walked(sample_count: int, keys: list[int]) -> NDArray[np.uint32]:
-    """Returns for each number of 16 bits the first number below sample_count that repeated
-    enciphering leads to. That can take many steps, so each pass doubles their number. Numbers from
-    sample_count on may never get there; nobody asks for those."""
+    """Returns, for each number of 16 bits, the first number below sample_count that repeated
+    enciphering leads to. That may take many steps, so each pass doubles the number of steps.
+    Numbers from sample_count on may never lead to one, but they are not used."""
     block = np.arange(1 << _BLOCK_BITS_MIN, dtype=np.uint32)
     ends = _encipher(block, keys, _BLOCK_BITS_MIN // 2)
     while (ends[:sample_count] >= sample_count).any():
@@ -114,7 +114,8 @@ def _encipher(values: NDArray[np.uint32], keys: list[int], bits: int) -> NDArray
 
 
 def _mixed(half: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
-    """Applies Simon's round function to halves of `bits` bits: rotates them by 1, 8 and 2 bits."""
+    """Applies Simon's round function to halves of `bits` bits: combines rotations by 1, 8 and 2
+    bits."""
     one, eight, two = ((half << np.uint32(n) | half >> np.uint32(bits - n)) for n in (1, 8, 2))
     mixed: NDArray[np.uint32] = (one & eight ^ two) & np.uint32((1 << bits) - 1)
     return mixed
@@ -229,7 +230,7 @@ def tf_data_shuffle(
     checks.integer("global_seed", global_seed, -(2**63), 2**64 - 1)
     seeds = global_seed % _SEEDS, checks.seed(seed) % _SEEDS
     reshuffle = checks.flag("reshuffle_each_iteration", reshuffle_each_iteration)
-    if seeds == (0, 0):  # which would ask for a random seed
+    if seeds == (0, 0):  # which would mean a random seed
         seeds = 0, _SEEDS
 
     def order(epoch: int) -> NDArray[np.uint32]:

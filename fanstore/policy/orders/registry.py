@@ -69,8 +69,8 @@ def keywords(function: Callable[..., Any]) -> dict[str, bool]:
 
 
 def check(name: str, known: dict[str, bool], parameters: Collection[str]) -> None:
-    """Raises ValueError for an unknown order, an unknown parameter, and a missing one. known: the
-    parameters, and whether each must be given."""
+    """Raises ValueError for an unknown order, an unknown parameter, or a missing one. known: the
+    parameters, each with whether it must be given."""
     if name not in ORDERS:
         raise ValueError(f"order is {name!r}; allowed are {', '.join(sorted(ORDERS))}")
     allowed = ", ".join(known) or "none"
@@ -96,7 +96,7 @@ def orders(
 
 def strided(order: NDArray[Any], rank: int, world_size: int) -> NDArray[Any]:
     """Returns the reads of a rank in a DistributedSampler's order: each world_size-th entry, from
-    `rank` on. In one step all ranks together read a stretch of the order."""
+    entry `rank` on. So in one step the ranks together read entries that follow each other."""
     world_size = checks.integer("world_size", world_size, 1)
     return order[checks.integer("rank", rank, 0, world_size - 1) :: world_size]
 
@@ -119,7 +119,8 @@ def _by_turns(reads: list[NDArray[Any]]) -> NDArray[Any]:
     return together
 
 
-# Functions that return one rank's part of an order. Orders that are not here are of one rank.
+# For each order, the function that returns one rank's part of it. Other orders are for one rank
+# only.
 SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
     "accelerate-seedable": batch_sampler_shard,
     "dali-shuffle": rotating_shard,
@@ -159,7 +160,8 @@ def reads_of_ranks(
         return ([order] for order in coming)
     own = {key: value for key, value in parameters.items() if key in of_split}
     first = {"epoch": first_epoch} if "epoch" in of_split else {}
-    split(np.empty(0, np.uint32), 0, world_size, **own, **first)  # raises for values out of range
+    # raises ValueError for values out of range
+    split(np.empty(0, np.uint32), 0, world_size, **own, **first)
     if not first:
         return (_divided(split, order, world_size, own) for order in coming)
     return (

@@ -1,4 +1,4 @@
-"""The shuffles of csrc/policy/shuffle.h. Each takes words of a generator, a stretch at a time."""
+"""The shuffles of csrc/policy/shuffle.h. Each takes the words of a generator in stretches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fanstore.policy.orders.generators import Mt19937
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_STRETCH_WORDS = 1 << 16  # 512 KiB: they stay in the CPU's cache
+_STRETCH_WORDS = 1 << 16  # 512 KiB, which stay in a processor cache
 
 
 def _items(array: NDArray[np.uint32]) -> Any:
@@ -33,7 +33,7 @@ def front(count: int, generator: Mt19937) -> NDArray[np.uint32]:
 
 
 def some(items: NDArray[np.uint32], words: NDArray[np.uint64]) -> None:
-    """Draws len(words) of `items` in place, without replacement: moves them to the front."""
+    """Draws len(words) elements of `items` without replacement, and moves them to its front."""
     lib.fan_shuffle_front(_items(items), len(items), 0, _words(words), len(words))
 
 

@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 
 def sequential(sample_count: int, first_epoch: int = 0) -> Iterator[NDArray[np.uint32]]:
-    """Returns an endless iterator: in each epoch all samples in the order of the listing. Raises
-    ValueError for arguments out of range."""
+    """Returns an endless iterator over equal orders: in each epoch all samples in ascending order.
+    Raises ValueError for arguments out of range."""
     checks.integer("first_epoch", first_epoch, 0)
     order = np.arange(checks.sample_count(sample_count), dtype=np.uint32)
-    order.setflags(write=False)  # all epochs share it
+    order.setflags(write=False)  # because all epochs share the array
     return repeat(order)
 
 
-_WORDS_OF_64_BITS_FROM = 214_748_364  # torch: a 20th of the largest uint32
+# from this count on torch draws 64 bits: a 20th of the largest uint32
+_WORDS_OF_64_BITS_FROM = 214_748_364
 
 
 def randperm_words(sample_count: int) -> int:
@@ -82,7 +83,7 @@ def _epochs(
         generator.skip(between)
 
 
-_REPLACED_MAX = 2**28 - 1  # beyond, torch draws 64 bits for each index
+_REPLACED_MAX = 2**28 - 1  # with more samples, torch draws 64 bits for each index
 
 
 class RandomSamples:
@@ -263,8 +264,8 @@ def weighted_random_sampler(
 def weighted_samples(
     sample_count: int, weights: ArrayLike, num_samples: int | None, replacement: bool
 ) -> tuple[Callable[[Mt19937], NDArray[np.uint32]], int]:
-    """Returns a function that draws one epoch of a WeightedRandomSampler from a generator, and how
-    many words that takes. For arguments and errors see weighted_random_sampler."""
+    """Returns a function that draws one epoch of a WeightedRandomSampler from a generator, and the
+    number of words that it draws. For arguments and errors see weighted_random_sampler."""
     count = checks.integer("sample_count with weights", sample_count, 1, _SAMPLES_MAX)
     given = _checked(weights, count)
     drawn = checks.integer("num_samples", count if num_samples is None else num_samples, 1)
@@ -275,7 +276,7 @@ def weighted_samples(
         def draw(generator: Mt19937) -> NDArray[np.uint32]:
             return np.searchsorted(edges, _uniform(generator, drawn)).astype(np.uint32)
     else:
-        # torch draws a single sample in this way, too.
+        # torch draws a single sample in this way, even with replacement.
         words = 2 * count
         possible = int(np.count_nonzero(given))
         checks.integer("num_samples without replacement", drawn, 1, possible)
@@ -304,7 +305,7 @@ def _checked(weights: ArrayLike, count: int) -> NDArray[np.float64]:
 
 
 def _cumulative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Returns for each sample the end of its part of the numbers from 0 to 1."""
+    """Returns for each sample the upper end of its part of the interval from 0 to 1."""
     edges: NDArray[np.float64] = np.cumsum(weights)
     edges /= edges[-1]
     edges[-1] = 1
@@ -312,7 +313,8 @@ def _cumulative(weights: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _uniform(generator: Mt19937, count: int) -> NDArray[np.float64]:
-    """Draws numbers from 0 to 1 as torch does: 53 bits of two words each, the high word first."""
+    """Draws numbers from 0 to 1 as torch does: 53 bits from two words, of which the first is the
+    high one."""
     words = generator.take(2 * count)
     bits = (words[::2] << np.uint64(32) | words[1::2]) & np.uint64(2**53 - 1)
     numbers: NDArray[np.float64] = bits.astype(np.float64) * 2.0**-53

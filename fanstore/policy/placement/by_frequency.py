@@ -19,12 +19,11 @@ def by_frequency(
     sizes_bytes: ArrayLike, frequencies: ArrayLike, capacities_bytes: ArrayLike
 ) -> NDArray[np.uint8]:
     """Returns a placement in which each rank fills its classes with the files that it reads most
-    often. Of files that are read equally often, each rank begins with another one.
+    often. Among files that are read equally often, each rank begins with another file, so that
+    ranks keep different ones.
 
     frequencies: how often each rank reads each file (ranks x files). Raises ValueError for
-    arguments that do not go together. The placement can leave files on no rank while others are on
-    many.
-    """
+    arguments that do not match. Some files may be on no rank while others are on many."""
     sizes, counts, capacities = _checked(sizes_bytes, frequencies, capacities_bytes)
     return np.stack(
         [
@@ -74,8 +73,8 @@ def _checked(
 
 
 def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.intp]:
-    """Returns all files, the most often read first. Equal ones begin with file `begin` and go round
-    to the file before it."""
+    """Returns all files, the most often read first. Files that are read equally often come in the
+    order from file `begin` up to the last, then from file 0 on."""
     order = np.argsort(~np.roll(counts, -begin), kind="stable")
     order += begin
     order[order >= len(counts)] -= len(counts)
@@ -83,8 +82,8 @@ def _most_read(counts: NDArray[np.unsignedinteger], begin: int) -> NDArray[np.in
 
 
 def _usable_bytes(sizes: NDArray[np.int64], capacities: NDArray[np.int64]) -> list[int]:
-    """Returns how much of each rank's capacity is divided. In each class but one, files may fail to
-    fill a room of up to the size of the largest file; the last class takes the rest."""
+    """Returns how much of each rank's capacity is divided. In each class but the last, files may
+    leave room up to the size of the largest file unfilled."""
     largest = int(sizes.max()) if len(sizes) else 0
     usable = []
     for of_rank in capacities:
@@ -99,13 +98,12 @@ def _divide(
     largest: NDArray[np.int64],
     usable: list[int],
 ) -> NDArray[np.int32]:
-    """Returns the rank that keeps each file if only one does; -1 if none can.
+    """Returns for each file the one rank that keeps it; -1 if no rank can.
 
-    largest: the capacity of each rank's largest class. In each round every file that is left asks
-    the rank that reads it most often, of those with a class that is large enough. A rank that
-    cannot take all takes those that it reads most often, and is then full. So there are at most as
-    many rounds as ranks.
-    """
+    largest: the capacity of each rank's largest class. In each round, every remaining file is
+    offered to the rank that reads it most often, among the ranks with a class that is large enough.
+    A rank that has no room for all takes those that it reads most often, and is then full. So there
+    are at most as many rounds as ranks."""
     keepers = np.full(len(sizes), -1, dtype=np.int32)
     free_bytes = list(usable)
     open_ranks = [rank for rank, free in enumerate(free_bytes) if free > 0]
@@ -133,8 +131,9 @@ def _most_often(
     ranks: list[int],
     largest: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """Returns the rank of `ranks` that reads each file most often, of those that can take so large
-    a file. Ties go to another rank for each file."""
+    """Returns for each file the rank, of `ranks`, that reads it most often, among those that can
+    keep a file of that size. If several ranks read it equally often, the choice differs from file
+    to file."""
     chosen = np.empty(len(files), dtype=np.int64)
     numbers = np.asarray(ranks)
     for at in range(0, len(files), _CHUNK_FILES):

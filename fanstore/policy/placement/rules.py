@@ -1,4 +1,4 @@
-"""Placements by the number or size of files alone, or by where they lie already."""
+"""Placements that depend only on the number, the sizes or the present places of files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 
 def fastest_elsewhere(classes: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Returns for each rank and file (of a placement) the fastest class in which another rank keeps
-    it, or NOWHERE: uint8 (ranks x files)."""
+    """Returns for each rank and file the fastest class in which another rank keeps the file, or
+    NOWHERE: uint8 (ranks x files). classes: a placement."""
     fastest = np.full(classes.shape[1:], NOWHERE, dtype=np.uint8)
     second = fastest.copy()
     for row in classes:
@@ -28,7 +28,7 @@ def fastest_elsewhere(classes: NDArray[np.uint8]) -> NDArray[np.uint8]:
 
 
 def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[np.uint8]:
-    """Returns a placement in which each rank fills its classes with the files in the order of the
+    """Returns a placement in which each rank fills its classes with files in the order of the
     listing. Raises ValueError for sizes or capacities that are no numbers of bytes."""
     sizes = checks.sizes("sizes_bytes", sizes_bytes)
     files = np.arange(len(sizes))
@@ -36,12 +36,12 @@ def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[n
     return np.stack([fill(sizes, files, of_rank) for of_rank in capacities])
 
 
-NOWHERE = 255  # instead of a class: the rank does not keep the file
+NOWHERE = 255  # stands for no class: the rank does not keep the file
 
 
 def checked_capacities(capacities_bytes: ArrayLike) -> NDArray[np.int64]:
-    """Returns bytes by rank and class. Raises ValueError for another shape, values below 0, and
-    more than 63 bits hold."""
+    """Returns the capacities in bytes, ranks x classes. Raises ValueError for another shape, for
+    values below 0, and if their sum needs more than 63 bits."""
     array = np.asarray(capacities_bytes)
     if array.ndim != 2 or array.dtype.kind not in "iu" or 0 in array.shape:
         raise ValueError(
@@ -58,15 +58,15 @@ def checked_capacities(capacities_bytes: ArrayLike) -> NDArray[np.int64]:
 
 
 def fitting(sizes_bytes: NDArray[np.int64], free_bytes: int) -> int:
-    """Returns how many files, counted from the first, fit into so many bytes."""
+    """Returns how many files, counted from the first, fit into `free_bytes`."""
     return int(np.searchsorted(np.cumsum(sizes_bytes), free_bytes, side="right"))
 
 
 def fill(
     sizes_bytes: NDArray[np.int64], files: NDArray[np.intp], capacities_bytes: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
-    """Returns the class of each file (all files) on a rank that fills its classes one after the
-    other with `files`, in that order; a file that is larger than a class is left for the next."""
+    """Returns for every file its class on a rank that fills its classes in turn with `files`, in
+    that order. A file that is larger than a class goes to a later class."""
     classes = np.full(len(sizes_bytes), NOWHERE, dtype=np.uint8)
     for number, capacity in enumerate(capacities_bytes.tolist()):
         possible = np.flatnonzero(sizes_bytes[files] <= capacity)
@@ -101,19 +101,19 @@ def first_touch(
     )
 
 
-NOBODY = -1  # instead of a rank: no rank keeps the file
+NOBODY = -1  # stands for no rank: no rank keeps the file
 
 
 def local_reads(
     order: ArrayLike, keepers: ArrayLike, world_size: int, batch_size: int
 ) -> NDArray[Any]:
-    """Returns the reads of each rank (ranks x reads): of each step of all ranks a rank gets the
-    samples that it keeps, up to batch_size; the rest goes to ranks that have too few.
+    """Returns the reads of each rank (ranks x reads). Of the samples that all ranks read in one
+    step, a rank gets those that it keeps, up to batch_size; the others go to ranks that have too
+    few.
 
     Source: locality-aware loading (Yang and Cong 2019), over first_touch or a partition. order: of
     one epoch, whole steps of world_size * batch_size samples. keepers: the rank that keeps each
-    file, or NOBODY. Raises ValueError for arguments that do not go together.
-    """
+    file, or NOBODY. Raises ValueError for arguments that do not match."""
     world_size = checks.integer("world_size", world_size, 1)
     step = world_size * checks.integer("batch_size", batch_size, 1)
     owners = checks.integers(keepers)
@@ -139,7 +139,7 @@ def local_reads(
     places = kept_by[stays] * batch_size + turn[stays]
     found[rows, places] = steps[stays]
     free[rows, places] = False
-    found[free] = steps[~stays]  # each step has as many free places as samples left
+    found[free] = steps[~stays]  # in each step, as many places are free as samples are left
     by_rank: NDArray[Any] = found.reshape(-1, world_size, batch_size).swapaxes(0, 1)
     return by_rank.reshape(world_size, -1)
 
