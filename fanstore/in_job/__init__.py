@@ -1,2 +1,3 @@
-"""Code that runs in a job's own Python, 3.8 or later, with only the standard library: it finds out
-the order in which a loader of torch or tf.data will read. FanStore itself does not import it."""
+"""Code that runs in the Python of a job's own programs (3.8 or later, standard library only). It
+finds out in which order a loader of torch or tf.data will read. FanStore itself does not import
+it."""

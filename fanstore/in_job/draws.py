@@ -1,5 +1,6 @@
-"""Reports the indices that a sampler of unknown code draws: ahead of time if it goes through a
-sequence (row) that can be found, otherwise batch by batch as they are drawn. See start.py."""
+"""Reports the indices that a sampler of unknown code draws. If the sampler goes through a sequence
+(row) that can be found, reports the rest of the row ahead of time; otherwise each batch after it is
+drawn. See start.py."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ if TYPE_CHECKING:
 
     from fanstore.in_job.told import SamplerTold
 
-    # The sampler, with "place" (how this piece follows those sent before), and its indices.
+    # A message: the sampler, with "place" (how the indices follow those sent before), and the
+    # indices.
     Piece = tuple[SamplerTold, dict[str, bytes]]
 
-_PAUSE_S = 0.01  # between two messages
-_SEARCHES = 2  # for a row; those that find a long one do not count
+_PAUSE_S = 0.01  # between two messages, in seconds
+_SEARCHES = 2  # searches for a row; a search that finds a long one does not count
 _RECENT = 64
 _PIECE_MAX = 1 << 20
 
@@ -24,10 +26,9 @@ _PIECE_MAX = 1 << 20
 class Draws:
     """The indices that one iterator of a sampler draws in one epoch.
 
-    rows: the module rows.py; sampler: name of the sampler's class; workers_ahead: the number of
-    batches drawn before the loader waits for the first one; drops_last: only batches of one size
-    are drawn. The caller sends the pieces that these methods return.
-    """
+    rows: the module rows.py; sampler: the name of the sampler's class; workers_ahead: the number of
+    batches drawn before the loader waits for the first one; drops_last: all batches have one size.
+    The methods return pieces, which the caller sends."""
 
     def __init__(self, rows: Any, sampler: str, workers_ahead: int, drops_last: bool) -> None:
         self._rows = rows
@@ -36,9 +37,9 @@ class Draws:
         self._drops_last = drops_last
         self._next_s = 0.0 if workers_ahead == 0 else time.monotonic() + _PAUSE_S
         self._place = "first"
-        self._held = array.array("q")  # not sent yet
-        self._recent = array.array("q")  # the last ones drawn
-        self._row: array.array[int] | None = None  # sent, and not drawn yet from _at on
+        self._held = array.array("q")  # drawn, but not sent yet
+        self._recent = array.array("q")  # the last indices drawn
+        self._row: array.array[int] | None = None  # sent; drawn up to index _at
         self._at = 0
         self._searches = _SEARCHES
         self._batch = 1
@@ -67,13 +68,14 @@ class Draws:
         return self._piece("as drawn") if self._held else None
 
     def dropped(self) -> None:
-        """Notes that the last piece could not be sent: the next one replaces all before it."""
+        """Tells that the last piece could not be sent. The next piece then replaces all before
+        it."""
         self._place, self._row = "instead", None
         self._next_s += 10 * _PAUSE_S
 
     def _beyond_row(self, batch: array.array[int]) -> array.array[int]:
-        """Returns the indices of a batch that lie beyond the row's end; all, if they differ from
-        the row."""
+        """Returns the indices of a batch that lie beyond the row's end; all of them if the batch
+        differs from the row."""
         row, at = self._row, self._at
         if row is None:
             return batch
@@ -92,7 +94,7 @@ class Draws:
         try:
             row = self._rows.rest_of(iterator, self._recent)
         except (AttributeError, LookupError, NotImplementedError, TypeError, ValueError):
-            # raised by the sampler's own code
+            # An exception of the sampler's own code.
             row = None
         if row and self._drops_last:
             del row[len(row) // self._batch * self._batch :]

@@ -1,4 +1,4 @@
-"""Announces each epoch of each loader of a process to the daemon. See start.py."""
+"""Announces each epoch of each loader of a process to the node daemon. See start.py."""
 
 from __future__ import annotations
 
@@ -38,8 +38,9 @@ class Epochs:
         self._forget()
 
     def made(self, iterator: Any, loader: Any) -> None:
-        """A loader has made an iterator. If it has workers, it starts them next and they begin to
-        read, so the epoch is announced now: torch has drawn no random numbers yet."""
+        """Call it when a loader has made an iterator. An iterator with workers starts them next,
+        and they begin to read, so this announces the epoch: torch has drawn no random numbers
+        yet."""
         if self._off:
             return
         try:
@@ -54,7 +55,7 @@ class Epochs:
             self._give_up(error)
 
     def drawing(self, iterator: Any) -> None:
-        """An iterator is about to draw indices."""
+        """Call it when an iterator is about to draw indices."""
         if self._off:
             return
         try:
@@ -68,7 +69,7 @@ class Epochs:
             self._give_up(error)
 
     def drawn(self, iterator: Any, indices: Any) -> None:
-        """An iterator has drawn indices; None: there are no more."""
+        """Call it when an iterator has drawn `indices`; None if there were no more."""
         seen = None if self._off else self._seen.get(iterator)
         if seen is None or seen.draws is None:
             return
@@ -77,7 +78,7 @@ class Epochs:
             piece = draws.rest() if indices is None else draws.take(iterator._sampler_iter, indices)
             if piece is not None:
                 self._send(iterator, seen, *piece)
-        except BlockingIOError:  # the daemon is busy
+        except BlockingIOError:  # the daemon is busy, so this message is skipped
             seen.draws.dropped()
         except Exception as error:
             self._give_up(error)
@@ -87,20 +88,20 @@ class Epochs:
         self._off = True
 
     def _forget(self) -> None:
-        """Resets the state: a forked process has sent nothing yet."""
+        """Resets the state after a fork: the new process has sent nothing yet."""
         self._pid = os.getpid()
         self._seen: Any = weakref.WeakKeyDictionary()
         self._loaders: list[Any] = []
         self._datasets: list[Any] = []
 
     def _number(self, index_sampler: Any) -> int:
-        """Returns the number of a loader, which its index sampler identifies: it makes a new
-        iterator for each epoch."""
+        """Returns the number of a loader. Its index sampler identifies the loader, which makes a
+        new iterator for each epoch."""
         return _number_in(self._loaders, index_sampler)[0]
 
     def _tell(self, iterator: Any, seen: _Seen) -> None:
-        """Announces the indices that the sampler will draw, or watches its draws if it is of
-        unknown code."""
+        """Announces the indices that the sampler will draw. If the sampler's code is unknown,
+        watches its draws instead."""
         seen.draws = None
         if not seen.is_map:
             return
@@ -129,7 +130,7 @@ class Epochs:
         try:
             self._teller.tell(message, parts)
         except BlockingIOError:
-            if files is not None and number >= 0:  # the files must be sent again
+            if files is not None and number >= 0:  # send the files again the next time
                 self._datasets.pop()
             raise
 
@@ -140,20 +141,20 @@ class Epochs:
 
 
 def _number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
-    """Returns the place of a thing in a list of weak references, and whether it was there before;
-    adds it if not. Returns -1 if it takes no weak reference."""
+    """Returns the position of `thing` in a list of weak references, and whether it was there
+    before; adds it if not. The position is -1 if no weak reference to it is possible."""
     for number, reference in enumerate(known):
         if reference() is thing:
             return number, True
     try:
         known.append(weakref.ref(thing))
-    except TypeError:  # a plain list takes no weak reference
+    except TypeError:  # there is no weak reference to a plain list
         return -1, False
     return len(known) - 1, False
 
 
 def _named(index_sampler: Any) -> tuple[str, bool]:
-    """Returns the name of the sampler class that the user chose, and whether torch makes the
+    """Returns the name of the sampler class that the user chose, and whether torch forms the
     batches and drops a short last one."""
     sampler = getattr(index_sampler, "sampler", None)
     plain = type(index_sampler).__module__.startswith("torch.") and sampler is not None
@@ -170,5 +171,5 @@ class _Seen:
         self.in_order = bool(getattr(loader, "in_order", True))
         self.is_map = int(loader._dataset_kind) == 0
         self.drawn_from: Any | None = None
-        self.told = False  # whether the epoch that is drawn next was announced
-        self.draws: Any | None = None  # for a sampler of unknown code
+        self.told = False  # whether the next epoch was announced
+        self.draws: Any | None = None  # a Draws, for a sampler of unknown code

@@ -1,4 +1,4 @@
-"""Finds the files of a dataset's samples, if the dataset has a list of them. See start.py."""
+"""Finds the files of each sample of a dataset that has a list of its files. See start.py."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
-    # A list of paths: the list, the member of each entry that is the path (None: the entry itself),
-    # and the directory to put before it.
+    # A list of paths: the list; the index of the path in each entry (None: the entry is the path);
+    # the directory to put before the path.
     _Column = tuple[Any, int | None, str]
 
-_MAJOR = 0xFA5  # the major device number of FanStore's files
+_MAJOR = 0xFA5  # the major device number in stat results of FanStore's files
 _NESTED_MAX = 4
-_TRIES_MAX = 32  # calls of stat
+_TRIES_MAX = 32  # the most calls of stat
 _PIECE = 1 << 14
 
 
 def paths_of(data: Any, dataset: Any) -> tuple[int, Iterator[bytes]] | None:
-    """Returns the number of files in each sample of a dataset, and the paths of all samples in
-    pieces, a NUL after each path; None if no list of the dataset certainly names its files. data:
-    torch.utils.data."""
+    """Returns the number of files of each sample, and the paths of all samples in pieces, with a
+    NUL after each path. Returns None unless a list of the dataset certainly names its files. data:
+    the module torch.utils.data."""
     columns = _columns(data, dataset, 0)
     if not columns:
         return None
@@ -43,7 +43,7 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
     count = _length(dataset)
     own = getattr(dataset, "__dict__", {})
     found = _listed(own, count) if count > 0 else []
-    for value in own.values():  # a dataset that it wraps, or the reader of its files (timm)
+    for value in own.values():  # a dataset within it, or an object that reads its files (timm)
         if not found and hasattr(value, "__dict__") and _length(value) == count:
             found = _columns(data, value, depth + 1)
     return found
@@ -52,12 +52,12 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
 def _length(value: Any) -> int:
     try:
         return len(value)
-    except (AttributeError, NotImplementedError, TypeError):  # it has no length
+    except (AttributeError, NotImplementedError, TypeError):  # the value has no length
         return -1
 
 
 def _listed(attributes: Any, count: int) -> list[_Column]:
-    """Finds lists of `count` paths of FanStore's files, or of tuples that hold such paths."""
+    """Finds lists of `count` paths of FanStore's files, or of tuples that contain such paths."""
     roots = [""]
     for value in attributes.values():
         if isinstance(value, (str, os.PathLike)):
@@ -90,7 +90,7 @@ def _row(value: Any, count: int) -> Sequence[Any] | None:
 
 
 def _path(values: Any, at: int, member: int | None, root: str) -> str:
-    """Returns the full path in entry `at` of a list, or "" if it holds none."""
+    """Returns the full path in entry `at` of a list; "" if it contains none."""
     text = _text(values, at, member)
     return os.path.join(root or os.getcwd(), text) if text else ""
 
@@ -112,7 +112,7 @@ def _is_ours(path: str) -> bool:
 
 
 class _Picked:
-    """Some entries of a sequence, by their numbers."""
+    """A selection of the entries of a sequence, by their indices."""
 
     def __init__(self, values: Any, chosen: Any) -> None:
         self._values, self._chosen = values, chosen
@@ -124,14 +124,14 @@ class _Picked:
         if not isinstance(at, slice):
             return self._values[self._chosen[at]]
         chosen = self._chosen[at]
-        # itemgetter returns no tuple for one item, and fails for none.
+        # itemgetter does not return a tuple for one item, and fails for none.
         if len(chosen) < 2 or isinstance(self._values, _Picked):
             return [self._values[each] for each in chosen]
         return operator.itemgetter(*chosen)(self._values)
 
 
 def _chained(parts: list[list[_Column]]) -> list[_Column]:
-    """Joins the lists of several datasets one after the other, as full paths."""
+    """Chains the lists of several datasets, as full paths."""
     width = len(parts[0]) if parts else 0
     if any(len(each) != width for each in parts):
         return []
@@ -146,8 +146,8 @@ def _chained(parts: list[list[_Column]]) -> list[_Column]:
 
 
 def _pieces(column: _Column) -> Iterator[str]:
-    """Yields the full paths of a list in pieces, with a NUL between two paths. All are relative, or
-    none is."""
+    """Yields the full paths of a list in pieces, with a NUL between two paths. Either all paths of
+    the list are relative or none is."""
     values, member, root = column
     absolute = not len(values) or _text(values, 0, member).startswith("/")
     before = "" if absolute else os.path.join(root or os.getcwd(), "")

@@ -1,5 +1,5 @@
 """Predicts the indices that a sampler of unknown code will draw, if it goes through a sequence
-(row) of indices that exists already. Advances no iterator, runs none of the sampler's code. See
+(row) of indices that exists already. Does not advance any iterator or run the sampler's code. See
 start.py."""
 
 from __future__ import annotations
@@ -13,21 +13,23 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-    # A sequence, and how many of its entries were drawn (None: unknown).
+    # A sequence that may be the row, and how many of its entries were drawn (None: unknown).
     _Candidate = tuple[Any, int | None]
 
 _LOOKED_AT_MAX = 256
 _STEP_MAX = 1024
 _INDICES_MAX = 1 << 27
-# Iterators that reveal their sequence and position; not all have names that can be imported.
+# Sequences whose iterators reveal them and their position; not all these iterator types can be
+# imported by name.
 _ROWS: tuple[Iterable[Any], ...] = ([], (), range(0), range(1 << 70), array.array("q"))
 _TELLING = {type(iter(row)) for row in _ROWS}
-_TELLING.add(type(iter(type("", (), {"__getitem__": None})())))  # also for NumPy arrays
+# the generic iterator of sequences, also of NumPy arrays
+_TELLING.add(type(iter(type("", (), {"__getitem__": None})())))
 
 
 def indices_of(drawn: Any) -> array.array[int] | None:
-    """Returns the index or indices of one draw of a sampler as an array; None if `drawn` is
-    anything else, or is on another device than the CPU."""
+    """Returns the index or indices that a sampler drew at once, as an array; None if `drawn` is
+    anything else, or is not on the CPU."""
     if hasattr(drawn, "tolist"):
         if getattr(getattr(drawn, "device", None), "type", "cpu") != "cpu":
             return None
@@ -43,8 +45,8 @@ def indices_of(drawn: Any) -> array.array[int] | None:
 
 
 def _unbound(drawn: tuple[Any, ...]) -> Any:
-    """Returns the numbers of a tuple of torch scalars, all at once if they are one whole tensor, as
-    those from Tensor.__iter__ are; otherwise the tuple."""
+    """Returns the numbers of a tuple of torch scalars: in one step if they are views of one whole
+    tensor, as Tensor.__iter__ makes them; otherwise the tuple itself."""
     row = drawn[0]._base
     if row is None or row.dim() != 1 or len(row) != len(drawn) or row.device.type != "cpu":
         return drawn
@@ -53,20 +55,20 @@ def _unbound(drawn: tuple[Any, ...]) -> Any:
 
 
 def rest_of(iterator: Any, drawn: array.array[int]) -> array.array[int] | None:
-    """Returns the indices that follow `drawn`, the last ones that a sampler's iterator gave, in the
-    longest row that continues them; None if there is no such row."""
+    """Returns the indices that will follow `drawn`, the last ones that a sampler's iterator drew,
+    from the longest row that continues them; None if there is no such row."""
     best = None
     for row, position in _candidates(iterator, len(drawn)):
         rest = _rest(row, position, drawn)
         if rest and (best is None or len(rest) > len(best)):
             best = rest
         if best and position is None:
-            break  # rows with a known position come first
+            break  # the rest have no known position
     return best
 
 
 def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
-    """Returns the sequences that an iterator refers to, those with a known position first."""
+    """Returns the sequences that an iterator refers to. Those with a known position come first."""
     found: list[_Candidate] = []
     plain: list[_Candidate] = []
     waiting, seen = [iterator], {0}
@@ -136,8 +138,8 @@ def _rest_of_batches(row: Any, position: int, drawn: array.array[int]) -> array.
 
 
 def _step(row: Any, position: int, drawn: array.array[int]) -> int:
-    """Returns the distance in a row between indices drawn one after the other, the last of which is
-    just before `position`; 0 if there is none. It is above 1 if ranks share one row."""
+    """Returns the distance in a row between successive indices in `drawn`, the last of which is
+    just before `position`; 0 if they are not in the row. It is above 1 if ranks share one row."""
     if int(row[position - 1]) != drawn[-1]:
         return 0
     if min(position, len(drawn)) == 1:

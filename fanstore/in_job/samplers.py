@@ -1,4 +1,5 @@
-"""Describes the indices that a sampler of torch will draw, as parameters. See start.py."""
+"""Describes a sampler of torch by parameters from which the daemon can compute its indices. See
+start.py."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def described(torch: Any, index_sampler: Any) -> Described | None:
-    """Returns the parameters of a DataLoader's index sampler and the arrays that belong to them, or
-    None if it is of unknown code. `index_sampler`: has drawn nothing yet."""
+    """Returns the parameters of a DataLoader's index sampler, and the arrays that belong to them;
+    None if the sampler's code is unknown. The sampler must not have drawn anything yet."""
     data = torch.utils.data
     batch, drop_last, shard, sampler = 1, False, None, index_sampler
     if _iterates_as(sampler, _accelerate("BatchSamplerShard")):
@@ -42,12 +43,13 @@ def _iterates_as(sampler: Any, kind: Any) -> bool:
 
 
 def _accelerate(name: str) -> Any:
-    """Returns a class of accelerate (Hugging Face's Trainer uses it) if the job has loaded it."""
+    """Returns a class of accelerate, which Hugging Face's Trainer uses; None unless the job has
+    loaded it."""
     return getattr(sys.modules.get("accelerate.data_loader"), name, None)
 
 
 def _shard(sampler: Any) -> Shard:
-    """Describes which batches a BatchSamplerShard gives to this process."""
+    """Describes which batches a BatchSamplerShard passes to this process."""
     whole: Shard = {
         "rank": int(sampler.process_index),
         "world_size": int(sampler.num_processes),
@@ -99,13 +101,13 @@ def _distributed(sampler: Any) -> SamplerTold:
         "pads": not sampler.drop_last,
         "rank": int(sampler.rank),
         "world_size": int(sampler.num_replicas),
-        "is_last": bool(getattr(sampler, "is_last_epoch", False)),  # set by fanstore.torch.Job
+        "is_last": bool(getattr(sampler, "is_last_epoch", False)),  # fanstore.torch.Job sets it
     }
 
 
 def _generator(torch: Any, own: Any) -> SamplerTold | None:
-    """Returns the state of a sampler's own generator, or of torch's if it has none; None if the
-    generator is not on the CPU."""
+    """Returns the state of a sampler's generator, or of torch's default one if it has none; None if
+    the generator is not on the CPU."""
     generator = torch.default_generator if own is None else own
     if generator.device.type != "cpu":
         return None

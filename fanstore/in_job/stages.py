@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from fanstore.in_job.told import Asked, LoaderMeasured
 
 _LOOK_EVERY_S = 0.05
-_PATIENCE_S = 60.0  # the wait for `stop`: the analyzer may be dead
-_SYNCHRONISED = 20  # times in a phase
+_PATIENCE_S = 60.0  # the longest wait for `stop`: the analyzer may have died
+_SYNCHRONISED = 20  # how often a phase waits for the GPU
 
 
 class Stages:
@@ -51,15 +51,15 @@ class Stages:
     def _forget(self) -> None:
         self._pid = os.getpid()
         self._name = os.path.join(self._directory, f"{socket.gethostname()}-{self._pid}")
-        self._loaders: Any = weakref.WeakKeyDictionary()  # _Seen by loader
-        self._of: Any = weakref.WeakKeyDictionary()  # the same by iterator
+        self._loaders: Any = weakref.WeakKeyDictionary()  # loader: its _Seen
+        self._of: Any = weakref.WeakKeyDictionary()  # iterator: the _Seen of its loader
         self._all: list[Any] = []
         self._iterators: Any = weakref.WeakSet()
         self._begun = self._done = False
         self._done_s = self._looked_s = 0.0
 
     def made(self, iterator: Any, loader: Any) -> None:
-        """A loader has made an iterator."""
+        """Call it when a loader has made an iterator."""
         if os.getpid() != self._pid:
             self._forget()
         seen = self._loaders.get(loader)
@@ -69,9 +69,11 @@ class Stages:
         self._iterators.add(iterator)
 
     def next(self, iterator: Any, real: Callable[[], Any]) -> Any:
-        """Returns the batch that the job gets. real: draws the iterator's own batch."""
+        """Returns the batch that the job is to get. real: draws the batch of the iterator
+        itself."""
         seen = self._of.get(iterator)
-        if seen is None or os.getpid() != self._pid:  # made before, or in a worker
+        # an iterator from before the watch, or in a worker
+        if seen is None or os.getpid() != self._pid:
             return real()
         if seen.number is None:
             seen.number = len(self._all)
@@ -86,7 +88,7 @@ class Stages:
         return self._passed(iterator, seen, real)
 
     def _passed(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> Any:
-        """Returns the next batch, and notes when it was asked for and when it came."""
+        """Returns the next batch, and records when it was asked for and when it came."""
         asked_s = time.monotonic()
         try:
             batch = real()
@@ -99,7 +101,7 @@ class Stages:
         return batch
 
     def _same(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> Any:
-        """Returns the first batch each time, while the loader's workers are stopped."""
+        """Returns the first batch again and again, while the loader's workers are stopped."""
         if seen.batch is None:
             seen.batch = real()
         elif len(seen.steps) % max(1, self._steps // _SYNCHRONISED) == 0:
@@ -113,8 +115,8 @@ class Stages:
         return copy.copy(batch) if isinstance(batch, (dict, list)) else batch
 
     def _drop(self, iterator: Any, seen: Any, real: Callable[[], Any]) -> None:
-        """Draws batches until there are enough, over as many epochs as needed, then waits for
-        `stop`."""
+        """Draws and drops batches until there are enough, over as many epochs as needed. Then waits
+        for `stop`."""
         while not self._done:
             try:
                 self._passed(iterator, seen, real)
@@ -129,7 +131,7 @@ class Stages:
             self._end_if_told()
 
     def _processor_s(self) -> float:
-        """Returns the processor seconds of this process and its loaders' workers."""
+        """Returns the processor time, in seconds, of this process and its loaders' workers."""
         own = os.times()
         workers = [worker for each in self._iterators for worker in getattr(each, "_workers", ())]
         took_s = own.user + own.system + own.children_user + own.children_system
@@ -143,12 +145,12 @@ class Stages:
     def _begin(self) -> None:
         if not self._begun:
             self._begun = True
-            atexit.register(self._write)  # if the job ends before it has done enough steps
+            atexit.register(self._write)  # if the job ends before its steps are done
             with open(self._name + ".begun", "wb"):
                 pass
 
     def _write(self) -> None:
-        """Writes the record, once and atomically."""
+        """Writes the record of the process, once, and only as a complete file."""
         if self._done or os.getpid() != self._pid or not os.path.isdir(self._directory):
             return
         self._done, self._done_s = True, time.monotonic()
@@ -181,18 +183,18 @@ class Stages:
 
 
 class _Seen:
-    """The state of one loader. number: its place among the loaders of its process, in the order of
-    their first reads."""
+    """The state of one loader. number: its position among the loaders of its process, in the order
+    of their first reads."""
 
     def __init__(self, loader: Any, processor_s: Callable[[], float]) -> None:
         self.loader = loader
         self._processor_s = processor_s
-        self._since: Any = None  # processor seconds and samples at the end of the warm-up
+        self._since: Any = None  # processor time and samples at the end of the warm-up
         self._given = 0
         self.number: Any = None
         self.epoch = self._counted = self._in_epoch = 0
         self.batch: Any = None
-        # Of each batch: asked for, come, how many samples, in which epoch.
+        # For each batch: when it was asked for, when it came, its number of samples, its epoch.
         self.steps: list[tuple[float, float, int, int]] = []
         size = loader.batch_size or getattr(loader.batch_sampler, "batch_size", 1)
         self._size = int(size) if isinstance(size, int) else 1
@@ -204,7 +206,7 @@ class _Seen:
             self._samples = 0
 
     def note(self, asked_s: float, came_s: float, iterator: Any) -> None:
-        """Adds a batch. The last one of an epoch may be short. iterator: None if the job got the
+        """Records a batch. The last one of an epoch may be short. iterator: None if the job got the
         first batch again."""
         before = (int(getattr(iterator, "_num_yielded", 1)) - 1) * self._size
         left = self._samples - before
@@ -218,14 +220,14 @@ class _Seen:
             self._since = self._processor_s(), self._given
 
     def has(self, steps: int) -> bool:
-        """Returns whether `steps` steps were made, not counting the steps at the start of each
-        epoch whose batches the loader prepares ahead; or, if epochs are short, four times as many
-        in all."""
+        """Returns whether `steps` steps were made, without those at the start of each epoch whose
+        batches the loader prepared ahead. With short epochs, four times as many steps in all
+        suffice."""
         return self._counted >= steps or len(self.steps) >= 4 * steps + self._ahead
 
     def told(self) -> LoaderMeasured:
-        """Returns the loader's part of a record. processor: processor seconds, and the samples
-        prepared in that time."""
+        """Returns the loader's part of a record. processor: processor time in seconds, and the
+        samples prepared in it."""
         began_s, before = self._since or (0.0, 0)
         took_s = self._processor_s() - began_s if self._since else 0.0
         return {
@@ -240,7 +242,7 @@ class _Seen:
 
 
 def _processor_s_of(pid: int) -> float:
-    """Returns the processor seconds of another process; 0 if it is gone (proc(5))."""
+    """Returns the processor time of another process in seconds; 0 if it has ended (proc(5))."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stream:
             user, system = stream.read().rpartition(b")")[2].split()[11:13]

@@ -1,9 +1,8 @@
-"""Starts watching torch's DataLoader. csrc/preload/loading/python_hook.c runs this file in a job's
-Python as soon as torch.utils.data.dataloader is loaded, in a namespace of no module.
+"""Starts to watch torch's DataLoader. csrc/preload/loading/python_hook.c runs this file in a job's
+Python as soon as torch.utils.data.dataloader is loaded, in a namespace that belongs to no module.
 
-The job must notice nothing: this code advances no generator, keeps nothing alive or open, and
-reports a failure to the daemon, once, and not to the job.
-"""
+The job must not be affected: this code advances no generator and keeps nothing alive or open. It
+reports a failure once, to the daemon and not to the job."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _part(name: str) -> Any:
-    """Runs a file beside this one as a module that sys.modules does not name."""
+    """Runs a file of this directory as a module that is not in sys.modules."""
     path = os.path.join(_HERE, name + ".py")
     with open(path, "rb") as stream:
         code = compile(stream.read(), path, "exec")
@@ -28,8 +27,8 @@ def _part(name: str) -> Any:
 
 
 def _watch(loader_module: Any, epochs: Any) -> None:
-    """Wraps DataLoader iterators: each calls `epochs` when it is made, and before and after it
-    draws indices."""
+    """Wraps DataLoader iterators, so that each calls `epochs` when it is made, and before and after
+    it draws indices."""
     iterator = loader_module._BaseDataLoaderIter
     made, drawing = iterator.__init__, iterator._next_index
 
@@ -53,8 +52,8 @@ def _watch(loader_module: Any, epochs: Any) -> None:
 
 
 def _watch_samples(fetcher: Any, tags: Any) -> None:
-    """Wraps the fetcher of torch: it calls `tags` before and after each read, in the process that
-    reads."""
+    """Wraps torch's fetcher, so that it calls `tags` before and after each read, in the process
+    that reads."""
     fetching = fetcher.fetch
 
     @functools.wraps(fetching)
@@ -68,7 +67,7 @@ def _watch_samples(fetcher: Any, tags: Any) -> None:
 
 
 def _measure(loader_module: Any, stages: Any) -> None:
-    """Wraps DataLoader iterators: `stages` decides and notes each batch that one returns."""
+    """Wraps DataLoader iterators, so that `stages` decides which batch each returns."""
     iterator = loader_module._BaseDataLoaderIter
     made, following = iterator.__init__, iterator.__next__
 
@@ -95,7 +94,7 @@ def _start() -> None:
         sampler_of = functools.partial(_part("samplers").described, torch)
         draws_of = functools.partial(_part("draws").Draws, _part("rows"))
         files_of = functools.partial(_part("files").paths_of, data)
-        note_sample = globals()["note_sample"]  # python_hook.c sets it
+        note_sample = globals()["note_sample"]  # a function that python_hook.c puts there
         tags = _part("tags").Tags(note_sample, files_of, of_a_handler)
         _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
@@ -106,5 +105,5 @@ def _start() -> None:
 
 part = _part("teller")
 teller, of_a_handler = part.Teller(os.path.dirname(_HERE)), part.of_a_handler
-begun = True  # for python_hook.c: exceptions from here on belong to the job
+begun = True  # tells python_hook.c that later exceptions are the job's own
 _start()

@@ -1,6 +1,6 @@
-"""Finds the files of samples for a dataset that has no list of them: notes each sample in the
-access trace before it is read; the files opened after the note are those of the sample. See
-start.py."""
+"""Finds out which files belong to each sample, for a dataset that has no list of its files: writes
+a note to the access trace before each sample is read; the files opened after that note are the
+sample's. See start.py."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-_NONE = 0xFFFFFFFF  # as FAN_NOTE_NO_FILE
+_NONE = 0xFFFFFFFF  # the value of FAN_NOTE_NO_FILE
 _NUMBER_MASK = 0xFFFFFF
 _NESTED_MAX = 4
 _TEXT_MAX = 4096
 
 
 class Tags:
-    """Notes samples. note_sample: writes a note, given the numbers of a sample and of its dataset.
-    files_of: returns the files of a dataset, or None if it has no list of them. of_a_handler:
-    returns whether a signal handler of the job raised an exception, which is then raised again."""
+    """Writes notes of samples. note_sample: writes a note, given the numbers of a sample and of its
+    dataset. files_of: returns the files of a dataset, or None if it has no list of them.
+    of_a_handler: returns whether a signal handler of the job raised an exception; such an exception
+    is raised again."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Tags:
                 text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
                 number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
                 name = [text, number, len(dataset)]
-        except Exception as error:  # from the dataset's own code, or because it is a plain list
+        except Exception as error:  # by the dataset, or it takes no weak reference
             if self._of_a_handler(error):
                 raise
             return None
@@ -58,7 +59,8 @@ class Tags:
         return name
 
     def told(self, fetcher: Any, indices: Any) -> Any:
-        """Returns the indices for a fetcher of torch to read, such that each is noted."""
+        """Returns the indices that torch's fetcher is to read; each is noted just before its sample
+        is read."""
         name = self.name_of(fetcher.dataset)
         if name is None:
             return indices
@@ -69,7 +71,7 @@ class Tags:
         return indices
 
     def read(self, fetcher: Any) -> None:
-        """Notes that a fetcher has read the indices that `told` returned."""
+        """Call it when a fetcher has read the indices that `told` returned."""
         name = self.name_of(fetcher.dataset)
         if name is not None:
             self._note_sample(_NONE, name[1])
@@ -77,13 +79,13 @@ class Tags:
     def _note(self, index: Any, dataset: int) -> None:
         try:
             number = operator.index(index)
-        except TypeError:  # a key of the dataset's own
+        except TypeError:  # not a number, but a key that only the dataset knows
             number = _NONE
         self._note_sample(number if 0 <= number < _NONE else _NONE, dataset)
 
 
 class _Noted(list):  # type: ignore[type-arg]
-    """The indices of a batch; iterating notes each one just before it is read."""
+    """The indices of a batch. Iterating over them notes each one just before it is read."""
 
     def __init__(self, indices: list[Any], note: Callable[[Any, int], None], dataset: int) -> None:
         super().__init__(indices)
@@ -101,7 +103,8 @@ def _reads_one_by_one(dataset: Any) -> bool:
     for _ in range(_NESTED_MAX):
         if not callable(getattr(dataset, "__getitems__", None)):
             return True
-        if type(dataset).__module__ != "torch.utils.data.dataset":  # other than Subset
+        # a dataset class that is not torch's own, such as Subset
+        if type(dataset).__module__ != "torch.utils.data.dataset":
             return False
         dataset = dataset.dataset
     return False
@@ -110,7 +113,8 @@ def _reads_one_by_one(dataset: Any) -> bool:
 def _about(dataset: Any, depth: int) -> Iterator[str]:
     """Yields lines that identify a dataset: its class, length and plain attributes."""
     kind = type(dataset)
-    module = kind.__module__.replace("__mp_main__", "__main__")  # in a worker that was spawned
+    # the name of __main__ in a spawned worker
+    module = kind.__module__.replace("__mp_main__", "__main__")
     yield f"{module}.{kind.__qualname__} of {len(dataset)}"
     for name, value in sorted(vars(dataset).items()):
         if isinstance(value, (str, bytes, int, float, os.PathLike)):

@@ -1,4 +1,4 @@
-"""Sends messages to the node daemon without waiting for it. See start.py."""
+"""Sends messages to the node daemon, and never waits for the daemon. See start.py."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from fanstore.in_job.told import EpochTold
 
 _SOCKET = "order"
-_TAIL_MAX = 1 << 16  # bytes
-# fcntl(2): F_ADD_SEALS, and F_SEAL_SHRINK, _GROW and _WRITE. The module names them since 3.9.
+_TAIL_MAX = 1 << 16  # bytes of indices that a message itself may hold
+# Numbers of fcntl(2): F_ADD_SEALS, and F_SEAL_SHRINK, F_SEAL_GROW and F_SEAL_WRITE. Python's fcntl
+# has these names since 3.9.
 _ADD_SEALS, _SEALS = 1033, 2 | 4 | 8
 
 
@@ -31,11 +32,11 @@ class Teller:
         self._failed = False
 
     def began(self) -> None:
-        """Sends an empty message, so that the daemon gets ready for loaders. Raises OSError."""
+        """Sends an empty message, at which the daemon prepares for loaders. Raises OSError."""
         self._send(b"{}", [])
 
     def tell(self, message: EpochTold, parts: dict[str, Iterable[bytes]]) -> None:
-        """Sends a message, with each of `parts` as a memory file; short "indices" go into the
+        """Sends a message, and each of `parts` as a memory file. Short "indices" go into the
         message itself, behind a NUL. Raises OSError."""
         fds: list[int] = []
         tail = b"".join(parts.get("indices", ()))
@@ -84,8 +85,8 @@ class Teller:
 
 
 def of_a_handler(error: BaseException) -> bool:
-    """Returns whether a signal handler of the job raised an exception, which then belongs to the
-    job: a handler may run between any two lines of its process, so also within this code."""
+    """Returns whether a signal handler of the job raised an exception. Such an exception belongs to
+    the job: its handler may run between any two lines of Python, also in this code."""
     codes = [_code_of(signal.getsignal(number)) for number in signal.valid_signals()]
     step = error.__traceback__
     while step is not None and step.tb_frame.f_code not in codes:
@@ -94,10 +95,11 @@ def of_a_handler(error: BaseException) -> bool:
 
 
 def _code_of(handler: Any) -> Any:
-    """Returns the code object of a signal handler's function, or None."""
+    """Returns the code object of a signal handler; None if it has none."""
     while isinstance(handler, functools.partial):
         handler = handler.func
-    call = type(handler).__call__ if callable(handler) else None  # for a callable object
+    # for an object with a method __call__
+    call = type(handler).__call__ if callable(handler) else None
     return getattr(handler, "__code__", None) or getattr(call, "__code__", None)
 
 

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
     from fanstore.in_job.told import EpochTold
 
-    # The source of a pipeline: the dataset with the list of paths, its component that holds them,
-    # and the steps done to them.
+    # Where a pipeline's paths come from: the dataset that holds the list of paths, the component
+    # that is the list, and the steps that reorder it.
     _Source = tuple[Any, Any, list[list[Any]]]
 
-_OWN = 1 << 18  # epochs.py does not use numbers from here on
+_OWN = 1 << 18  # epochs.py numbers its loaders below this
 _DEPTH_MAX = 64
-_AHEAD_MIN, _AHEAD_MAX = 64, 1024  # elements that may be under way: TensorFlow chooses how many
+# bounds for the elements in progress, whose number TensorFlow chooses
+_AHEAD_MIN, _AHEAD_MAX = 64, 1024
 _SAME_ORDER = (
     "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "_OptionsDataset", "_ZipDataset",
 )  # fmt: skip
@@ -43,16 +44,16 @@ class Pipelines:
         self._teller = teller
         self._off = False
         self._pid = os.getpid()
-        # By shuffle dataset: how many iterators were made of it; -1: unknown.
+        # shuffle dataset: how many iterators were made of it; -1 if unknown.
         self._rounds: Any = weakref.WeakKeyDictionary()
         self._sources: list[Any] = []
 
     def made(self, dataset: Any) -> None:
-        """An iterator of a dataset was made."""
+        """Call it when an iterator of a dataset was made."""
         if self._off:
             return
         try:
-            if os.getpid() != self._pid:  # a forked process has sent nothing yet
+            if os.getpid() != self._pid:  # after a fork this process has sent nothing
                 self._pid, self._sources = os.getpid(), []
             if self._eager():
                 self._tell(dataset)
@@ -80,8 +81,8 @@ class Pipelines:
         self._teller.tell(message, {} if known else {"paths": [_joined(column)]})
 
     def _number(self, source: Any) -> tuple[int, bool]:
-        """Returns the number of a path list, and whether this number was given out before (the
-        paths then need not be sent again)."""
+        """Returns the number of a list of paths, and whether the list had this number before: then
+        its paths need not be sent again."""
         for number, reference in enumerate(self._sources):
             if reference() is source:
                 return _OWN + number, True
@@ -89,8 +90,8 @@ class Pipelines:
         return _OWN + len(self._sources) - 1, False
 
     def _found(self, dataset: Any, depth: int) -> _Source | None:
-        """Returns the source of a pipeline's paths and the steps done to them, or None if it reads
-        no list of paths, or in an order that cannot be predicted."""
+        """Returns the source of a pipeline's paths and the steps that reorder them. Returns None if
+        it reads no list of paths, or if the order cannot be predicted."""
         kind = type(dataset).__name__
         if kind == "_TensorSliceDataset":
             return self._listed(dataset)
@@ -98,7 +99,7 @@ class Pipelines:
             return None
         inputs = dataset._inputs()
         found = [self._found(each, depth + 1) for each in inputs]
-        # Counts the iterator of a shuffle even if the pipeline reads no list of paths.
+        # Also counts the iterator of a shuffle whose pipeline reads no list of paths.
         step = self._shuffled(dataset) if kind == "_ShuffleDataset" else _step(dataset, kind)
         there = [each for each in found if each is not None]
         if len(there) != 1 or step is None:
@@ -106,14 +107,14 @@ class Pipelines:
         source, column, steps = there[0]
         of_paths = any(map(_has_text, inputs))
         if not step or not (of_paths or step[0] == "repeat"):
-            return there[0]  # this step comes after the reads
+            return there[0]  # a step after the reads does not matter
         if step[0] not in _STEPS:
             return None
         return source, column, [*steps, step]
 
     def _listed(self, dataset: Any) -> _Source | None:
-        """Returns the source that a slice dataset is, if one of its components is a list of paths
-        of FanStore's files; otherwise None."""
+        """Returns a slice dataset as a source, if one of its components is a list of paths of
+        FanStore's files; otherwise None."""
         for column in dataset._tensors:
             if column.dtype.name == "string" and len(column.shape) == 1 and column.shape[0]:
                 ends = (os.fsdecode(column[at].numpy()) for at in (0, -1))
@@ -122,7 +123,8 @@ class Pipelines:
         return None
 
     def _shuffled(self, dataset: Any) -> list[Any]:
-        """Returns the step of a shuffle for the iterator that was just made, and counts it."""
+        """Returns the step of a shuffle, for the iterator that was just made. Counts that
+        iterator."""
         before = self._rounds.get(dataset, 0)
         seeds = [int(each.numpy()) for each in (dataset._seed, dataset._seed2)]
         if before < 0 or not any(seeds):
@@ -132,8 +134,8 @@ class Pipelines:
         return ["shuffle", int(dataset._buffer_size.numpy()), *seeds, again, before]
 
     def _lose_count(self, dataset: Any, depth: int) -> None:
-        """Marks the counts of a pipeline's shuffles as unknown: a graph makes any number of
-        iterators by itself."""
+        """Marks the counts of a pipeline's shuffles as unknown, because a graph may make any number
+        of iterators."""
         if type(dataset).__name__ == "_ShuffleDataset":
             self._rounds[dataset] = -1
         for each in dataset._inputs() if depth < _DEPTH_MAX else ():
@@ -141,8 +143,8 @@ class Pipelines:
 
 
 def _step(dataset: Any, kind: str) -> list[Any] | None:
-    """Returns the step that a dataset does to the order of elements: [] if none, None if it is not
-    known."""
+    """Returns how a dataset reorders its elements, as a step: [] if it does not, None if that is
+    unknown."""
     if kind in _SAME_ORDER:
         return []
     if kind in _BATCHES:
@@ -155,7 +157,7 @@ def _step(dataset: Any, kind: str) -> list[Any] | None:
 
 
 def _has_text(dataset: Any) -> bool:
-    """Returns whether elements of a dataset contain strings, which may be paths."""
+    """Returns whether a dataset's elements contain strings, which may be paths."""
     specs = [dataset.element_spec]
     while specs:
         spec = specs.pop()

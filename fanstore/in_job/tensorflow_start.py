@@ -13,7 +13,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def _part(name: str) -> Any:
-    """Runs a file beside this one as a module that sys.modules does not name."""
+    """Runs a file of this directory as a module that is not in sys.modules."""
     path = os.path.join(_HERE, name + ".py")
     with open(path, "rb") as stream:
         code = compile(stream.read(), path, "exec")
@@ -23,8 +23,8 @@ def _part(name: str) -> Any:
 
 
 def _watch(iterators: Any, pipelines: Any) -> None:
-    """Wraps the iterators of tf.data: each passes its dataset to `pipelines` once it is made. An
-    iterator reads nothing before it is asked for an element."""
+    """Wraps the iterators of tf.data, so that each passes its dataset to `pipelines` once it is
+    made. An iterator reads nothing before it is asked for an element."""
     made = iterators.OwnedIterator.__init__
 
     @functools.wraps(made)
@@ -47,5 +47,5 @@ def _start() -> None:
 
 
 teller = _part("teller").Teller(os.path.dirname(_HERE))
-begun = True  # for python_hook.c: exceptions from here on belong to the job
+begun = True  # tells python_hook.c that later exceptions are the job's own
 _start()

@@ -1,5 +1,5 @@
-"""Types of the messages from programs of a job to the node daemon, for type checkers: no program
-loads this file. fanstore.foresight.announcement reads the messages."""
+"""Types of the messages that a job's programs send to the node daemon. Only type checkers load this
+file. fanstore.foresight.announcement reads the messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 
 
 class Shard(TypedDict, total=False):
-    """Which of all batches this process gets."""
+    """Says which batches this process gets."""
 
     rank: int
     world_size: int
@@ -37,12 +37,12 @@ class SamplerTold(TypedDict, total=False):
     world_size: int
     is_last: bool
     shard: Shard
-    steps: list[list[Any]]  # of tf.data
+    steps: list[list[Any]]  # the steps of a tf.data pipeline
 
 
 class EpochTold(TypedDict, total=False):
-    """The reads of a loader in one epoch. dataset: its number, -1 if it has none; name: text,
-    number and length of a dataset without a list of files."""
+    """Announces the reads of a loader in one epoch. dataset: its number, -1 if it has none; name:
+    text, number and length of a dataset without a list of files."""
 
     loader: int
     sampler: SamplerTold
@@ -66,9 +66,9 @@ class Asked(TypedDict):
 
 
 class LoaderMeasured(TypedDict):
-    """The measurements of a loader. processor: processor seconds, and the samples prepared in that
-    time; steps: for each batch, when it was asked for and when it came (seconds of
-    time.monotonic), its samples and its epoch."""
+    """The measurements of a loader. processor: processor time in seconds, and the samples prepared
+    in it; steps: for each batch, when it was asked for and when it came (seconds of
+    time.monotonic), its number of samples and its epoch."""
 
     processor: list[float]
     number: int | None

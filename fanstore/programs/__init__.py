@@ -1,1 +1,1 @@
-"""Finds the kind of a program from its file, and how it can be made to see a mount."""
+"""Finds out how a program can be made to see a mount, from the program's file."""

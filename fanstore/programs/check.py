@@ -1,6 +1,6 @@
-"""Finds the mode of `fanstore run` that a program needs, and why: from its ELF file or from the
-first line of a script, as execve(2) and env(1) read it. Also finds out whether system calls that
-libraries make by themselves can be redirected on this machine."""
+"""Decides which mode of `fanstore run` a program needs, and why: from its ELF file, or from the
+first line of a script as execve(2) and env(1) read it. Also checks whether this machine allows the
+redirection of system calls that libraries make themselves."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from typing import BinaryIO
 from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.programs import elf
 
-HEAD_BYTES = 256  # the kernel reads so much of the line
-SCRIPTS_MAX = 5  # scripts that interpret one another, in a row
+HEAD_BYTES = 256  # of a script's first line, which the kernel reads up to here
+SCRIPTS_MAX = 5  # the longest chain of scripts that are each other's interpreter
 
 
 def interpreter_of(head: bytes) -> tuple[str, str] | None:
-    """Returns a script's interpreter and its one argument or "", from its head; None if it has
-    none."""
+    """Returns a script's interpreter, and its one argument or "", from the script's first bytes;
+    None if it names none."""
     line = head[2:HEAD_BYTES].partition(b"\n")[0].partition(b"\0")[0].strip(b" \t\r")
     if not line:
         return None
@@ -36,8 +36,8 @@ def interpreter_of(head: bytes) -> tuple[str, str] | None:
 
 
 def run_by_env(argument: str) -> str | None:
-    """Returns the program that `env ARGUMENT SCRIPT` starts; None if that is unknown. The kernel
-    gives env one argument, which only -S splits."""
+    """Returns the program that `env ARGUMENT SCRIPT` starts; None if unknown. The kernel passes
+    everything behind env as one argument, which only env -S splits."""
     split = next((o for o in ("-S", "--split-string=", "-vS") if argument.startswith(o)), None)
     if split is None:
         return argument if argument and argument[0] != "-" and "=" not in argument else None
@@ -56,7 +56,7 @@ _IO_SYMBOLS = ("io_uring_setup", "io_uring_enter", "io_uring_queue_init")
 
 
 class Mode(Enum):
-    """The way in which a program can see the mounts. The values are the words that are printed."""
+    """How a program can see the mounts. `fanstore check` prints the values."""
 
     PRELOAD = "preload"
     TRAP = "--trap"
@@ -66,9 +66,9 @@ class Mode(Enum):
 
 @dataclass
 class Verdict:
-    """The result for a program. `path`: where it was found; `through`: the interpreters of a
-    script, the last of which decides. exit_code: 0 with the preload, 3 with --trap, 4 not at all,
-    126 or 127 if it cannot be started in any way."""
+    """The result for a program. `path`: the file that was found; `through`: the interpreters of a
+    script, of which the last one decides. exit_code: 0 if the preload library works, 3 if --trap
+    does, 4 if nothing does, 126 or 127 if the program cannot be started at all."""
 
     program: str
     path: str | None = None
@@ -78,7 +78,8 @@ class Verdict:
     exit_code: int = 0
 
     def settle(self, mode: Mode, reason: str, exit_code: int | None = None) -> Verdict:
-        """Adds a mode and its reason; keeps the worst mode and all its reasons. Returns itself."""
+        """Adds a mode and a reason for it. Keeps only the worst mode and the reasons for it.
+        Returns self."""
         order = list(Mode)
         if order.index(mode) > order.index(self.mode):
             self.mode, self.reasons = mode, []
@@ -90,8 +91,8 @@ class Verdict:
 
 
 def check(program: str, preload_needs: tuple[int, int] | None = None) -> Verdict:
-    """Examines a program, given by name in PATH or by path. preload_needs: the glibc that the
-    preload library was built for."""
+    """Examines a program, given by a name in PATH or by a path. preload_needs: the version of glibc
+    that the preload library was built for."""
     verdict = Verdict(program)
     verdict.path = find(program)
     if verdict.path is None:
@@ -101,14 +102,14 @@ def check(program: str, preload_needs: tuple[int, int] | None = None) -> Verdict
 
 
 def find(program: str) -> str | None:
-    """Returns the path of a program: a path as it stands, a name from PATH."""
+    """Returns the path of a program: a given path unchanged, or the file that PATH leads to."""
     if "/" in program:
         return program if os.path.lexists(program) else None
     return shutil.which(program) if program else None
 
 
 def _follow(verdict: Verdict, path: str, preload_needs: tuple[int, int] | None) -> Verdict:
-    """Goes from script to interpreter, up to the program that the kernel runs in the end."""
+    """Follows the interpreters of a script to the program that the kernel runs in the end."""
     for _ in range(SCRIPTS_MAX + 2):
         problem = _problem(path)
         if problem is not None:
@@ -128,7 +129,7 @@ def _follow(verdict: Verdict, path: str, preload_needs: tuple[int, int] | None) 
 
 
 def _problem(path: str) -> str | None:
-    """Returns why execve would refuse a file, whatever its content; None if it would not."""
+    """Returns why execve would refuse a file for its type or permissions; None if it would not."""
     try:
         status = os.stat(path)
     except OSError as error:
@@ -146,7 +147,7 @@ def _problem(path: str) -> str | None:
 def _examine(
     verdict: Verdict, path: str, file: BinaryIO, preload_needs: tuple[int, int] | None
 ) -> str | None:
-    """Settles the verdict, or returns the program to examine instead."""
+    """Decides the verdict for a file, or returns the program that must be examined instead."""
     head = file.read(256)
     if head[:4] == elf.MAGIC:
         try:
@@ -159,7 +160,7 @@ def _examine(
     if b"\0" in head:
         verdict.settle(Mode.UNUSABLE, f"{path}: neither an ELF file nor a script")
         return None
-    return _SHELL  # as execvp and the shells do
+    return _SHELL  # execvp and shells run it as a shell script
 
 
 def _interpreter(verdict: Verdict, head: bytes) -> str | None:
@@ -192,7 +193,7 @@ def _judge(
 def _reasons(
     path: str, program: elf.Elf, preload_needs: tuple[int, int] | None
 ) -> Iterator[tuple[Mode, str]]:
-    """Yields all reasons against the preload, each with the mode that the program needs."""
+    """Yields each reason against the preload library, with the mode that the program needs."""
     if program.machine != platform.machine() or program.bits != 64:
         kind = f"for {program.machine}, {program.bits} bits"
         yield Mode.NEITHER, f"{kind}: FanStore here is for {platform.machine()}, 64 bits"
@@ -257,7 +258,7 @@ def _with_loader(
 
 def _asynchronous(program: elf.Elf) -> Iterator[tuple[Mode, str]]:
     if any(each.startswith("liburing.so") for each in program.needed):
-        return  # the preload library answers its functions, as it does libaio's
+        return  # the preload library answers liburing's functions, as it does libaio's
     for symbol in _IO_SYMBOLS:
         if program.names(symbol):
             yield Mode.TRAP, f"has {symbol} in it: its rings take files past any library"
@@ -269,7 +270,7 @@ def _dotted(version: tuple[int, int]) -> str:
 
 
 def glibc_needed(path: str) -> tuple[int, int] | None:
-    """Returns the newest version of glibc that an ELF file names; None if it is unknown."""
+    """Returns the newest version of glibc that an ELF file asks for; None if unknown."""
     try:
         with open(path, "rb") as file:
             return elf.read(file).glibc
@@ -278,13 +279,15 @@ def glibc_needed(path: str) -> tuple[int, int] | None:
 
 
 def _glibc_of(loader: str) -> tuple[int, int] | None:
-    """Returns the version of the glibc that belongs to a loader: that of the libc beside it."""
+    """Returns the version of glibc that a dynamic loader belongs to: that of the libc in its
+    directory."""
     beside = os.path.join(os.path.dirname(os.path.realpath(loader)), "libc.so.6")
     return glibc_needed(beside)
 
 
 def _gains_privileges(path: str) -> bool:
-    """Returns whether exec gives this process's user more privileges."""
+    """Returns whether the program runs with more privileges than this process's user has
+    (set-user-ID, capabilities)."""
     status = os.stat(path)
     if os.statvfs(path).f_flag & os.ST_NOSUID:
         return False
@@ -299,7 +302,8 @@ def _gains_privileges(path: str) -> bool:
 
 
 def entry_hint(program: str) -> str | None:
-    """Returns a hint about a command that cannot see a mount without --trap, or None."""
+    """Returns a hint for the user about a command that cannot see a mount without --trap; None if
+    it can."""
     verdict = check(program)
     if verdict.mode is Mode.TRAP:
         return f"{program} needs --trap to see the mount: {verdict.reasons[0]}"
@@ -312,7 +316,8 @@ _FAILED = ctypes.c_void_p(-1).value
 
 
 def problem() -> str | None:
-    """Returns why loaded code cannot be changed in a process like this one; None if it can."""
+    """Returns why the code of a process like this one cannot be changed at run time; None if it
+    can."""
     if platform.machine() != "x86_64":
         return f"not redirected on {platform.machine()}"
     libc = ctypes.CDLL(None, use_errno=True)

@@ -27,14 +27,15 @@ _GLIBC_VERSION = re.compile(rb"(?:^|\0)GLIBC_(\d{1,4})\.(\d{1,4})(?:\.\d{1,4})?(
 
 
 class Damaged(Exception):
-    """The file claims to be ELF and is not sound; the message names the place."""
+    """The file begins as ELF but is damaged. The message says where."""
 
 
 @dataclass(frozen=True)
 class Elf:
-    """machine: as printed by `uname -m`, or a number. bits: 32 or 64. interpreter: the loader's
-    path, None if there is none. needed: the libraries it asks for. glibc: the newest version of
-    glibc that it names. strings: the table with the names of its symbols."""
+    """The parts of an ELF file. machine: as printed by `uname -m`, or a number. bits: 32 or 64.
+    interpreter: the loader's path, None if there is none. needed: the libraries it asks for. glibc:
+    the newest version of glibc that it asks for. strings: the table with the names of its
+    symbols."""
 
     machine: str
     bits: int
@@ -47,7 +48,7 @@ class Elf:
     strings: bytes
 
     def names(self, symbol: str) -> bool:
-        """Returns whether a symbol is among those that the file defines or asks for."""
+        """Returns whether the file defines or asks for a symbol."""
         return b"\0" + symbol.encode() + b"\0" in self.strings
 
 
@@ -60,7 +61,8 @@ class _Segment:
 
 
 class _Reader:
-    """Bounded reads of one file in its own byte order and width."""
+    """Reads numbers and bytes of one file, in the file's byte order and word size. Checks every
+    bound."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -72,7 +74,8 @@ class _Reader:
         self._order = "<" if ident[5] == 1 else ">"
 
     def bytes(self, offset: int, count: int, what: str) -> bytes:
-        """Returns `count` bytes. Raises Damaged if the file does not have them."""
+        """Returns `count` bytes. Raises Damaged if the file is too short. what: their name in the
+        message."""
         if offset < 0 or count < 0 or offset + count > self._size:
             raise Damaged(f"damaged ELF file: {what} lies beyond its end")
         self._file.seek(offset)
@@ -82,13 +85,14 @@ class _Reader:
         return found
 
     def numbers(self, form: str, offset: int, what: str) -> tuple[int, ...]:
-        """Returns numbers in the form that struct takes; "W" is a word of the file's width."""
+        """Returns numbers in a format of the module struct; in it "W" is a word of the file's
+        size."""
         form = self._order + form.replace("W", "Q" if self.bits == 64 else "I")
         return struct.unpack(form, self.bytes(offset, struct.calcsize(form), what))
 
 
 def read(file: BinaryIO) -> Elf:
-    """Reads an ELF file. Raises Damaged."""
+    """Reads the parts of an ELF file. Raises Damaged."""
     reader = _Reader(file)
     kind, machine, _, _, table, _, _, _, entry_bytes, count = reader.numbers(
         "HHIWWWIHHH", 16, "the header"

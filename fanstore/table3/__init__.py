@@ -1,2 +1,2 @@
-"""Partition files in the layout of Table 3 of the FanStore paper: imports them into datasets and
-exports datasets to them. Uncompressed ones only."""
+"""Partition files in the layout of Table 3 of the FanStore paper: imports them into datasets, and
+exports datasets to them. Supports only uncompressed files."""

@@ -23,14 +23,14 @@ from fanstore.table3.layout import (
 
 
 def partition_name(pack: int) -> str:
-    """Returns the file name of the partition of a pack: partition-00000.table3."""
+    """Returns the file name of the partition that holds a pack's files: partition-00000.table3."""
     return f"partition-{pack:05d}.table3"
 
 
 @dataclass
 class Exported:
-    """The result of an export. `left_out` holds (relpath, reason) of entries that have no place in
-    the layout."""
+    """The result of an export. `left_out` holds (relpath, reason) of entries that the layout cannot
+    hold."""
 
     files: int = 0
     partitions: int = 0
@@ -38,8 +38,8 @@ class Exported:
 
 
 def left_out_of(dataset: Dataset) -> list[tuple[bytes, str]]:
-    """Returns symbolic links and empty directories: the layout has only files, and directories
-    through their files."""
+    """Returns the symbolic links and empty directories of a dataset. The layout has only files;
+    directories follow from the paths of files."""
     kinds = dataset.records["mode"] & 0o170000
     links = np.flatnonzero(kinds == stat.S_IFLNK).tolist()
     empty = (kinds == stat.S_IFDIR) & (dataset.records["stored_size"] == 0)
@@ -66,7 +66,8 @@ def _check_names(dataset: Dataset) -> None:
 
 
 class Exporter:
-    """Writes the partition of one pack after another. Calls `advance` with the bytes written."""
+    """Writes the partitions, one for each pack. Calls `advance` with the number of bytes
+    written."""
 
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
@@ -115,10 +116,9 @@ def export_table3(
     advance: Callable[[int], object] = lambda amount_bytes: None,
 ) -> Exported:
     """Writes all regular files of a dataset to partitions in the new directory `destination`, which
-    appears whole or not at all. Every name of a hard-linked file gets the data.
+    appears only when it is complete. Every name of a hard-linked file gets the data.
 
-    Raises UsageError naming the names that do not fit the layout, DatasetDamaged, OSError.
-    """
+    Raises UsageError naming the names that do not fit the layout, DatasetDamaged, OSError."""
     check_destination(destination, [dataset.directory], force, partition_name(0))
     dataset.check_records()
     _check_names(dataset)

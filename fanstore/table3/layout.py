@@ -27,8 +27,8 @@ _TIME_MAX_S = (1 << 63) // _NS_PER_S - 1
 
 
 class BadField(Exception):
-    """A field of a header has a value that is not allowed: its name, offset in the header, and
-    why."""
+    """A field of a header has a value that is not allowed. The message has its name, its offset in
+    the header, and the reason."""
 
     def __init__(self, field: str, offset: int, reason: str) -> None:
         super().__init__(field, offset, reason)
@@ -43,7 +43,7 @@ class Compressed(Exception):
 
 @dataclass(frozen=True)
 class FileHeader:
-    """The header of one file. `name` is as it stands, not in normal form."""
+    """The header of one file. `name` is as stored, not in normal form."""
 
     name: bytes
     size: int
@@ -56,7 +56,7 @@ class FileHeader:
 
 
 def pack_file_header(header: FileHeader) -> bytes:
-    """Returns the 408 bytes in front of a file's uncompressed data. The name must fit."""
+    """Returns the 408 bytes that precede a file's uncompressed data. The name must fit."""
     seconds, nanoseconds = divmod(header.mtime_ns, _NS_PER_S)
     packed = _STAT.pack(
         0, header.inode, header.nlink, header.mode, header.uid, header.gid, 0, 0, header.size,

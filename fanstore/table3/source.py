@@ -1,7 +1,6 @@
-"""Partition files in the Table 3 layout as a source to be packed.
+"""A source that reads partition files in the Table 3 layout.
 
-All headers are read first, then the data, each file once and in order.
-"""
+It reads all headers first, then the data, each file once and in order."""
 
 from __future__ import annotations
 
@@ -28,8 +27,8 @@ from fanstore.table3.layout import (
 
 
 def import_table3(paths: Sequence[Path], destination: Path, options: PrepareOptions) -> Summary:
-    """Packs partition files into the new dataset `destination`; see prepare. Also raises the errors
-    of Table3Source."""
+    """Packs partition files into the new dataset `destination`, like `prepare`. Also raises the
+    errors of Table3Source."""
     return prepare_from(lambda _: (Table3Source(paths), []), paths, destination, options)
 
 
@@ -40,14 +39,14 @@ def _identity(fd: int) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class HeaderPlace:
-    """The place of a file's header: the partition, and the offset in it."""
+    """The position of a file's header: the partition, and the offset in it."""
 
     partition: int
     offset: int
 
 
 class Partition:
-    """One partition file, checked header by header."""
+    """One partition file. Reads and checks its headers."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +58,7 @@ class Partition:
         os.close(self._fd)
 
     def damaged(self, field: str, offset: int, reason: str) -> DatasetDamaged:
-        """Returns (does not raise) the exception for a bad field."""
+        """Returns the exception for a bad field; does not raise it."""
         return DatasetDamaged(self.path, field, offset, reason)
 
     def headers(self) -> Iterator[tuple[int, FileHeader]]:
@@ -98,15 +97,15 @@ class Partition:
 
 
 class PartitionContents:
-    """The entries of all partitions by path, and the place of each file's header. Directories are
-    implied by names."""
+    """The files of all partitions by path, and the position of each file's header. Directories
+    follow from the paths."""
 
     def __init__(self) -> None:
         self.items: dict[bytes, Item] = {}
         self.places: list[HeaderPlace] = []
 
     def add(self, header: FileHeader, place: HeaderPlace) -> str | None:
-        """Adds one file. Returns why its name cannot be used, or None."""
+        """Adds one file. Returns the reason if its name cannot be used, else None."""
         path = normal_form(header.name)
         if not path:
             return "leads out of the dataset"
@@ -124,8 +123,8 @@ class PartitionContents:
 
 
 class Table3Source(SequentialSource):
-    """Partition files in the Table 3 layout, as one source. Raises DatasetDamaged with file,
-    field and offset, UsageError for compressed ones, and OSError."""
+    """Partition files in the Table 3 layout as one source. Raises DatasetDamaged, which names file,
+    field and offset; UsageError for compressed files; OSError."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = list(paths)
@@ -151,7 +150,8 @@ class Table3Source(SequentialSource):
             partition.close()
 
     def _open(self, partition: int) -> int:
-        """Returns a descriptor of a partition, and keeps it until another is asked for."""
+        """Opens a partition and returns its descriptor, which stays open until another partition is
+        asked for."""
         if self._partition != partition:
             self.close()
             self._fd = os.open(self._paths[partition], os.O_RDONLY | os.O_CLOEXEC)
@@ -159,7 +159,8 @@ class Table3Source(SequentialSource):
         return self._fd
 
     def read_piece(self, number: int, start: int, buffer: memoryview) -> None:
-        """Fills `buffer` from one file. Raises FanstoreError if the partition has changed."""
+        """Reads a piece of one file into `buffer`. Raises FanstoreError if the partition has
+        changed."""
         place = self._places[self.tree.ordinal(number)]
         fd = self._open(place.partition)
         done = 0
