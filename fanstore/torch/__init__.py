@@ -1,5 +1,5 @@
 """Datasets, loaders and samplers for PyTorch (docs/loaders.md, docs/coordinate.md,
-docs/samplers.md). Needs torch, which nothing else of FanStore needs."""
+docs/samplers.md). No other part of FanStore needs torch."""
 
 try:
     import torch  # noqa: F401

@@ -1,4 +1,4 @@
-"""Moves workers, from epoch to epoch, to those ranks of a node that wait for their batches."""
+"""Moves workers between epochs to those ranks of a node whose programs wait for batches."""
 
 from __future__ import annotations
 
@@ -106,6 +106,6 @@ def _is_distributed() -> bool:
 
 
 def _node() -> str:
-    """Returns a name that only this machine has."""
+    """Returns a name that identifies this machine."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
         return stream.read().strip()

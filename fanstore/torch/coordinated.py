@@ -52,7 +52,7 @@ class CoordinatedDataLoader:
         self._batches = math.floor(count) if drop_last else math.ceil(count)
         if self._batches < 1:
             raise UsageError(f"the dataset has {len(dataset)} samples, too few for one batch")
-        # Learns the containers of a batch here: the staging area holds only arrays.
+        # Prepares one batch to learn its containers, because the staging area stores only arrays.
         first = self._batch(0, 0) if batch_bytes is None else self._collate([dataset[0]])
         leaves, self._shape = tree_flatten(first)
         if not all(isinstance(leaf, torch.Tensor) for leaf in leaves):
@@ -74,7 +74,7 @@ class CoordinatedDataLoader:
             yield tree_unflatten([torch.from_numpy(array) for array in arrays], self._shape)
 
     def close(self) -> None:
-        """Leaves the group; the other jobs go on."""
+        """Leaves the coordination; the other jobs go on."""
         self._member.close()
 
     def __enter__(self) -> CoordinatedDataLoader:
@@ -84,7 +84,7 @@ class CoordinatedDataLoader:
         self.close()
 
     def _prepare(self, epoch: int, batch: int) -> list[Any]:
-        torch.set_num_threads(1)  # as in workers of torch's own loader
+        torch.set_num_threads(1)  # as torch's own loader does in workers
         return [leaf.numpy() for leaf in tree_flatten(self._batch(epoch, batch))[0]]
 
     def _batch(self, epoch: int, batch: int) -> Any:
@@ -103,7 +103,7 @@ class CoordinatedDataLoader:
             torch.set_rng_state(states[2])
 
     def _order(self, epoch: int) -> list[int]:
-        """Returns the order of an epoch, as torch's DistributedSampler draws it."""
+        """Returns the order of an epoch, which is the one of torch's DistributedSampler."""
         if not self._shuffle:
             return list(range(len(self.dataset)))
         generator = torch.Generator()
@@ -111,8 +111,8 @@ class CoordinatedDataLoader:
         return list(torch.randperm(len(self.dataset), generator=generator).tolist())
 
     def _fingerprint(self, drop_last: bool, text: str) -> dict[str, object]:
-        """Returns the values that must be the same in all jobs. If a repr has an address, which
-        differs, the type stands for it."""
+        """Returns the values that must be the same in all jobs. The type stands for an object whose
+        repr contains an address, since addresses differ."""
         kind = type(self.dataset)
         transform = getattr(self.dataset, "transform", None)
         told = repr(transform)

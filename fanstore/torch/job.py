@@ -1,4 +1,4 @@
-"""All epochs of a training as one object; their order is fixed when it is made."""
+"""All epochs of a training as one object, which fixes their order when it is made."""
 
 from __future__ import annotations
 
@@ -75,14 +75,14 @@ class Job:
             self.epoch += 1
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the place of the job, for torch.save: at any batch."""
+        """Returns the state of the training at the present batch, for torch.save."""
         return {
             "epoch": self.epoch + self.loader.is_epoch_over, "epochs": self.epochs,
             "seed": self.seed, "loader": self.loader.state_dict(),
         }  # fmt: skip
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the job continue from `state`: with the batch after the last one that was given.
+        """Makes the job continue from `state`, with the batch after the last one that was yielded.
         Raises UsageError for a state of a job with another seed, number of epochs, samples or batch
         size."""
         if not isinstance(state, dict) or set(state) != _STATE:
@@ -98,7 +98,7 @@ class Job:
 
 
 class _EpochsOfJob(DistributedSampler):
-    """A DistributedSampler that knows its last epoch; fanstore.in_job asks for it."""
+    """A DistributedSampler that knows which epoch is the last one, for fanstore.in_job."""
 
     def __init__(
         self, epochs: int, dataset: Any, ranks: int, rank: int, seed: int, drop_last: bool
@@ -110,5 +110,5 @@ class _EpochsOfJob(DistributedSampler):
 
     @property
     def is_last_epoch(self) -> bool:
-        """Whether no epoch follows the one that is set."""
+        """Whether the present epoch is the last one."""
         return int(self.epoch) + 1 >= self._epochs

@@ -1,4 +1,4 @@
-"""A data loader whose workers put batches into memory that is used again (docs/loaders.md)."""
+"""A data loader whose workers write batches to memory that is used again (docs/loaders.md)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fanstore.torch.batches.collating import Collation, WorkerStart
 from fanstore.torch.batches.slots import Slots
 from fanstore.torch.resuming import Counted, EpochProgress, Resumed, check, state_of
 
-# Slots of each worker, beside those of prefetched batches: for the batch in use and the next one.
+# Slots of each worker besides those for prefetched batches: for the batch in use and the next one.
 _IN_USE = 2
 
 
@@ -33,10 +33,10 @@ class DataLoader(torch.utils.data.DataLoader):
     """
 
     num_workers: int
-    _iterator: Any  # of workers that persist
+    _iterator: Any  # set in torch's class, if workers persist
     _progress: EpochProgress | None = None
-    _work_s: list[float] | None = None  # of the batches of the workers started last
-    _state: dict[str, Any] | None = None  # from which the next epoch continues
+    _work_s: list[float] | None = None  # work_s of the iterator that was made last
+    _state: dict[str, Any] | None = None  # a loaded state, from which the next epoch continues
 
     def __iter__(self) -> Any:
         """Returns an iterator over the batches of the next epoch or, after a state was loaded, over
@@ -46,42 +46,43 @@ class DataLoader(torch.utils.data.DataLoader):
             if self._iterator is not None:
                 self._iterator.progress = self._progress
             return super().__iter__()
-        self._iterator = None  # no persistent workers: their iterator draws another order
+        self._iterator = None  # persistent workers end: their iterator would draw another order
         drawn = torch.get_rng_state()
         try:
             return super().__iter__()
         finally:
-            torch.set_rng_state(drawn)  # this epoch's draws were made when it first began
+            # The loaded epoch drew its random numbers when it first began.
+            torch.set_rng_state(drawn)
 
     def state_dict(self) -> dict[str, Any]:
-        """Returns the place of the loader, for torch.save: how many batches of the epoch that began
-        last it has given, and the states of the generators that drew its order. Between epochs,
-        that is the beginning of the next one. Raises UsageError for an IterableDataset."""
+        """Returns the state of the loader for torch.save: how many batches of the present epoch it
+        has yielded, and the states of the generators that drew its order. Between two epochs it is
+        the state at the beginning of the next one. Raises UsageError for an IterableDataset."""
         return state_of(self, self._progress) if self._state is None else self._state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Has the next epoch continue from `state`: with the batch after the last one that was
-        given, in the same order. The samples of earlier batches are not read. Raises UsageError for
-        a state of a loader with other samples, batch size or sampler, and for an
+        """Makes the next epoch continue from `state`, with the batch after the last one that was
+        yielded, in the same order. The samples of earlier batches are not read. Raises UsageError
+        for a state of a loader with other samples, batch size or sampler, and for an
         IterableDataset."""
         check(self, state)
         self._state = None if state["between"] else state
 
     @property
     def is_epoch_over(self) -> bool:
-        """Whether all batches of the epoch that began last were given."""
+        """Whether all batches of the present epoch were yielded."""
         return self._progress is not None and self._progress.is_over
 
     def leave_epoch(self) -> None:
-        """Leaves the current epoch, because nobody will ask for the rest: the state is then that
-        between epochs."""
+        """Leaves the present epoch, whose remaining batches nobody will ask for. The state is then
+        the one between two epochs."""
         self._progress = None
 
     def take_times(self) -> tuple[list[float], list[float]]:
         """Returns the times of this epoch's batches, in seconds: how long a worker loaded and
-        prepared each, and how long the program had each until it asked for the next. With
-        persistent workers, the first list also has earlier batches whose times were not taken.
-        Forgets the times that it returns."""
+        prepared each, and how long the program used each before it asked for the next. With
+        persistent workers, the first list also contains earlier batches whose times were not
+        returned yet. Forgets the returned times."""
         work_s = self._work_s or []
         train_s = [] if self._progress is None else self._progress.train_s
         taken = work_s[:], train_s[:]
@@ -89,7 +90,7 @@ class DataLoader(torch.utils.data.DataLoader):
         return taken
 
     def set_workers(self, count: int) -> None:
-        """Has the next epoch begin with `count` workers, 1 or more. Workers that persist end."""
+        """Makes the next epoch begin with `count` workers (1 or more). Persistent workers end."""
         if count != self.num_workers:
             self.num_workers = count
             self._iterator = None
@@ -112,7 +113,7 @@ class DataLoader(torch.utils.data.DataLoader):
 
 
 class _Alone(Counted, _SingleProcessDataLoaderIter):
-    """An iterator that prepares batches itself."""
+    """An iterator that prepares batches in the loader's own process."""
 
 
 class _Workers(Counted, _MultiProcessingDataLoaderIter):

@@ -1,4 +1,4 @@
-"""The place of a loader in its epoch, and how a later loader continues from there."""
+"""The position of a loader in its epoch, and how a later loader continues from there."""
 
 from __future__ import annotations
 
@@ -15,30 +15,31 @@ from fanstore.errors import UsageError
 
 class EpochProgress:
     """One epoch of a loader: the states of its generators when its order was drawn, and the batches
-    given since. before: batches that an earlier loader gave."""
+    yielded since. before: batches that an earlier loader yielded."""
 
     def __init__(self, loader: Any, before: int = 0) -> None:
         self.batches = before
         self.is_over = False
-        self.train_s: list[float] = []  # from each batch until the program asks for the next
+        # Seconds from each batch until the program asked for the next.
+        self.train_s: list[float] = []
         self._own = _generators(loader)
         self._began: dict[str, Any] | None = None
 
     def drawing(self) -> None:
-        """Called before indices are drawn. The first call notes the generators' states."""
+        """Call it before indices are drawn. The first call stores the states of the generators."""
         if self._began is None:
             own = [each.get_state() for each in self._own]
             self._began = {"torch": torch.get_rng_state(), "own": own}
 
     def described(self) -> dict[str, Any]:
-        """Returns the values that a later loader needs to continue."""
+        """Returns the values from which a later loader can continue."""
         self.drawing()
         return {"batches": self.batches, "began": self._began}
 
 
 class Counted:
-    """A base class to put before an iterator of torch. Notes the draws and batches of the iterator
-    in `progress`."""
+    """A base class for iterators of torch, to be named before torch's class. Records the draws and
+    batches of the iterator in `progress`."""
 
     def __init__(self, loader: Any, progress: EpochProgress) -> None:
         self.progress = progress
@@ -64,8 +65,8 @@ class Counted:
 
 
 class Resumed:
-    """An index sampler that first yields the rest of the epoch in which `state` was taken, and
-    after that the same as `sampler`. Torch's own generator is left as it was."""
+    """An index sampler that first yields the rest of the epoch in which `state` was taken; in later
+    epochs it yields what `sampler` yields. Leaves torch's default generator unchanged."""
 
     def __init__(self, loader: Any, sampler: Any, state: dict[str, Any]) -> None:
         self._sampler = sampler
@@ -73,7 +74,7 @@ class Resumed:
         self._state: dict[str, Any] | None = state
 
     def __len__(self) -> int:
-        return len(self._sampler)  # of the whole epoch, as the loader has it
+        return len(self._sampler)  # of a whole epoch, as the loader's length
 
     def __iter__(self) -> Iterator[Any]:
         state, self._state = self._state, None
@@ -84,7 +85,7 @@ class Resumed:
         torch.set_rng_state(state["began"]["torch"])
         try:
             set_own(self._own, state)
-            # Samplers draw their order when they are asked for the first indices of it.
+            # A sampler draws its order when the first indices are asked for.
             order = iter(self._sampler)
             first = list(itertools.islice(order, state["batches"] + 1))[state["batches"] :]
         finally:
@@ -94,7 +95,7 @@ class Resumed:
 
 
 def state_of(loader: Any, progress: Any) -> dict[str, Any]:
-    """Returns the place of a loader as values that torch.save takes. Raises UsageError if the
+    """Returns the position of a loader as values that torch.save accepts. Raises UsageError if the
     loader's dataset is an IterableDataset."""
     if isinstance(loader.dataset, IterableDataset):
         raise UsageError("an IterableDataset keeps its own place: the loader has no state of it")
@@ -108,8 +109,8 @@ def state_of(loader: Any, progress: Any) -> dict[str, Any]:
 
 
 def check(loader: Any, state: dict[str, Any]) -> None:
-    """Checks a state, and sets the sampler's epoch and the generators to it. Raises UsageError for
-    a state of another loader."""
+    """Checks that `state` fits the loader, and sets the sampler's epoch and the generators to it.
+    Raises UsageError for a state of another loader."""
     if isinstance(loader.dataset, IterableDataset):
         raise UsageError("an IterableDataset keeps its own place: the loader has no state of it")
     needed = {"samples", "batch_size", "epoch", "batches", "began", "between"}
@@ -126,7 +127,7 @@ def check(loader: Any, state: dict[str, Any]) -> None:
 
 
 def set_own(own: list[torch.Generator], state: dict[str, Any]) -> None:
-    """Sets the generators of a loader and its sampler to their states in `state`."""
+    """Sets the generators `own` of a loader and its sampler to their states in `state`."""
     for generator, its in zip(own, state["began"]["own"], strict=True):
         generator.set_state(its)
 

@@ -1,5 +1,5 @@
-"""Computes how many workers each rank of a node should have (pure): after Lobster
-(fanstore/study/models), section 4.2 and 4.3, with processes that both load and prepare."""
+"""Computes how many workers each rank of a node should have. Pure; after Lobster
+(fanstore/study/models), sections 4.2 and 4.3, but with processes that both load and prepare."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fanstore.policy.curve import Curve
 
 @dataclass
 class Rank:
-    """The measurements of a rank. work_s: seconds that a worker is busy with a batch, by the number
-    of workers at that time. train_s: seconds between the uses of two batches."""
+    """The measurements of a rank. work_s: for each number of workers that it had, the seconds that
+    a worker was busy with a batch. train_s: seconds between the uses of two batches."""
 
     work_s: Mapping[int, float]
     train_s: float
@@ -23,16 +23,16 @@ class Rank:
         self._curve = Curve(counts, [self.work_s[count] for count in counts])
 
     def batch_s(self, workers: int) -> float:
-        """Returns the seconds in which so many workers have a batch ready, T_L + T_P: linear
-        between measurements."""
+        """Returns how many seconds `workers` workers need for each batch, T_L + T_P; linear between
+        measurements."""
         return float(self._curve(workers)) / workers
 
 
 def shared(ranks: Sequence[Rank], least: int, most: int, total: int) -> list[int]:
-    """Returns the number of workers of each rank, from `least` to `most`, and no more than `total`
-    in all unless all have `least`. Gives one more to the rank that is latest, by T_L + T_P -
-    T_train, until none is late or none may have more. T_train is that of the rank that trains
-    fastest: the others' includes waiting for it."""
+    """Returns the number of workers of each rank, from `least` to `most`, and not more than `total`
+    in all unless every rank has `least`. Gives one more, again and again, to the rank that is
+    latest by T_L + T_P - T_train, until none is late or none may have more. T_train is the time of
+    the rank that trains fastest, because the times of the others include waiting for it."""
     train_s = min(rank.train_s for rank in ranks)
     workers = [least] * len(ranks)
     while sum(workers) < total:

@@ -1,4 +1,5 @@
-"""Memory for the opportunistic order: large reads bring stretches, and samples leave when read."""
+"""Memory for the opportunistic order: large reads fill it with stretches, and a sample leaves it
+when it is read."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from fanstore.errors import DatasetDamaged
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_NORESERVE = 0x4000  # mmap(2): reserves nothing, because the room is not all used
-_GAP_BYTES = 1 << 20  # a gap between two samples is read with them, up to this size
+_NORESERVE = 0x4000  # mmap(2): reserves no memory, because not all of the room is used
+_GAP_BYTES = 1 << 20  # two samples are read together if the gap between them is at most this
 
 
 class StretchMemory:
@@ -49,7 +50,8 @@ class StretchMemory:
         self._starts = np.concatenate(([0], np.cumsum(room)))
         flags = mmap.MAP_SHARED | _NORESERVE
         self._contents = mmap.mmap(-1, max(1, int(self._starts[-1])), flags)
-        self._fills = mmap.mmap(-1, max(1, len(sizes)))  # the fill that brought each; 0: not here
+        # For each sample, the number of the fill that read it; 0: not in memory.
+        self._fills = mmap.mmap(-1, max(1, len(sizes)))
         self._fill = 1
         self.stretch_reads = self.stretch_bytes = self.single_reads = 0
 
@@ -63,7 +65,8 @@ class StretchMemory:
         start, size = int(self._starts[number]), int(self._rows["logical_size"][number])
         fill = self._fills[number]
         content = self._contents[start : start + size]
-        if not fill or fill != self._fills[number]:  # another reader may have freed the room
+        # Another process may have read it and freed the room.
+        if not fill or fill != self._fills[number]:
             self.single_reads += 1
             pack = int(self._rows["pack"][number])
             return self._content(number, os.fspath(self._dataset.pack_path(pack)))
@@ -77,8 +80,8 @@ class StretchMemory:
         )
 
     def read(self, stretch: range) -> None:
-        """Brings the samples of `stretch` to memory, with one read for all those that lie near each
-        other in a pack. Raises DatasetDamaged and OSError."""
+        """Reads the samples of `stretch` into memory. Samples that lie close together in a pack
+        take one read. Raises DatasetDamaged and OSError."""
         for numbers in self._near(np.arange(stretch.start, stretch.stop)):
             self._read_near(numbers)
 
@@ -87,13 +90,13 @@ class StretchMemory:
         return int(self._starts[-1]) * samples // max(1, len(self))
 
     def clear(self) -> None:
-        """Frees the room of all samples that nobody has read."""
+        """Frees the room of all samples in memory."""
         for number in np.flatnonzero(np.frombuffer(self._fills[: len(self)], np.uint8)).tolist():
             self._free(number)
         self._fill = self._fill % 255 + 1
 
     def close(self) -> None:
-        """Frees all memory; nothing can be read any more."""
+        """Frees all memory. Nothing can be read any more."""
         self._contents.close()
         self._fills.close()
         self._dataset.close()
@@ -108,8 +111,8 @@ class StretchMemory:
         yield from np.split(numbers[order], cuts)
 
     def _read_near(self, numbers: NDArray[np.int64]) -> None:
-        """Reads samples that lie near each other in one pack into a memory file, and from there to
-        their rooms."""
+        """Reads samples that lie close together in one pack into a memory file, and copies each to
+        its room."""
         rows = self._rows[numbers]
         start, end = int(rows["offset"][0]), int((rows["offset"] + rows["stored_size"]).max())
         path = self._dataset.pack_path(int(rows["pack"][0]))
@@ -140,7 +143,8 @@ class StretchMemory:
             os.close(source)
 
     def _content(self, number: int, path: str) -> bytes:
-        """Returns the content of a sample out of a copy of its pack. Raises DatasetDamaged."""
+        """Returns the content of a sample, decoded from the copy of its pack at `path`. Raises
+        DatasetDamaged."""
         record = int(self._ids[number])
         try:
             with PackReader(self._dataset, path) as reader:

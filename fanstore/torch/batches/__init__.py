@@ -1,1 +1,1 @@
-"""Batches on their way from a loader's workers to its process, in memory that both map."""
+"""Passes batches from a loader's workers to the loader's process, in memory that both map."""

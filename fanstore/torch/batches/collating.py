@@ -1,4 +1,4 @@
-"""Collates batches in a worker, straight into a slot, and keeps freed memory for the next
+"""Collates batches in a worker directly into a slot, and keeps freed memory for the next
 samples."""
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from torch.utils.data._utils.fetch import _IterableDatasetFetcher, _MapDatasetFe
 from fanstore.torch.batches.parcel import Parcel, tensor_of
 from fanstore.torch.batches.slots import Array, SlotFilling, Slots
 
-# mallopt(3). 32 MiB is the most that glibc accepts for the first.
+# Parameters of mallopt(3). The first accepts at most 32 MiB in glibc.
 _MMAP_THRESHOLD, _TRIM_THRESHOLD = -3, -1
 _THRESHOLDS = {_MMAP_THRESHOLD: 32 << 20, _TRIM_THRESHOLD: 1 << 30}
 _OWN_CHOICES = ("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_", "GLIBC_TUNABLES")
 
 
 def keep_freed() -> None:
-    """Has malloc keep up to 1 GiB of freed memory for the next samples: for an image, getting
-    memory from the kernel again costs more than decoding. Changes nothing if the environment sets
-    such thresholds, or malloc is not glibc's."""
+    """Makes malloc keep up to 1 GiB of freed memory for the next samples, because for an image it
+    costs more to get memory from the kernel again than to decode it. Changes nothing if the
+    environment sets such thresholds, or malloc is not glibc's."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None or any(name in os.environ for name in _OWN_CHOICES):
         return
@@ -36,14 +36,14 @@ def keep_freed() -> None:
 
 
 _stack = torchs.default_collate_fn_map[torch.Tensor]
-_slots: Slots | None = None  # of the loader that this process is a worker of
-_filling: SlotFilling | None = None  # the slot that this worker collates into now
+_slots: Slots | None = None  # of the loader whose worker this process is
+_filling: SlotFilling | None = None  # the slot into which this worker collates now
 _begun_s = 0.0  # when this worker began its present batch, by the monotonic clock
 
 
 class WorkerStart:
-    """Runs when a worker starts, before the user's own function. From then on torch's default
-    collation stacks tensors into slots, and freed memory is kept for the next samples."""
+    """Runs at the start of a worker, before the user's own function. Makes torch's default
+    collation stack tensors into slots, and keeps freed memory for the next samples."""
 
     def __init__(self, slots: Slots, own: Callable[[int], Any] | None) -> None:
         self._slots = slots
@@ -61,8 +61,8 @@ class WorkerStart:
 
 
 class Collation:
-    """Collates as `own` does, and returns a parcel. If no slot is free, for example because the
-    program keeps many batches, returns the batch itself, for torch to send in its own way."""
+    """Collates with `own` and returns a parcel. If no slot is free, for example because the program
+    keeps many batches, returns the batch itself, which torch then sends in its own way."""
 
     def __init__(self, own: Callable[[Any], Any]) -> None:
         self._own = own
@@ -83,8 +83,8 @@ class Collation:
 
 
 class WholeBatch(Sequence[torch.Tensor]):
-    """The samples of a batch that a dataset reads at once into the batch's slot; each sample is a
-    row of bytes."""
+    """The samples of a batch that a dataset reads in one step into the batch's slot. Each sample is
+    a row of bytes."""
 
     def __init__(self, filling: SlotFilling, memory: Array, samples: int) -> None:
         self.filling = filling
@@ -102,8 +102,8 @@ class WholeBatch(Sequence[torch.Tensor]):
 
 
 def whole_batch(samples: int, sample_bytes: int) -> WholeBatch | None:
-    """Returns room in a slot for so many samples of so many bytes (both 1 or more); None if this
-    process is no worker of this loader, or no slot is free."""
+    """Returns room in a slot for `samples` samples of `sample_bytes` bytes (both 1 or more).
+    Returns None if this process is no worker of such a loader, or no slot is free."""
     filling = _begin()
     if filling is None:
         return None
@@ -126,7 +126,7 @@ def _begin() -> SlotFilling | None:
 
 
 def _stack_into_slot(batch: Sequence[torch.Tensor], *, collate_fn_map: Any = None) -> torch.Tensor:
-    """Stacks tensors as torch's own function does, with the result in the slot's memory."""
+    """Stacks tensors like torch's own function, but into the slot's memory."""
     first = batch[0]
     count = first.numel() * len(batch)
     is_plain = first.layout is torch.strided and first.device.type == "cpu"

@@ -1,4 +1,5 @@
-"""The form in which a batch is sent: a slot that holds its arrays, and a pickle of all the rest."""
+"""A parcel, the form in which a worker sends a batch: a slot that holds the batch's arrays, and a
+pickle of everything else."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from fanstore.torch.batches.slots import Array, SlotFilling, receive
 
 
 class Parcel:
-    """A batch that lies in a slot. Unpickled in the loader's process, it is the batch itself.
-    begun_s: when its worker began it, by the monotonic clock."""
+    """A batch whose arrays lie in a slot. Unpickling it in the loader's process returns the batch
+    itself. begun_s: when its worker began it, by the monotonic clock."""
 
     def __init__(self, batch: Any, filling: SlotFilling, begun_s: float) -> None:
         stream = io.BytesIO()
@@ -42,8 +43,8 @@ def opened(
     size: int,
     work_s: float,
 ) -> Any:
-    """Returns the batch of a parcel; its tensors and arrays use the slot's memory. Returns None if
-    the iterator that the batch was for is gone."""
+    """Returns the batch of a parcel, whose tensors and arrays use the slot's memory. Returns None
+    if the iterator that the batch was for no longer exists."""
     memory = receive(number, slot, size, work_s)
     if memory is None:
         return None
@@ -51,7 +52,7 @@ def opened(
 
 
 class _Pickler(pickle.Pickler):
-    """Hands out the memory of arrays and plain tensors instead of copying it (pickle protocol 5).
+    """A pickler that puts the memory of arrays and plain tensors into the slot (pickle protocol 5).
     Other tensors, such as sparse ones, are sent as torch's multiprocessing sends them."""
 
     def __init__(self, stream: io.BytesIO, give: Any) -> None:
@@ -70,7 +71,8 @@ class _Pickler(pickle.Pickler):
 
 
 def _given(give: Any, buffer: pickle.PickleBuffer) -> bool:
-    """Hands a buffer out unless it is empty or read-only. Returns whether it is pickled instead."""
+    """Passes a buffer to `give`, unless it is empty or read-only. Returns True if the buffer must
+    be pickled instead."""
     raw = buffer.raw()
     if raw.nbytes == 0 or raw.readonly:
         return True
@@ -97,6 +99,6 @@ def _empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def tensor_of(buffer: Any, dtype: torch.dtype, shape: tuple[int, ...]) -> torch.Tensor:
-    """Returns a tensor on a buffer's memory; its storage has just the buffer's size."""
+    """Returns a tensor over a buffer's memory. Its storage has exactly the buffer's size."""
     storage = torch.frombuffer(buffer, dtype=torch.uint8).untyped_storage()
     return torch.empty(0, dtype=dtype).set_(storage, 0, shape)

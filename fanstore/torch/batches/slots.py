@@ -1,4 +1,4 @@
-"""Memory files that workers fill with batches, one batch in each slot, and that are used again."""
+"""Memory files (slots) that workers fill with batches, one batch in each, again and again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 from fanstore.errors import FanstoreError
 from fanstore.staging.memory import left_bytes
 
-ALIGN = 64  # of each array in a slot: a line of the processor's cache
+ALIGN = 64  # for each array in a slot: the size of a processor's cache line
 _STEP = 1 << 21
 _FREE, _TAKEN = 0, 1
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ class Slots:
 
     def __init__(self, workers: int, each: int) -> None:
         self.number = next(_numbers)
-        self.work_s: list[float] = []  # of each batch received: seconds that its worker was busy
+        self.work_s: list[float] = []  # for each batch received: seconds that its worker was busy
         self._each = each
         self._owner = os.getpid()
         count = workers * each
@@ -59,11 +59,11 @@ class Slots:
         self.work_s = []
         self._attach([each.detach() for each in fds])
 
-    # Called in workers.
+    # ---- called in workers ----
 
     def begin(self, worker: int) -> SlotFilling | None:
-        """Returns a free slot of a worker to fill; None if the loader's process, or this one, still
-        has arrays in all of them."""
+        """Returns a free slot for a worker to fill. Returns None if the loader's process, or this
+        one, still uses arrays in all of the worker's slots."""
         for slot in range(worker * self._each, (worker + 1) * self._each):
             if self._states[slot] == _FREE:
                 self._lent[slot] = [each for each in self._lent.get(slot, []) if each() is not None]
@@ -72,8 +72,8 @@ class Slots:
         return None
 
     def lend(self, slot: int, offset: int, size: int) -> Array:
-        """Returns `size` bytes of a slot to write to; a slot that is too small grows. Raises
-        FanstoreError if too little memory is left."""
+        """Returns `size` bytes of a slot as an array to write to. Enlarges the slot if it is too
+        small. Raises FanstoreError if memory is short."""
         mapped = self._maps.get(slot)
         if mapped is None or len(mapped) < offset + size:
             mapped = self._maps[slot] = self._grown(slot, offset + size)
@@ -94,14 +94,15 @@ class Slots:
         return mmap.mmap(self._fds[slot], size)
 
     def send(self, slot: int) -> None:
-        """Hands a filled slot to the loader's process."""
+        """Marks a filled slot as taken by the loader's process."""
         self._states[slot] = _TAKEN
 
-    # Called in the loader's process.
+    # ---- called in the loader's process ----
 
     def receive(self, slot: int, size: int, work_s: float) -> Array:
-        """Returns the first `size` bytes of a slot. The slot is freed when this array, and all that
-        is made of it, is gone. work_s: how long its worker was busy with the batch, in seconds."""
+        """Returns the first `size` bytes of a slot. The slot is freed when this array, and all
+        arrays made from it, are gone. work_s: how long its worker was busy with the batch, in
+        seconds."""
         self.work_s.append(work_s)
         mapped = self._maps.get(slot)
         if mapped is None or len(mapped) < size:
@@ -112,46 +113,49 @@ class Slots:
 
 
 class SlotFilling:
-    """A slot that a worker fills."""
+    """A slot while a worker fills it."""
 
     def __init__(self, slots: Slots, slot: int) -> None:
         self._slots = slots
         self.slot = slot
         self.end = 0
-        self._places: dict[int, tuple[int, weakref.ref[Array]]] = {}  # by address: offset, array
+        # address: the offset in the slot, the array.
+        self._places: dict[int, tuple[int, weakref.ref[Array]]] = {}
 
     def take(self, size: int) -> Array:
-        """Returns the next `size` bytes to write to, 1 or more. Raises FanstoreError if too little
-        memory is left."""
+        """Returns the next `size` bytes (1 or more) of the slot, to write to. Raises FanstoreError
+        if memory is short."""
         array = self._slots.lend(self.slot, self.end, size)
         self._places[array.ctypes.data] = self.end, weakref.ref(array)
         self.end += -(-size // ALIGN) * ALIGN
         return array
 
     def place(self, content: Array) -> tuple[int, int]:
-        """Returns the offset and size of `content` in the slot. Copies it there unless `take` gave
-        its memory."""
+        """Returns the offset and size of `content` in the slot. Copies it there, unless `take`
+        returned its memory."""
         offset, array = self._places.get(content.ctypes.data, (0, lambda: None))
-        taken = array()  # a new array may have the address of one that is gone
+        taken = array()  # a new array may have the address of one that was freed
         if taken is None or len(taken) != len(content):
             offset = self.end
             self.take(len(content))[...] = content
         return offset, len(content)
 
     def send(self) -> tuple[int, int, int]:
-        """Hands the slot over. Returns the number of its Slots, its own number, and the size."""
+        """Passes the slot to the loader's process. Returns the number of its Slots, its own number,
+        and its size."""
         self._slots.send(self.slot)
         return self._slots.number, self.slot, self.end
 
 
 def receive(number: int, slot: int, size: int, work_s: float) -> Array | None:
-    """Returns the bytes that a worker sent; None if their iterator is gone."""
+    """Returns the bytes that a worker sent; None if the iterator that they were for no longer
+    exists."""
     slots = _open.get(number)
     return None if slots is None else slots.receive(slot, size, work_s)
 
 
 def _free(states: mmap.mmap, slot: int, owner: int) -> None:
-    if os.getpid() == owner:  # not in a forked child, which has copies of the arrays
+    if os.getpid() == owner:  # not in a forked child, whose arrays are copies
         states[slot] = _FREE
 
 

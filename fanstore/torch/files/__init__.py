@@ -1,1 +1,1 @@
-"""Datasets of files for torch: in a directory, a mount, or packed."""
+"""Datasets of files for torch, from a directory, a mount or a packed dataset."""

@@ -1,5 +1,5 @@
-"""All files of a directory, mount or packed dataset as samples; and images with one folder for each
-class, as in torchvision's ImageFolder."""
+"""Datasets whose samples are the files of a directory, mount or packed dataset: all files, or
+images with one folder for each class as in torchvision's ImageFolder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two sources of a dataset's files: a directory, or packs."""
+"""The two sources of a dataset's files: a directory (or mount), and packs."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from fanstore.reading.packs import mount_of
 from fanstore.torch.batches.slots import Array
 
 Walk = Iterator[tuple[str, list[str], list[str]]]
-Room = Callable[[int], "Array | None"]  # rows of so many bytes, or None
+Room = Callable[[int], "Array | None"]  # returns rows of the given number of bytes, or None
 
 
 def _listed(folder: str) -> tuple[list[str], list[str]]:
-    """Returns the names of the directories and of everything else in a directory; no names if it
-    cannot be read."""
+    """Returns the names of the directories in a directory, and the names of everything else in it;
+    no names if it cannot be read."""
     folders: list[str] = []
     others: list[str] = []
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -30,7 +30,7 @@ def _listed(folder: str) -> tuple[list[str], list[str]]:
 
 
 class FolderFiles:
-    """Files of a directory or mount. top: its path. Pickles."""
+    """The files of a directory or mount. top: its path. Can be pickled."""
 
     def __init__(self, top: str) -> None:
         self.top = top
@@ -40,7 +40,7 @@ class FolderFiles:
         of the directory number them. Links are not followed. Raises OSError."""
         found: list[str] = []
         waiting = [""]
-        for folder in waiting:  # grows: folders come one level after the other
+        for folder in waiting:  # the list grows meanwhile, so folders come level by level
             with os.scandir(os.path.join(self.top, folder)) as entries:
                 for entry in sorted(entries, key=lambda entry: os.fsencode(entry.name)):
                     path = os.path.join(folder, entry.name)
@@ -51,8 +51,8 @@ class FolderFiles:
         return found
 
     def walk(self, folder: str) -> Walk:
-        """Yields the same as os.walk below `folder`, relative to the top; links are followed.
-        Before Python 3.12 os.walk itself fails in a deep tree."""
+        """Yields what os.walk yields for `folder`, with paths relative to the top, and follows
+        links. (Before Python 3.12 os.walk itself fails in a deep tree.)"""
         waiting = [os.path.join(self.top, folder)]
         while waiting:
             path = waiting.pop()
@@ -61,12 +61,12 @@ class FolderFiles:
             waiting += [os.path.join(path, each) for each in reversed(folders)]
 
     def folders(self) -> list[str]:
-        """Returns the names of directories at the top. Raises OSError."""
+        """Returns the names of the directories directly below the top. Raises OSError."""
         with os.scandir(self.top) as entries:
             return [entry.name for entry in entries if entry.is_dir()]
 
     def opened(self, path: str) -> Any:
-        """Returns the argument of a loader for a file: the path itself."""
+        """Returns the argument with which a loader opens a file: its path."""
         return path
 
     def content(self, path: str) -> bytearray:
@@ -75,8 +75,8 @@ class FolderFiles:
             return bytearray(stream.readall())
 
     def read_batch(self, paths: Sequence[str], room: Room) -> bool:
-        """Reads files into the rows that `room` returns for the size of the first. Returns False if
-        `room` returns None, or a file has another size. Raises OSError."""
+        """Reads files into the rows that `room` returns for the size of the first file. Returns
+        False if `room` returns None, or if a file has another size. Raises OSError."""
         prefix = os.path.join(self.top, "")
         rows = room(os.stat(prefix + paths[0]).st_size)
         if rows is None:
@@ -96,7 +96,7 @@ class FolderFiles:
 
 
 class Packed:
-    """Files of a packed dataset, without a job. top: its directory. Pickles."""
+    """The files of a packed dataset, read without a job. top: its directory. Can be pickled."""
 
     def __init__(self, top: str) -> None:
         self.top = top
@@ -111,7 +111,8 @@ class Packed:
         return self._dataset.path_of(number)
 
     def walk(self, folder: str) -> Walk:
-        """Yields the same as os.walk below `folder`, relative to the top; links are followed."""
+        """Yields what os.walk yields for `folder`, with paths relative to the top, and follows
+        links."""
         waiting = [folder]
         while waiting:
             folder = waiting.pop()
@@ -121,12 +122,12 @@ class Packed:
             waiting += reversed(below.values())
 
     def folders(self) -> list[str]:
-        """Returns the names of directories at the top."""
+        """Returns the names of the directories directly below the top."""
         return [name for name in self._dataset.listdir() if self._dataset.isdir(name)]
 
     def opened(self, path: str) -> Any:
-        """Returns the argument of a loader for a file: a binary stream of its content. path: below
-        the top. Raises OSError."""
+        """Returns the argument with which a loader opens a file: a binary stream of its content.
+        path: relative to the top. Raises OSError."""
         return self._dataset.open(os.path.relpath(path, self.top))
 
     def content(self, number: int) -> bytearray:
@@ -134,8 +135,8 @@ class Packed:
         return bytearray(self._dataset.view(number))
 
     def read_batch(self, numbers: Sequence[int], room: Room) -> bool:
-        """Reads files into the rows that `room` returns for the size of the first. Returns False if
-        `room` returns None, or a file has another size. Raises DatasetDamaged."""
+        """Reads files into the rows that `room` returns for the size of the first file. Returns
+        False if `room` returns None, or if a file has another size. Raises DatasetDamaged."""
         sizes = {self._dataset.size_of(number) for number in numbers}
         rows = room(sizes.pop()) if len(sizes) == 1 else None
         if rows is not None:
@@ -144,8 +145,8 @@ class Packed:
 
 
 def source_of(root: str | os.PathLike[str]) -> FolderFiles | Packed:
-    """Returns the files of `root`. If it is a packed dataset, they come from its packs or, in a job
-    that has it mounted, from the mount; else from the directory. Raises FanstoreError."""
+    """Returns the files of `root`. A packed dataset is read from its packs or, in a job that mounts
+    it, through the mount; anything else is read as a directory. Raises FanstoreError."""
     top = os.path.expanduser(os.fspath(root))
     if not os.path.isfile(os.path.join(top, INDEX_NAME)):
         return FolderFiles(top)

@@ -1,5 +1,5 @@
-"""Samplers for torch's DataLoader that change the order of an epoch in favour of samples that are
-near (docs/samplers.md)."""
+"""Samplers for torch's DataLoader that prefer, within an epoch, samples that the node already has
+(docs/samplers.md)."""
 
 from fanstore.torch.samplers.locality import LocalitySampler
 from fanstore.torch.samplers.opportunistic import OpportunisticSampler

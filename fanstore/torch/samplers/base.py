@@ -1,5 +1,4 @@
-"""The part that the samplers share with torch's DistributedSampler; and the ranks of a job, with
-the seed that all of them agree on."""
+"""The base class of the samplers; the rank of a process, and a seed on which all ranks agree."""
 
 from __future__ import annotations
 
@@ -19,9 +18,10 @@ if TYPE_CHECKING:
 
 
 def replicas_and_rank(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """Returns both as given or, if both are None, those of the process group; (1, 0) for a process
-    that is alone. Raises ValueError for one without the other, and RuntimeError if the environment
-    (WORLD_SIZE) names several processes and there is no process group yet."""
+    """Returns both arguments if they are given. If both are None, returns those of the process
+    group, or (1, 0) for a process without others. Raises ValueError if only one is given,
+    RuntimeError if the environment (WORLD_SIZE) names several processes and there is no process
+    group yet."""
     if (num_replicas is None) != (rank is None):
         raise ValueError("num_replicas and rank go together; one of them is missing")
     if num_replicas is not None and rank is not None:
@@ -76,6 +76,6 @@ class EpochSampler(DistributedSampler):
         super().set_epoch(checks.integer("epoch", epoch, 0, 2**32 - 1))
 
     def whole(self, order: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Returns an order with its head repeated at the end, or without its end (drop_last), so
-        that all ranks read equally many samples."""
+        """Returns an order that all ranks can divide evenly: its head is repeated at the end, or
+        with drop_last its end is left out."""
         return np.resize(order, self.total_size)

@@ -1,5 +1,5 @@
-"""Yang and Cong's locality-aware loading as a sampler, and the node of a job that keeps each
-sample."""
+"""Yang and Cong's locality-aware loading as a sampler, and a function that returns which node of a
+job keeps each sample."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class LocalitySampler(EpochSampler):
             raise ValueError(
                 f"keepers have the shape {self._keepers.shape}; allowed is ({len(self.dataset)},)"
             )
-        self._dealt(np.empty(0, np.uint32))  # raises if a keeper is no node
+        self._dealt(np.empty(0, np.uint32))  # raises an error if a keeper is no node
 
     def __iter__(self) -> Iterator[int]:
         """Iterates over the samples of this rank, one batch after the other."""
@@ -98,8 +98,8 @@ class LocalitySampler(EpochSampler):
         return iter(mine)
 
     def local_share(self) -> float:
-        """Returns the part of all reads of the epoch, over all ranks, that find their sample on
-        their own node, from 0 to 1."""
+        """Returns which part (0 to 1) of the epoch's reads on all ranks find the sample on the
+        reader's node."""
         order = self._epoch(self.epoch)
         step = self.num_replicas * self.batch_size
         whole = len(order) // step * step
@@ -115,12 +115,12 @@ class LocalitySampler(EpochSampler):
         order = self._epoch(0)
         keepers = np.full(len(self.dataset), -1)
         nodes = np.arange(len(order)) % self.num_replicas // self._per_node
-        keepers[order[::-1]] = nodes[::-1]  # of two readers, the first
+        keepers[order[::-1]] = nodes[::-1]  # if two nodes read a sample, keep the first reader
         return keepers
 
     def _dealt(self, steps: NDArray[np.uint32]) -> NDArray[Any]:
-        """Returns the samples of whole steps that each rank reads (ranks x reads). The samples that
-        a node keeps come before the others, so its ranks take turns."""
+        """Returns the samples that each rank reads in whole steps (ranks x reads). Samples that a
+        node keeps come first in a step, and the ranks of the node take them in turn."""
         nodes = self.num_replicas // self._per_node
         of_node = local_reads(steps, self._keepers, nodes, self._per_node * self.batch_size)
         turns = of_node.reshape(nodes, -1, self.batch_size, self._per_node)

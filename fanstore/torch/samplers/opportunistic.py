@@ -1,5 +1,5 @@
-"""DeepIO's opportunistic order as a sampler. A thread reads stretches into memory before the
-samples of each are drawn."""
+"""DeepIO's opportunistic order as a sampler. A thread reads each stretch into memory before its
+samples are drawn."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ _DEADLINE_S = 300.0
 
 
 class StretchReader:
-    """Calls `read` with each stretch in order, one stretch ahead of those wanted."""
+    """Calls `read` with each stretch in order, in a thread, and stays one stretch ahead of
+    `wait_for`."""
 
     def __init__(self, read: Callable[[range], None], stretches: Sequence[range]) -> None:
         self._read, self._stretches = read, stretches
@@ -64,7 +65,7 @@ class StretchReader:
                     return
             try:
                 self._read(stretch)
-            except Exception as error:  # wait_for raises it
+            except Exception as error:  # raised by wait_for
                 with self._changed:
                     self._error = error
                     self._changed.notify_all()
@@ -126,8 +127,8 @@ class OpportunisticSampler(EpochSampler):
             print(self._said(), file=sys.stderr)
 
     def __iter__(self) -> Iterator[int]:
-        """Iterates over the samples of this rank; `level` is that of this epoch from now on. With
-        `memory` the iterator raises the errors of reading: DatasetDamaged, OSError, and
+        """Iterates over the samples of this rank, and sets `level` to the level of this epoch. With
+        `memory`, the iterator raises the errors of reading: DatasetDamaged, OSError, and
         TimeoutError if a stretch takes more than 300 s."""
         order = self._orders.samples(self.epoch)
         self.level = self._orders.level(self.epoch, order)
@@ -135,9 +136,9 @@ class OpportunisticSampler(EpochSampler):
         return iter(mine) if self._memory is None else self._through(self._memory, mine)
 
     def _through(self, memory: StretchMemory, samples: list[int]) -> Iterator[int]:
-        """Yields samples, each once its stretch is in memory."""
+        """Yields samples, each as soon as its stretch is in memory."""
         if self._filling is not None:
-            self._filling.end()  # of an epoch that was broken off
+            self._filling.end()  # the reader of an epoch that was not read to its end
         memory.clear()
         filling = self._filling = StretchReader(memory.read, self.stretches(self.epoch))
         due = self._orders.due(self.epoch)
@@ -153,8 +154,8 @@ class OpportunisticSampler(EpochSampler):
             filling.end()
 
     def stretches(self, epoch: int) -> list[range]:
-        """Returns the stretches of an epoch in the order in which they come to memory: ranges of
-        neighbouring samples. Raises ValueError."""
+        """Returns the stretches of an epoch, ranges of neighbouring samples, in the order in which
+        they come into memory. Raises ValueError."""
         return [self._orders.members(stretch) for stretch in self._orders.arrivals(epoch).tolist()]
 
     def _check(self, memory: StretchMemory) -> None:
