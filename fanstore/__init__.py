@@ -7,7 +7,7 @@ with fanstore.Dataset("imagenet.fan") as dataset:
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # importing it from typing would take longer than all else here
+TYPE_CHECKING = False  # importing the name from typing would take longer than all the rest here
 if TYPE_CHECKING:
     from typing import Any
 
@@ -24,7 +24,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imports a public name at its first use, so that the command line starts without it."""
+    """Imports a public name when it is first used, so that the command line starts without these
+    modules."""
     if name in _HOMES:
         import importlib
 

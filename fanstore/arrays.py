@@ -1,5 +1,5 @@
-"""NumPy, as `np`, without the threads of its linear algebra: it would start one for each core of a
-node, which busy-wait at first, and FanStore does not use them."""
+"""Provides NumPy as `np` without the threads of its linear algebra. NumPy would start one thread
+for each core of a node, which busy-wait at first, and FanStore does not need them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import os
 _LIMIT = "OPENBLAS_NUM_THREADS"
 _limits = _LIMIT not in os.environ
 
-# The limit is for this process only: the commands that it runs may use threads.
+# Restores the environment for the commands that this process runs: they may use such threads.
 if _limits:
     os.environ[_LIMIT] = "1"
 try:

@@ -1,6 +1,7 @@
-"""Makes files and directories that appear whole or not at all, even if a signal ends the work.
+"""Creates files and directories that appear at their path only when they are complete, even if a
+signal ends the work.
 
-A new directory is filled inside a hidden one beside its final place, and renamed when complete. The
+A new directory is filled inside a hidden one beside its final path, and renamed when complete. The
 run holds a lock file in the hidden directory meanwhile, so that the next run can find the leftovers
 of a killed run and remove them."""
 
@@ -29,7 +30,8 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Ended(BaseException):
-    """A signal that ends the work. It is raised once; further signals are ignored."""
+    """Raised by a signal that ends the work. It is raised only once; further signals are
+    ignored."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
@@ -37,7 +39,7 @@ class Ended(BaseException):
 
 
 class Interrupted(FanstoreError):
-    """A signal ended the work; the message describes the state that it left."""
+    """A signal ended the work. The message says which files that left."""
 
     def __init__(self, ended: Ended, message: str) -> None:
         super().__init__(f"ended by {signal.Signals(ended.number).name}: {message}")
@@ -45,13 +47,13 @@ class Interrupted(FanstoreError):
 
 
 class Ending:
-    """A signal handler that raises Ended at the first signal."""
+    """A signal handler that raises Ended at the first signal, and ignores all others."""
 
     def __init__(self) -> None:
         self._is_over = False
 
     def ignore(self) -> None:
-        """Ignores all further signals."""
+        """Makes this handler ignore every signal from now on."""
         self._is_over = True
 
     def __call__(self, number: int, _: object) -> None:
@@ -62,8 +64,8 @@ class Ending:
 
 @contextmanager
 def ending_on_signals() -> Iterator[Ending]:
-    """Makes SIGINT, SIGTERM and SIGHUP raise Ended within the block, except those that are ignored
-    (nohup) or have a handler. Does nothing outside the main thread."""
+    """Makes SIGINT, SIGTERM and SIGHUP raise Ended within the block. Leaves a signal alone that is
+    ignored (nohup) or has a handler. Does nothing outside the main thread."""
     ending = Ending()
     if threading.current_thread() is not threading.main_thread():
         yield ending
@@ -135,15 +137,17 @@ Result = TypeVar("Result")
 _PREFIX = ".fanstore-prepare-"
 _LOCK_NAME = "lock"
 _MADE_NAME = "made"
-# A file with the final name of the directory.
+# The name of a file that contains the new directory's final name.
 _FOR_NAME = "for"
 # The file `NAME.done` in the scratch directory marks NAME in the new directory as complete.
 DONE_SUFFIX = ".done"
-# A directory this old without a lock file was left behind between two system calls.
+# A hidden directory of this age without a lock file is a leftover: its run was killed before it
+# made the lock file.
 _UNLOCKED_AGE_S = 600
-# Work that a later run with the same destination can continue is kept for this long.
+# A killed run's directory is kept for this long, so that a later run with the same destination can
+# continue the work.
 _KEPT_AGE_S = 7 * 86400
-# File systems commit several waiting syncs as one.
+# Syncs run in several threads, because file systems commit several waiting syncs as one.
 _SYNCS_AT_ONCE = 8
 
 
@@ -187,7 +191,8 @@ def remove_leftovers(parent: Path) -> None:
 
 
 def _is_waiting(directory: Path) -> bool:
-    """Returns whether a run may still continue the work in this directory of a killed run."""
+    """Returns whether the directory of a killed run must be kept, because a later run may continue
+    its work."""
     with suppress(OSError):
         (directory / _FOR_NAME).stat()
         ages_s = [time.time() - p.stat().st_mtime for p in directory.glob("*" + DONE_SUFFIX)]
@@ -204,9 +209,9 @@ def check_destination(
     path: Path, sources: Sequence[Path], force: bool, marker: str = INDEX_NAME,
     may_be_inside: bool = False,
 ) -> None:  # fmt: skip
-    """Raises UsageError if the destination exists (with `force`: only if it is a symbolic link, or
-    is not empty and has no file `marker`, so is not ours), if a source lies in it, or if it lies in
-    a source and not `may_be_inside`."""
+    """Raises UsageError if the destination exists. With `force`, only if it is a symbolic link, or
+    if it is not empty and contains no file `marker`, so that FanStore did not make it. Also raises
+    if a source lies in it, or if it lies in a source, unless `may_be_inside`."""
     where = path.resolve()
     if not where.parent.is_dir():
         raise UsageError(f"{path}: there is no directory {where.parent}")
@@ -226,7 +231,7 @@ def check_destination(
 
 
 def _sync(path: Path) -> None:
-    """Makes a file or a directory durable."""
+    """Waits until a file or a directory is on the disk."""
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -235,8 +240,8 @@ def _sync(path: Path) -> None:
 
 
 class Destination:
-    """A new directory: fill `directory`, which gets its final name by `commit`; `scratch`, the
-    directory around it, is for temporary files. `remove` removes all but the final directory."""
+    """A new directory. Fill `directory`, which gets its final name by `commit`; put temporary files
+    into `scratch`, the directory around it. `remove` removes everything but the final directory."""
 
     def __init__(self, path: Path, force: bool, ending: Ending, takes_up: bool = False) -> None:
         self.final = path
@@ -248,12 +253,12 @@ class Destination:
 
     @property
     def directory(self) -> Path:
-        """Path of the temporary directory to fill; it gets its final name at the end."""
+        """The path of the directory to fill, until `commit` gives it its final name."""
         assert self.scratch is not None
         return self.scratch / _MADE_NAME
 
     def make(self) -> None:
-        """Makes the directories, and removes the leftovers of killed runs beside them."""
+        """Creates the two directories, and removes the leftovers of killed runs beside them."""
         parent = self.final.resolve().parent
         if self._takes_up:
             self._take_up(parent)
@@ -261,7 +266,7 @@ class Destination:
         while self._lock is None:
             self.scratch = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
             self.scratch.mkdir()
-            with suppress(FileNotFoundError):  # another run has just removed it as a leftover
+            with suppress(FileNotFoundError):  # another run may have removed it as a leftover
                 self._lock = _hold_lock(self.scratch, os.O_CREAT)
         assert self.scratch is not None
         (self.scratch / _FOR_NAME).write_bytes(os.fsencode(self.final.name))
@@ -269,7 +274,7 @@ class Destination:
 
     def _take_up(self, parent: Path) -> None:
         """Takes over the directory of a killed run with the same destination, if there is one, and
-        removes further ones."""
+        removes other such directories."""
         for found in sorted(parent.glob(_PREFIX + "*")):
             with suppress(OSError):
                 name = os.fsdecode((found / _FOR_NAME).read_bytes())
@@ -284,8 +289,8 @@ class Destination:
                     self.scratch = found
 
     def remove(self) -> None:
-        """Removes everything that was not committed, and the replaced directory. May be called
-        twice."""
+        """Removes everything that was not committed, and the directory that was replaced. May be
+        called twice."""
         if self.scratch is not None:
             remove_tree(self.scratch)
             if self.scratch.exists():
@@ -295,26 +300,26 @@ class Destination:
             self._lock = None
 
     def write(self, name: str, data: bytes | bytearray) -> None:
-        """Writes `data` to a new file of that name in the directory."""
+        """Writes `data` to the new file `name` in the directory."""
         with (self.directory / name).open("xb") as file:
             file.write(data)
 
     def sync(self) -> None:
-        """Makes the files in the directory durable."""
+        """Waits until all files in the directory are on the disk."""
         with ThreadPoolExecutor(_SYNCS_AT_ONCE) as pool:
             list(pool.map(_sync, self.directory.iterdir()))
         _sync(self.directory)
 
     def commit(self) -> None:
-        """Gives the directory its name, and ignores signals from here on. Raises UsageError if
-        somebody else has taken the name meanwhile."""
+        """Renames the directory to its final name, and ignores signals from then on. Raises
+        UsageError if something else has this name by now."""
         final = self.final.resolve()
         exchange = self._force and os.path.lexists(final)
-        if self.scratch is not None:  # from here on, no later run can continue this work
+        if self.scratch is not None:  # no later run may continue this work now
             (self.scratch / _FOR_NAME).unlink()
         self._ending.ignore()
         if exchange:
-            with suppress(OSError):  # moving a directory needs write permission on it
+            with suppress(OSError):  # to move a directory, one needs write permission on it
                 os.chmod(final, stat.S_IMODE(final.stat().st_mode) | stat.S_IWUSR)
         rc = lib.fan_rename(os.fsencode(self.directory), os.fsencode(final), int(exchange))
         if rc < 0 and os.path.lexists(final) and not self._force:
@@ -326,8 +331,8 @@ class Destination:
 def make_whole(
     path: Path, force: bool, work: Callable[[Destination], Result], takes_up: bool = False
 ) -> Result:
-    """Calls `work` to fill and commit a new directory `path`, and then removes everything else,
-    even after errors and signals. Raises Interrupted after a signal. `takes_up`: start with the
+    """Calls `work`, which fills and commits a new directory `path`. Then removes everything else,
+    also after errors and signals. Raises Interrupted after a signal. `takes_up`: start with the
     directory of a killed run with the same `path`, if there is one."""
     with ending_on_signals() as ending:
         destination = Destination(path, force, ending, takes_up)
@@ -336,7 +341,8 @@ def make_whole(
                 destination.make()
                 return work(destination)
             finally:
-                # Ended is raised only once: if in the first call, the second one completes.
+                # Removes twice: if a signal interrupts the first call, no other can interrupt the
+                # second.
                 try:
                     destination.remove()
                 except Ended:
@@ -346,6 +352,7 @@ def make_whole(
             state = "is as it was" if os.path.lexists(path) else "was not made"
             raise Interrupted(ended, f"{path} {state}, and nothing is left behind") from None
         except OSError as error:
-            if error.filename is None:  # a write: the disk is full, for instance
+            # The error is of a write, for example because the disk is full.
+            if error.filename is None:
                 error.filename = os.fspath(path)
             raise

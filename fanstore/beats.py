@@ -1,10 +1,9 @@
-"""Heartbeats: while they wait, the ranks of a job tell each other that they are alive, report their
-progress, and announce the failure of a rank.
+"""Heartbeats between the ranks of a job. While ranks wait, they tell each other that they are
+alive, report their progress, and announce the failure of a rank.
 
-They go along a tree in which each rank has up to `FAN_OUT` children, which limits the messages of a
-rank however many ranks there are. Each rank watches its parent and its children. A rank reports to
-its neighbours the summed progress of itself and all ranks below it; a failure goes to all ranks.
-"""
+Heartbeats go along a tree in which each rank has up to `FAN_OUT` children, so that a rank sends few
+messages however many ranks there are. Each rank watches its parent and its children. It reports to
+its neighbours the summed progress of itself and all ranks below it; a failure goes to all ranks."""
 
 from __future__ import annotations
 
@@ -16,12 +15,13 @@ FAN_OUT = 16
 _BEAT_TAG = 1
 _BEAT_S = 0.5
 
-Figures = tuple[int, int]  # bytes that are done, and in all
-Failure = tuple[int, str, bool]  # the rank that failed, a message, whether the rank sent it itself
+Figures = tuple[int, int]  # bytes done, and bytes in all
+# The rank that failed, the message, whether the rank sent that itself.
+Failure = tuple[int, str, bool]
 
 
 def neighbours(rank: int, world_size: int) -> list[int]:
-    """Returns the ranks that `rank` sends to and watches: its parent, if it has one, then its
+    """Returns the ranks with which `rank` exchanges heartbeats: its parent, if it has one, then its
     children."""
     parent = [(rank - 1) // FAN_OUT] if rank > 0 else []
     first = rank * FAN_OUT + 1
@@ -29,12 +29,13 @@ def neighbours(rank: int, world_size: int) -> list[int]:
 
 
 class Beats:
-    """The heartbeats of one rank, over a communicator that nothing else uses."""
+    """The heartbeats of one rank. Nothing else may use their communicator."""
 
     def __init__(
         self, comm: Any, any_source: int, new_status: Callable[[], Any], patience_s: float
     ) -> None:
-        """comm, any_source, new_status: from mpi4py. patience_s: how long a rank may be silent."""
+        """comm, any_source, new_status: from mpi4py. patience_s: how long a neighbour may be
+        silent."""
         self.patience_s = patience_s
         self.failure: Failure | None = None
         self._comm, self._any_source, self._new_status = comm, any_source, new_status
@@ -48,19 +49,20 @@ class Beats:
         self._sending: list[Any] = []
 
     def report(self, own: Figures) -> Figures:
-        """Stores this rank's figures; returns the sum of them and of those of all ranks below."""
+        """Stores this rank's figures. Returns the sum of its own and of those of all ranks below
+        it."""
         self._own = own
         done, total = zip(own, *self._below.values(), strict=True)
         return sum(done), sum(total)
 
     def beat(self) -> None:
-        """Receives messages, sends a heartbeat twice a second, and checks whether a watched rank
-        has been silent for too long; if so, puts that into `failure`."""
+        """Receives messages, and sends a heartbeat twice a second. If a neighbour has been silent
+        for too long, sets `failure`."""
         self.hear()
         now_s = time.monotonic()
         if now_s - self._last_s >= _BEAT_S:
             if now_s - self._last_s > _BEAT_S + self.patience_s / 2:
-                # This rank itself was stopped: it does not know who was silent meanwhile.
+                # This rank itself was stopped, so it cannot know which neighbours were silent.
                 self._heard_s = dict.fromkeys(self._neighbours, now_s)
             self._last_s = now_s
             self.send()
@@ -69,13 +71,13 @@ class Beats:
                 self.fail((rank, f"not heard of for {self.patience_s:g} s", False))
 
     def fail(self, failure: Failure) -> None:
-        """Stores a failure and sends it to the neighbours, unless there was one before."""
+        """Stores a failure and sends it to the neighbours, unless one was stored before."""
         if self.failure is None:
             self.failure = failure
             self.send()
 
     def send(self) -> None:
-        """Sends the summed figures and the failure, if any, to the neighbours."""
+        """Sends the summed figures to the neighbours, and the failure if there is one."""
         self._sending = [request for request in self._sending if not request.Test()]
         message = (self.report(self._own), self.failure)
         self._sending += [self._comm.isend(message, rank, _BEAT_TAG) for rank in self._neighbours]

@@ -1,8 +1,7 @@
-"""The table of settings, and the source of each value.
+"""The table of settings, and where each value comes from.
 
-A value is taken from the first of: the command line, ``FANSTORE_<NAME>`` in the environment, the
-TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml``), the default.
-"""
+The first of these that has a value decides: the command line, ``FANSTORE_<NAME>`` in the
+environment, the TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml``), the default."""
 
 from __future__ import annotations
 
@@ -39,12 +38,13 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that sets it."""
+        """The environment variable that sets this setting."""
         return "FANSTORE_" + self.name.upper()
 
     @property
     def flag(self) -> str:
-        """The flag of its option, also for an option that only other commands have."""
+        """The flag of its option, which some settings have only in other commands than `run` and
+        `start`."""
         return self.option.partition(" ")[0] or "--" + self.name.replace("_", "-")
 
 
@@ -56,20 +56,20 @@ def _about(
     least: float = 0,
     most: float = 1e6,
 ) -> dict[str, Any]:
-    """Returns a field's metadata: the setting's entry in the table."""
+    """Returns the metadata of a field of Settings: its entry in the table of settings."""
     return {
         "default": default, "meaning": meaning, "option": option, "form": form, "least": least,
         "most": most,
     }  # fmt: skip
 
 
-CACHE_LEAST_BYTES = 10 << 20  # eight blocks and their tables
+CACHE_LEAST_BYTES = 10 << 20  # for eight blocks and the cache's tables
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The table of settings, and their resolved values; ``sources`` holds the source of each value
-    by name. Options are shown in this order."""
+    """The table of settings, and their values; ``sources`` says for each name where the value comes
+    from. Options are listed in this order."""
 
     local_dir: str | None = field(metadata=_about(
         None,
@@ -248,7 +248,7 @@ def _from_text(setting: Setting, text: str) -> Any:
 
 
 def _parse(setting: Setting, value: Any, source: str) -> Any:
-    """Returns the value as the setting's kind; None for "auto", if FanStore may choose the value.
+    """Returns a value converted to the setting's kind; None for "auto", if FanStore may choose.
     Raises UsageError, which names the source, if the value is not valid."""
     if value == "auto" and _may_be_worked_out(setting):
         return None
@@ -267,7 +267,7 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
 
 
 def spoken(source: str, name: str) -> str:
-    """Returns the source of the value of setting `name`, for messages."""
+    """Returns the words with which a message names the source of a setting's value."""
     return _BY_NAME[name].flag if source == "flag" else source
 
 
@@ -278,7 +278,7 @@ def _fits(setting: Setting, value: Any) -> bool:
 
 
 def _wanted(setting: Setting) -> str:
-    """Returns a description of the valid values of a setting, for messages."""
+    """Returns the words with which a message describes the valid values of a setting."""
     if setting.form == "bytes":
         auto = ", or auto" if _may_be_worked_out(setting) else ""
         return f"a number of bytes, such as 64M, from {setting.least:,} to {setting.most:,}{auto}"
@@ -316,14 +316,14 @@ def load_toml(path: Path) -> dict[str, Any]:
         with path.open("rb") as stream:
             table: dict[str, Any] = tomllib.load(stream)
             return table
-    except ValueError as error:  # not TOML, or not UTF-8
+    except ValueError as error:  # no TOML, or no UTF-8
         raise UsageError(f"{path}: {error}") from None
 
 
 def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Returns the TOML file's settings; {} if there is no such file. Raises UsageError."""
     path = config_file(environ)
-    if not os.path.isfile(path):  # also False in a home directory that we may not read
+    if not os.path.isfile(path):  # also False in a home directory that this user may not read
         if environ.get("FANSTORE_CONFIG"):
             raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
         return {}
@@ -342,8 +342,8 @@ def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[
 def resolve(
     flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] = os.environ
 ) -> Settings:
-    """Returns the value and source of every setting. A flag that was not given is absent from
-    `flags` or None. Raises UsageError."""
+    """Returns the value and source of every setting. `flags` has no entry, or None, for a flag that
+    was not given. Raises UsageError."""
     table = read_config_file(environ)
     if unknown := _unknown_keys(table, environ):
         raise UsageError(unknown[0])
@@ -351,8 +351,8 @@ def resolve(
 
 
 def resolve_all(environ: Mapping[str, str] = os.environ) -> tuple[Settings, list[str]]:
-    """Resolves without flags like `resolve`, but returns all problems as lines instead of raising
-    the first one; uses the default for a value that is not valid."""
+    """Like `resolve` without flags, but returns all problems as lines of text and raises none. A
+    setting whose value is not valid gets its default."""
     problems: list[str] = []
     table: dict[str, Any] = {}
     try:
@@ -369,7 +369,8 @@ def _resolved(
     table: Mapping[str, Any],
     problems: list[str] | None,
 ) -> Settings:
-    """problems: gets a line for each value that is not valid; None: UsageError is raised."""
+    """problems: gets a line for each value that is not valid; if None, the first such value raises
+    UsageError."""
     values: dict[str, Any] = {}
     sources: dict[str, str] = {}
     for setting in SETTINGS:
@@ -391,7 +392,8 @@ def _found(
     environ: Mapping[str, str],
     table: Mapping[str, Any],
 ) -> tuple[Any, str]:
-    """Returns the value of a setting as its first source has it, and that source."""
+    """Returns a setting's value from the first source that has it, not yet converted, and that
+    source."""
     if flags.get(setting.name) is not None:
         return flags[setting.name], "flag"
     if setting.variable in environ:
@@ -401,7 +403,7 @@ def _found(
     return setting.default, "default"
 
 
-# Variables FANSTORE_* that are used, but are not settings.
+# Variables FANSTORE_* that FanStore uses, but that are no settings.
 _OWN_VARIABLES = (
     "CONFIG", "JOB_DIR", "RANK", "WORLD_SIZE", "FDS", "OFF", "ADDED", "REDIRECT", "LOG_CALLS",
     "BUILD_VERBOSE",
@@ -410,8 +412,8 @@ _OWN_VARIABLE = re.compile(rf"FANSTORE_({'|'.join(_OWN_VARIABLES)}|MOUNT_PREFIX(
 
 
 def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
-    """Returns the unknown names FANSTORE_* in the environment, each with a guess of the name that
-    was meant."""
+    """Returns a line for each unknown variable FANSTORE_* in the environment, with the name that
+    was probably meant."""
     known = [setting.variable for setting in SETTINGS]
     unknown = [n for n in environ if n.startswith("FANSTORE_") and n not in known]
     return [_with_a_guess(n, known) for n in sorted(unknown) if not _OWN_VARIABLE.fullmatch(n)]

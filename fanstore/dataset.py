@@ -36,7 +36,7 @@ _PACK_MAGIC = b"FANPACK\n"
 _TRAILER_MAGIC = b"FANPEND\n"
 _PATH_ROOM = 65536
 _PIECE_RECORDS = 1 << 18
-NO_RECORD = 2**64 - 1  # of lookup_all
+NO_RECORD = 2**64 - 1  # from lookup_all, for a path that is missing
 _DEVICE_MAJOR = 0xFA5
 
 
@@ -46,13 +46,13 @@ def pack_name(pack: int) -> str:
 
 
 def device_number(dataset_id: str) -> int:
-    """Returns st_dev of a dataset's files: the same in every run and on every node."""
+    """Returns the st_dev of a dataset's files, which is the same in every run and on every node."""
     return os.makedev(_DEVICE_MAJOR, int(dataset_id[:5], 16))
 
 
 @dataclass(frozen=True)
 class PackInfo:
-    """The index's description of one pack. `checksum` is XXH3-64 of the whole file."""
+    """Describes one pack, as the index does. `checksum` is the XXH3-64 of the whole file."""
 
     pack: int
     file_bytes: int
@@ -63,7 +63,7 @@ class PackInfo:
 
     @property
     def everywhere(self) -> bool:
-        """Whether every node keeps this pack."""
+        """Whether every node is to keep this pack."""
         return bool(self.flags & lib.FAN_PACK_EVERYWHERE)
 
 
@@ -108,18 +108,18 @@ class Dataset:
             raise DatasetDamaged(self.index_path, field, at, reason)
 
     def section(self, kind: int) -> memoryview:
-        """Returns a section of the mapped index."""
+        """Returns a section of the index as a memoryview."""
         section = self.header.sections[kind]
         end = section.offset + section.count * section.entry_bytes
         with memoryview(self._mapping) as view:
             return view[section.offset : end]
 
     def _structs(self, kind: int, struct: str) -> Any:
-        """Returns a section as an array of C structs; cffi checks its bounds."""
+        """Returns a section as an array of C structs. cffi checks the bounds of an access."""
         return ffi.from_buffer(f"{struct}[]", self.section(kind))
 
     def _array(self, kind: int, struct: str) -> NDArray[Any]:
-        from fanstore.arrays import np  # costs 45 ms and 20 MiB
+        from fanstore.arrays import np  # imported late: costs 45 ms and 20 MiB
 
         section = self.section(kind)
         dtype = dtype_of(struct)
@@ -136,15 +136,15 @@ class Dataset:
         return self._array(lib.FAN_SECTION_LINKS, "struct fan_link")
 
     def first_name(self, record: int) -> int:
-        """Returns the record of a hard-linked file's first name; `record` itself if that is the
-        first or only name."""
+        """Returns the record of a hard-linked file's first name; `record` itself if it is that or
+        the file has one name."""
         at = bisect_left(self.links, record, key=lambda link: int(link["record"]))
         there = at < len(self.links) and int(self.links[at]["record"]) == record
         return int(self.links[at]["first"]) if there else record
 
     def record_pieces(self) -> Iterator[tuple[int, NDArray[Any]]]:
-        """Yields all records in pieces, each with the id of its first record: memory for results
-        then does not grow with the dataset."""
+        """Yields all records in pieces, each with the id of its first record, so that the memory
+        for results need not grow with the dataset."""
         for first in range(0, len(self.records), _PIECE_RECORDS):
             yield first, self.records[first : first + _PIECE_RECORDS]
 
@@ -153,11 +153,11 @@ class Dataset:
         return ffi.new("struct fan_record *", self._records[record])
 
     def check_body(self) -> None:
-        """Checks the checksum over all sections. Raises DatasetDamaged."""
+        """Compares the checksum over all sections. Raises DatasetDamaged."""
         self._check_sum("header.body_checksum", _HEADER_BYTES - 16, slice(_HEADER_BYTES, None))
 
     def check_records(self) -> None:
-        """Checks the fields of every record. Call it before going through all records. Raises
+        """Checks the fields of every record. Call it before you go through all records. Raises
         DatasetDamaged for the first damaged one."""
         record = ffi.new("uint64_t *")
         field = ffi.new("const char **")
@@ -165,8 +165,8 @@ class Dataset:
             raise self.damaged(record[0], ffi.string(field[0]).decode(), "not a valid value")
 
     def check_dentries(self) -> None:
-        """Checks that a look-up of each record's path finds the record and the same attributes.
-        Call check_records first. Raises DatasetDamaged."""
+        """Checks for each record that a look-up of its path finds this record, with the same
+        attributes. Call check_records first. Raises DatasetDamaged."""
         record = ffi.new("uint64_t *")
         if lib.fan_core_check_dentries(self._buffer, self._bytes, record) != 0:
             at = self.header.sections[lib.FAN_SECTION_DENTRIES].offset
@@ -175,12 +175,12 @@ class Dataset:
 
     @property
     def dataset_id(self) -> str:
-        """32 hexadecimal digits, equal for equal content."""
+        """The dataset id: 32 hexadecimal digits, the same for datasets with the same content."""
         return bytes(self.header.dataset_id).hex()
 
     @property
     def plan_id(self) -> bytes:
-        """The 16 bytes that tie each pack to its index."""
+        """The 16 bytes that are in the index and in each of its packs, and so tie them together."""
         return bytes(self.header.plan_id)
 
     @property
@@ -201,21 +201,22 @@ class Dataset:
         return self.directory / pack_name(pack)
 
     def pack_info(self, pack: int) -> PackInfo:
-        """Returns the index's description of a pack."""
+        """Returns the description of a pack from the index."""
         row = self._packs[pack]
         return PackInfo(
             pack, row.file_bytes, row.checksum, row.entry_count, row.logical_bytes, row.flags
         )
 
     def check_pack_header(self, pack: int, path: str | os.PathLike[str] | None = None) -> None:
-        """Checks that the file at `path` (default: in the dataset) is this pack, by its size, its
-        header and its trailer, not its content. Raises DatasetDamaged or OSError."""
+        """Checks that the file at `path` (default: in the dataset) is this pack, by its size,
+        header and trailer; does not check the content. Raises DatasetDamaged or OSError."""
         where = self.pack_path(pack) if path is None else Path(path)
         info = self.pack_info(pack)
         header = read_pack_header(where)
         trailer = read_pack_trailer(where)
         expected: dict[str, Any] = {"pack": pack, "block_bytes": self.block_bytes}
-        if not info.flags & lib.FAN_PACK_KEPT:  # a kept pack has those of the dataset it came from
+        # A pack that an update kept has the ids of the older dataset.
+        if not info.flags & lib.FAN_PACK_KEPT:
             expected |= {"pack_count": self.pack_count, "flags": info.flags}
             expected |= {"plan_id": self.plan_id}
         for field, value in expected.items():
@@ -228,7 +229,7 @@ class Dataset:
             raise DatasetDamaged(where, "trailer.file_bytes", at, "not what the index says")
 
     def records_of_pack(self, pack: int) -> Iterator[int]:
-        """Yields the ids of the regular files in a pack in ascending order; a hard-linked file has
+        """Yields the ids of the regular files in a pack, in ascending order. A hard-linked file has
         an id for each name."""
         from fanstore.arrays import np
 
@@ -242,19 +243,19 @@ class Dataset:
         return int(start + record * lib.FAN_RECORD_BYTES)
 
     def damaged(self, record: int, field: str, reason: str) -> DatasetDamaged:
-        """Returns (does not raise) the exception for a bad field of one record."""
+        """Returns the exception for a bad field of one record; does not raise it."""
         at = self.record_offset(record) + ffi.offsetof("struct fan_record", field)
         return DatasetDamaged(self.index_path, f"records[{record}].{field}", at, reason)
 
     def run(self, record: int, field: str, offset: int, length: int) -> bytes:
-        """Returns bytes of the names section. Raises DatasetDamaged, which names `field`, if they
-        reach beyond its end."""
+        """Returns some bytes of the names section. Raises DatasetDamaged, which names `field`, if
+        they reach beyond its end."""
         if offset + length > len(self._names):
             raise self.damaged(record, field, "outside the names section")
         return bytes(self._names[offset : offset + length])
 
     def basename(self, record: int) -> bytes:
-        """Returns the name of a record in its directory; b"" for the root."""
+        """Returns the last component of a record's path; b"" for the root."""
         row = self._records[record]
         return self.run(record, "name_offset", row.name_offset, row.name_bytes)
 
@@ -271,7 +272,7 @@ class Dataset:
         return self.run(record, "offset", row.offset, row.logical_size)
 
     def relpath(self, record: int) -> bytes:
-        """Returns the path of a record under the root; that of the root itself is b"". Raises
+        """Returns a record's path relative to the root; b"" for the root itself. Raises
         DatasetDamaged."""
         room = _PATH_ROOM
         while True:
@@ -284,8 +285,8 @@ class Dataset:
             room *= 4
 
     def lookup(self, relpath: bytes) -> int:
-        """Returns the record id of a relpath in normal form (b"" is the root); follows no links.
-        Raises FileNotFoundError or DatasetDamaged."""
+        """Returns the record id of a relpath, which must be in normal form (b"" is the root).
+        Follows no links. Raises FileNotFoundError or DatasetDamaged."""
         found = int(lib.fan_core_index_lookup(self._buffer, self._bytes, relpath, len(relpath)))
         if found == -errno.ENOENT:
             name = os.fsdecode(relpath)
@@ -297,10 +298,10 @@ class Dataset:
     def lookup_all(
         self, paths: bytes | memoryview, prefix: bytes, count: int
     ) -> NDArray[np.uint64]:
-        """Returns the record ids of `count` paths as programs spell them below the mount prefix:
-        uint64 (count), NO_RECORD for a missing path. paths: a bytes-like object with a NUL after
-        each path; ".." and links are not followed. Raises ValueError if it has another number of
-        paths."""
+        """Returns the record ids of `count` paths below the mount prefix `prefix`, as uint64
+        (count), with NO_RECORD for a missing path. paths: the paths as programs spell them, each
+        with a NUL behind it; ".." and links are not followed. Raises ValueError if the number of
+        paths is not `count`."""
         from fanstore.arrays import np
 
         ids = np.empty(count, np.uint64)
@@ -322,7 +323,7 @@ class Dataset:
         return range(span[0], span[0] + span[1])
 
     def close(self) -> None:
-        """Closes the index. Arrays over it keep the mapping alive until they are freed."""
+        """Closes the index. Its memory stays mapped while an array of it exists."""
         for name in ("records", "links", "_records", "_owners", "_packs", "_names"):
             self.__dict__.pop(name, None)
         ffi.release(self._buffer)
@@ -337,11 +338,10 @@ class Dataset:
 
 
 def open_dataset(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
-    """Opens the dataset in the directory `path`. Always checks the header, and the checksum of the
-    body if `verify`.
+    """Opens the dataset in the directory `path`. Checks the index's header, and with `verify` the
+    checksum of everything behind it.
 
-    Raises UsageError if there is no dataset, DatasetDamaged if it is damaged.
-    """
+    Raises UsageError if there is no dataset, DatasetDamaged if it is damaged."""
     directory = Path(path)
     return open_index(directory / INDEX_NAME, directory, verify)
 
@@ -353,7 +353,7 @@ def is_dataset(directory: str | os.PathLike[str]) -> bool:
 
 
 def _why_no_dataset(directory: Path) -> str:
-    """Returns the reason why a directory has no index, and what to do."""
+    """Returns a message that says why a directory has no index, and what to do."""
     if not os.path.lexists(directory):
         return "no such directory"
     if not directory.is_dir():
@@ -381,7 +381,8 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
 
 
 def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
-    """Decodes and checks a C struct whose last field is the checksum of the bytes before it."""
+    """Decodes a C struct and checks its last field, which is the checksum of the bytes before
+    it."""
     size = ffi.sizeof(struct)
     if len(raw) < size:
         raise DatasetDamaged(path, part, base + len(raw), "truncated")

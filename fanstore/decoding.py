@@ -1,4 +1,4 @@
-"""Reads the content of a dataset's files from packs: decodes it, checks bounds and checksums."""
+"""Reads the content of a dataset's files from packs: decodes it and checks bounds and checksums."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ContentDamaged(Exception):
     """The stored bytes of a file are damaged."""
 
 
-# (offset, length): returns bytes of a pack, fewer if the pack ends before.
+# A function of (offset, length) that returns bytes of a pack; fewer if the pack ends before.
 ReadPack = Callable[[int, int], bytes]
 
 
@@ -35,7 +35,8 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
         import zstandard
 
         try:
-            # zstd allocates the size that the frame's header states, so check that size first.
+            # zstd allocates memory for the size in the frame's header, so that size is checked
+            # first.
             if zstandard.frame_content_size(stored) not in (-1, logical_bytes):
                 raise ContentDamaged
             data = zstandard.ZstdDecompressor().decompress(stored, max_output_size=logical_bytes)
@@ -54,7 +55,7 @@ def decode_block(codec: int, stored: bytes, logical_bytes: int) -> bytes:
 
 
 def _block_starts(read: ReadPack, row: Any, blocks: int, end: int) -> list[int]:
-    """Returns the offset of each block, and the end of the last, from the start of the stored
+    """Returns where each block starts, and where the last one ends, from the start of the stored
     bytes."""
     if blocks == 1:
         return [0, row.stored_size]
@@ -66,9 +67,9 @@ def _block_starts(read: ReadPack, row: Any, blocks: int, end: int) -> list[int]:
 def pieces_of(
     dataset: Dataset, record: int, read: ReadPack, start: int = 0, end: int | None = None
 ) -> Iterator[bytes]:
-    """Yields the content of a regular file, from the block at `start` to the block that holds the
-    byte before `end`, in pieces of at most a block. Does not check the file's checksum. start: a
-    multiple of the dataset's block_bytes. read: reads the file's pack. Raises ContentDamaged."""
+    """Yields the content of a regular file in pieces of at most a block, from the block at `start`
+    to the one with the byte before `end`. Does not compare the file's checksum. start: a multiple
+    of the dataset's block_bytes. read: reads the file's pack. Raises ContentDamaged."""
     row = dataset.record(record)
     step, pack_bytes = dataset.block_bytes, dataset.pack_info(row.pack).file_bytes
     end = row.logical_size if end is None else min(end, row.logical_size)
@@ -88,8 +89,8 @@ def pieces_of(
 def _block(
     row: Any, read: ReadPack, at: list[int], number: int, step: int, pack_bytes: int
 ) -> bytes:
-    """Returns the content of block `number`. at: its start and end in the stored bytes; step: bytes
-    of a block."""
+    """Returns the content of block `number`. at: where it starts and ends in the stored bytes;
+    step: the bytes of a block."""
     if not 0 <= at[0] <= at[1] <= row.stored_size:
         raise ContentDamaged
     size = min(step, row.logical_size - number * step)
@@ -115,8 +116,8 @@ class PackReader:
         self._stream.close()
 
     def pieces(self, record: int) -> Iterator[bytes]:
-        """Yields the content of a file in pieces of at most a block. Checks its checksum at the
-        end. Raises ContentDamaged."""
+        """Yields the content of a file in pieces of at most a block, then compares its checksum.
+        Raises ContentDamaged."""
         digest = xxhash.xxh3_64()
         for piece in pieces_of(self._dataset, record, self._read):
             digest.update(piece)

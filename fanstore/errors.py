@@ -1,4 +1,5 @@
-"""The exceptions of FanStore. The command line prints the message and exits with the exit code."""
+"""The exceptions of FanStore. The command line prints the message and exits with the exception's
+exit code."""
 
 from __future__ import annotations
 
@@ -8,25 +9,25 @@ from collections.abc import Sequence
 from fanstore import exit_codes
 from fanstore.wording import counted
 
-# At most so many names of one kind of problem are listed; the rest are only counted.
+# At most this many names of one kind of problem are listed; the rest are only counted.
 SHOWN_MAX = 1000
 
 
 class FanstoreError(Exception):
-    """Base class of FanStore's exceptions; the message describes the failure and the remedy."""
+    """The base class of FanStore's exceptions. The message says what failed and what to do."""
 
     exit_code = exit_codes.FAILED
 
 
 class UsageError(FanstoreError):
-    """A request that is not valid, or is refused."""
+    """The user asked for something that is not valid or not allowed."""
 
     exit_code = exit_codes.USAGE
 
 
 class DatasetDamaged(FanstoreError):
     """A file of a dataset is damaged or missing. file: its path. field: the damaged part. offset:
-    the start of that part in the file, in bytes. reason: the kind of damage."""
+    where that part begins in the file, in bytes. reason: how it is damaged."""
 
     exit_code = exit_codes.DAMAGED
 
@@ -40,7 +41,8 @@ class DatasetDamaged(FanstoreError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[DatasetDamaged], tuple[str, str, int, str]]:
-        return type(self), (self.file, self.field, self.offset, self.reason)  # to other processes
+        # Pickles it for other processes.
+        return type(self), (self.file, self.field, self.offset, self.reason)
 
 
 class DatasetIncomplete(FanstoreError):
@@ -69,6 +71,6 @@ class SourceProblems(FanstoreError):
 
 
 def show_path(path: bytes) -> str:
-    """Returns a path as one printable line, whatever bytes it holds."""
+    """Returns a path as one printable line, whatever bytes it contains."""
     text = path.decode("utf-8", "backslashreplace") or "."
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

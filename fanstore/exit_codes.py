@@ -1,4 +1,4 @@
-"""The exit codes of `fanstore run` and `exec`: --help and docs/jobs.md show this one table."""
+"""The exit codes of `fanstore run` and `exec`, for --help and docs/jobs.md."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ DAMAGED = 3
 FAILED = 125
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
-SIGNALLED = 128  # and the signal's number
+SIGNALLED = 128  # plus the number of the signal
 INTERRUPTED = SIGNALLED + 2
 
 _WIDTH = 68
@@ -39,7 +39,7 @@ COLLISIONS = (
 
 
 def help_text() -> str:
-    """Returns the table of exit codes as the last part of --help."""
+    """Returns the table of exit codes as text for --help."""
     rows = "\n".join(f"  {code:<7}{line}" for row in TABLE for code, line in _lines(*row))
     return f"\b\nExit codes:\n{rows}\n\n{COLLISIONS}"
 
@@ -50,7 +50,7 @@ def _lines(code: str, meaning: str) -> list[tuple[str, str]]:
 
 
 def markdown() -> str:
-    """Returns the table of exit codes as docs/jobs.md has it."""
+    """Returns the table of exit codes in Markdown, for docs/jobs.md."""
     rows = [f"| {code} | {meaning} |" for code, meaning in TABLE]
     return "\n".join(["| code | meaning |", "| --- | --- |", *rows, "", _filled(COLLISIONS)])
 

@@ -1,4 +1,4 @@
-"""Unpacks a dataset into the tree that was packed, with content, modes, times and links."""
+"""Unpacks a dataset: writes the tree that was packed, with content, modes, times and links."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class ExtractDamaged(FanstoreError):
 class Extractor:
     """Writes records below a directory that this process has just made.
 
-    Every entry is made through a descriptor of its directory, so that no name can lead outside,
-    and no path is too long. Directories are visited in the order of a tree walk, which takes few
-    steps from one to the next: the cost is proportional to the entries, however deep they lie.
-    `advance` is called with the number of bytes written.
-    """
+    Creates every entry through a descriptor of its directory, so that no name can lead outside, and
+    no path is too long. Visits directories in the order of a tree walk, so that few steps lead from
+    one to the next: the cost is proportional to the number of entries, however deep they lie. Calls
+    `advance` with the number of bytes written."""
 
     def __init__(self, dataset: Dataset, root: Path, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
         self._walker = _Walker(dataset, root)
         self._advance = advance
-        self._made: dict[int, int] = {}  # for a first name, the name that was made
+        # Record of a hard-linked file's first name: the record that was written for it.
+        self._made: dict[int, int] = {}
         self.damaged: list[bytes] = []
 
     def close(self) -> None:
         self._walker.close()
 
     def extract(self, records: Iterable[int]) -> None:
-        """Writes records, each after its parents, then sets the owner, mode and time of each
+        """Writes records, each after its parents. Then sets the owner, mode and time of each
         directory below the root."""
         wanted = sorted(set(records))
         walk = _walk_of(self._dataset, wanted)
@@ -77,11 +77,12 @@ class Extractor:
             yield pack, sorted(ids, key=lambda r: (rank[self._parent(r)], int(offsets[r]), r))
 
     def _place(self, record: int) -> tuple[int, bytes]:
-        """Returns a descriptor of an entry's directory, valid until the next call, and its name."""
+        """Returns a descriptor of the directory that an entry lies in, valid until the next call,
+        and the entry's name."""
         return self._walker.go_to(self._parent(record)), self._walker.name(record)
 
     def _make_directories(self, walk: list[int]) -> None:
-        """Makes all directories with mode 0700; they get their own modes once they are filled."""
+        """Creates all directories with mode 0700. They get their own modes when they are filled."""
         for record in walk[1:]:
             fd, name = self._place(record)
             os.mkdir(name, 0o700, dir_fd=fd)
@@ -123,7 +124,7 @@ class Extractor:
             os.close(from_fd)
 
     def _finish(self, record: int, name: bytes, dir_fd: int) -> None:
-        """Sets owner (only as root, like tar), mode and time of an entry."""
+        """Sets the owner (only as root, like tar), mode and time of an entry."""
         if os.geteuid() == 0:
             os.chown(name, *self._dataset.owner(record), dir_fd=dir_fd, follow_symlinks=False)
         self._set_time(record, name, dir_fd)
@@ -134,20 +135,20 @@ class Extractor:
         os.utime(name, ns=(when, when), dir_fd=dir_fd, follow_symlinks=False)
 
     def _finish_directories(self, walk: list[int]) -> None:
-        """Sets owner, mode and time of directories, the deepest first, each through its parent: a
-        directory whose mode then shuts us out need not be entered again."""
+        """Sets the owner, mode and time of directories, the deepest first, each through its parent:
+        so a directory need not be entered after its mode forbids that."""
         for record in reversed(walk[1:]):
             fd, name = self._place(record)
             self._finish(record, name, fd)
 
     def finish_root(self) -> None:
-        """Sets owner, mode and time of the root. Call it after the root got its name: moving a
-        directory needs write permission on it."""
+        """Sets the owner, mode and time of the root. Call it after the root got its name, because
+        moving a directory needs write permission on it."""
         self._finish(0, b".", self._walker.go_to(0))
 
 
 def _walk_of(dataset: Dataset, wanted: list[int]) -> list[int]:
-    """Returns the directories among records in the order of a tree walk, parents first."""
+    """Returns the directories among the records in the order of a tree walk: parents first."""
     below: dict[int, list[int]] = {}
     for record in wanted:
         if record and stat.S_ISDIR(int(dataset.records[record]["mode"])):
@@ -162,7 +163,8 @@ def _walk_of(dataset: Dataset, wanted: list[int]) -> list[int]:
 
 
 class _Walker:
-    """Keeps one directory of the new tree open, and moves from it to others step by step."""
+    """Keeps one directory of the new tree open, and moves from it to other directories step by
+    step."""
 
     def __init__(self, dataset: Dataset, root: Path) -> None:
         self._dataset = dataset
@@ -173,7 +175,7 @@ class _Walker:
         os.close(self._fd)
 
     def name(self, record: int) -> bytes:
-        """Returns the name of an entry; raises DatasetDamaged if it is not a safe file name."""
+        """Returns the name of an entry. Raises DatasetDamaged if it is no safe file name."""
         name = self._dataset.basename(record)
         if name in (b"", b".", b"..") or b"/" in name or b"\0" in name:
             raise self._dataset.damaged(record, "name_offset", "not a name")
@@ -183,7 +185,7 @@ class _Walker:
         """Returns a descriptor of a directory, valid until the next call."""
         parents = self._dataset.records["parent"]
         up, down, target = 0, list[int](), record
-        while self._at != target:  # a parent's number is smaller than its child's
+        while self._at != target:  # a parent has a smaller number than its children
             if self._at > target:
                 self._at = int(parents[self._at])
                 up += 1
@@ -204,7 +206,8 @@ class _Walker:
 
 
 def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
-    """Returns records, all records below them, and the directories above them."""
+    """Returns the ids of the records, of all records below them, and of the directories above
+    them."""
     chosen: set[int] = set()
     for record in records:
         waiting = [record]
@@ -223,7 +226,7 @@ def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
 
 
 def total_bytes(dataset: Dataset, records: Iterable[int]) -> int:
-    """Returns the number of bytes of content in the records."""
+    """Returns how many bytes of content the records have."""
     rows = dataset.records[sorted(records)]
     regular = (rows["mode"] & 0o170000) == stat.S_IFREG
     return int(rows["logical_size"][regular].sum())
@@ -248,13 +251,13 @@ def extract(
     force: bool = False,
     advance: Callable[[int], object] = lambda amount_bytes: None,
 ) -> int:
-    """Unpacks records to `destination`, which appears whole: the tree is first written beside it.
+    """Unpacks records to `destination`. Writes the tree beside it first, so that `destination`
+    appears only when it is complete.
 
     Returns the number of records written. Raises UsageError if `destination` exists and not
     `force`, or if it and the dataset lie in one another; DatasetDamaged if a record is damaged;
     ExtractDamaged, with the names of the files, if content is damaged (the other files are
-    written).
-    """
+    written)."""
     _check_destination(dataset, destination, force)
     dataset.check_records()
     chosen = sorted(records)

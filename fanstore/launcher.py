@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from fanstore.errors import UsageError
 
-# (rank, world size): the variables of Hydra and Slurm's pmi2, of Open MPI, and of srun itself.
+# The variables with (rank, world size) of Hydra and Slurm's pmi2, of Open MPI, and of srun itself.
 _PAIRS = (
     ("PMI_RANK", "PMI_SIZE"),
     ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -19,11 +19,10 @@ _MPI_PREFIXES = ("PMI_", "PMIX_", "OMPI_", "MPI_LOCAL", "HYDRA_", "HYDI_")
 
 @dataclass(frozen=True)
 class Launcher:
-    """This process's place among the ranks.
+    """How a launcher started this process: its rank and the number of ranks.
 
-    is_hydra: MPICH's mpiexec started it, which signals whole process groups, and sends SIGUSR1 to
-    all ranks of a node when one was lost.
-    """
+    is_hydra: MPICH's mpiexec started it. That launcher signals whole process groups, and sends
+    SIGUSR1 to all ranks of a node when one was lost."""
 
     rank: int
     world_size: int
@@ -34,11 +33,11 @@ ALONE = Launcher(0, 1)
 
 
 def detect(environ: Mapping[str, str]) -> Launcher:
-    """Returns the launcher according to the environment. Raises UsageError if its numbers are not
+    """Returns the launcher that the environment describes. Raises UsageError if its numbers are not
     valid."""
     for rank_name, size_name in _PAIRS:
         if rank_name == "SLURM_PROCID" and "SLURM_STEP_ID" not in environ:
-            continue  # the batch script itself is not a rank
+            continue  # these are the batch script's, which is no rank
         if environ.get(rank_name) and environ.get(size_name):
             launcher = _parse(environ, rank_name, size_name)
             return launcher if launcher.world_size > 1 else ALONE
@@ -54,29 +53,29 @@ def _parse(environ: Mapping[str, str], rank_name: str, size_name: str) -> Launch
         raise UsageError(
             f"{rank_name}={environ[rank_name]}, {size_name}={environ[size_name]}: not a rank"
         )
-    # Slurm's pmi2 also sets PMI_RANK.
+    # PMI_RANK alone does not show Hydra: Slurm's pmi2 sets it, too.
     return Launcher(rank, size, rank_name == "PMI_RANK" and "MPI_LOCALRANKID" in environ)
 
 
 def for_rank(path: str | None, launcher: Launcher) -> str | None:
-    """Returns `path` with `{rank}` replaced by this rank's number: each rank of a machine is a node
-    of its own."""
+    """Returns `path` with this rank's number in place of `{rank}`, for several ranks on one machine
+    that each act as a node."""
     return path if path is None else path.replace("{rank}", str(launcher.rank))
 
 
 def is_launched(environ: Mapping[str, str]) -> bool:
-    """Returns whether a launcher started this process, even as its only rank."""
+    """Returns whether a launcher started this process; also true for a single rank."""
     return any(name in environ for name in ("PMI_RANK", "PMI_FD", "PMIX_RANK", _PAIRS[1][0]))
 
 
 def without_mpi(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns `environ` without the variables of MPI and its launchers: the command is not one of
-    their ranks."""
+    """Returns `environ` without the variables of MPI and its launchers, because the command is none
+    of their ranks."""
     return {k: v for k, v in environ.items() if not k.startswith(_MPI_PREFIXES)}
 
 
 def process_manager_fd(environ: Mapping[str, str]) -> int | None:
-    """Returns the inherited descriptor over which MPI talks to its process manager (PMI), or
-    None."""
+    """Returns the inherited descriptor over which MPI talks to its process manager (PMI); None if
+    there is none."""
     text = environ.get("PMI_FD", "")
     return int(text) if text.isdigit() else None

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 __all__ = ["Files", "announce"]
 
-READS_MAX = 1 << 27  # in one announcement
+READS_MAX = 1 << 27  # the most files in one announcement
 WINDOW_MAX = 1 << 20
-_OWN = 1 << 19  # fanstore/in_job does not use numbers from here on
+_OWN = 1 << 19  # numbers of loaders below this are fanstore/in_job's
 
 _PathLike = str | bytes | os.PathLike[Any]
 
 _lock = threading.Lock()
-_loaders: dict[str, int] = {}  # by name
+_loaders: dict[str, int] = {}  # name: the number of its loader
 _listed: weakref.WeakValueDictionary[int, Files] = weakref.WeakValueDictionary()
 os.register_at_fork(
     before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_lock.release
@@ -43,7 +43,8 @@ class Files:
 
     def __init__(self, paths: Iterable[_PathLike]) -> None:
         self._paths, self._count = _joined(paths)
-        self._told: tuple[str, int] | None = None  # the job it was sent to, the process that did
+        # The job's directory and the process that sent the list there.
+        self._told: tuple[str, int] | None = None
         with _lock:
             self._number = next(n for n in itertools.count(_OWN) if n not in _listed)
             _listed[self._number] = self
@@ -52,8 +53,8 @@ class Files:
         return self._count
 
     def tell(self, directory: str, message: EpochTold, parts: dict[str, Iterable[bytes]]) -> None:
-        """Sends `message` and its `parts`, which names entries of this list, to the job in
-        `directory`; adds the list if it was not sent there yet. Raises OSError."""
+        """Sends `message` and its `parts`, which refer to entries of this list, to the job in
+        `directory`. Sends the list too, if that job does not have it yet. Raises OSError."""
         whom = directory, os.getpid()
         if self._told != whom and self._paths:
             parts = {**parts, "paths": [self._paths]}
@@ -103,19 +104,19 @@ def announce(
     }  # fmt: skip
     directory = os.environ.get("FANSTORE_JOB_DIR")
     if directory and os.environ.get("FANSTORE_OFF", "0") == "0":
-        with contextlib.suppress(OSError):  # there is no job, or it does not listen
+        with contextlib.suppress(OSError):  # there is no job, or it takes no messages
             files.tell(directory, message, parts)
 
 
 def _joined(paths: Iterable[_PathLike]) -> tuple[bytes, int]:
-    """Returns the absolute paths, a NUL after each, and their number."""
+    """Returns the absolute paths, with a NUL after each, and their number."""
     try:
         if isinstance(paths, (str, bytes)):
             raise TypeError("they are one path; allowed is a list of them")
         listed: list[Any] = list(paths)
         try:
             text = "\0".join(listed)
-        except TypeError:  # not all of them are str
+        except TypeError:  # some paths are not str
             listed = list(map(os.fsdecode, listed))
             text = "\0".join(listed)
     except TypeError as error:
@@ -133,7 +134,8 @@ def _joined(paths: Iterable[_PathLike]) -> tuple[bytes, int]:
 
 
 def _numbers(order: Iterable[Any], count: int) -> array.array[int]:
-    """Returns the numbers of entries of a list of `count` files, as the array that is sent."""
+    """Returns the numbers of entries of a list of `count` files as an array, the form in which they
+    are sent."""
     try:
         numbers = array.array("q", order)
     except (TypeError, OverflowError) as error:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 
 class ProcessStat(NamedTuple):
-    """state: a letter; parent, group: process ids; start_ticks: its start, in clock ticks since the
-    boot of the machine."""
+    """The state of a process. state: a letter; parent, group: process ids; start_ticks: when it
+    began, in clock ticks since the boot of the machine."""
 
     state: str
     parent: int
@@ -25,7 +25,7 @@ def stat_of(process: int | str) -> ProcessStat | None:
     OSError if the file cannot be read, for example if no descriptor is free."""
     try:
         with open(f"/proc/{process}/stat", "rb") as stream:
-            # The name of the program comes before, and may have any character in it.
+            # The name of the program comes before these fields, and may contain any character.
             fields = stream.read().rpartition(b") ")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None

@@ -1,4 +1,5 @@
-"""Shows the progress of work on many bytes: as a bar on a terminal, else as a line now and then."""
+"""Shows the progress of work on many bytes: on a terminal as a bar, otherwise as a line every few
+seconds."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ _LINE_EVERY_S = 5.0
 
 
 class Progress(Protocol):
-    """Receives the progress of some work; its methods are called from several threads."""
+    """Shows the progress of some work. Several threads may call its methods."""
 
-    def expect(self, total_bytes: int) -> None: ...  # may change while the work is done
+    def expect(self, total_bytes: int) -> None: ...  # the total may change while the work is done
 
     def advance(self, amount_bytes: int) -> None: ...
 
@@ -83,14 +84,14 @@ class _Bar:
 
 
 class Meter:
-    """Converts running totals into the steps that a Progress expects."""
+    """Computes the steps that a Progress expects from running totals."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
         self._done = self._total = 0
 
     def show(self, done_bytes: int, total_bytes: int) -> None:
-        """Shows that `done_bytes` of `total_bytes` are done."""
+        """Passes on that `done_bytes` of `total_bytes` are done."""
         if total_bytes != self._total:
             self._progress.expect(total_bytes)
             self._total = total_bytes
@@ -101,8 +102,8 @@ class Meter:
 
 @contextlib.contextmanager
 def progress_of(title: str, *, quiet: bool) -> Iterator[Progress]:
-    """Yields a Progress that shows a bar on stderr if that is a terminal, otherwise lines; nothing
-    if `quiet`."""
+    """Yields a Progress that writes to stderr: a bar on a terminal, otherwise lines; nothing if
+    `quiet`."""
     with contextlib.ExitStack() as stack:
         if quiet:
             yield _Silent()

@@ -30,7 +30,7 @@ from fanstore.launcher import NO_MPI4PY, detect, process_manager_fd
 
 _PAUSE_MIN_S, _PAUSE_MAX_S = 0.0002, 0.01
 _FAREWELL_S = 5.0
-_START_PATIENCES = 5  # ranks start one after the other, sometimes from a slow file system
+_START_PATIENCES = 5  # more patience at the start, which may be from a slow file system
 _SHM = "/dev/shm"
 OPEN_MPI = "Open MPI"
 
@@ -38,7 +38,8 @@ Buffer = bytes | bytearray | memoryview
 
 
 class RankLost(FanstoreError):
-    """Another rank died or failed. told: it has reported that itself, so that nobody else need."""
+    """Another rank died or failed. told: that rank has reported it, so that no other rank need do
+    so."""
 
     def __init__(self, message: str, told: bool) -> None:
         super().__init__(message)
@@ -46,7 +47,7 @@ class RankLost(FanstoreError):
 
 
 class World:
-    """The ranks of a job with a single rank; the base class for jobs with several."""
+    """The ranks of a job that has one rank. Also the base class for jobs with several ranks."""
 
     rank = 0
     world_size = 1
@@ -54,11 +55,12 @@ class World:
     show: Callable[[int, int], None] = staticmethod(lambda done_bytes, total_bytes: None)
 
     def gather_all(self, value: Any) -> list[Any]:
-        """Returns the values that all ranks passed, by rank."""
+        """Returns the values that all ranks passed, in the order of the ranks."""
         return [value]
 
     def gather(self, value: Any) -> list[Any] | None:
-        """Returns the values that all ranks passed, by rank, on rank 0; None on the others."""
+        """Returns the values that all ranks passed, in the order of the ranks, on rank 0; None on
+        other ranks."""
         return [value]
 
     def broadcast(self, value: Any) -> Any:
@@ -67,39 +69,40 @@ class World:
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
         """Sends this rank's progress to the others, which also shows that it is alive. On rank 0,
-        calls `show` with the (done, total) bytes of all ranks."""
+        calls `show` with the sums (done, total) over all ranks."""
         self.show(done_bytes, total_bytes)
 
     def fail(self, message: str) -> None:
-        """Informs all ranks that this one gives up."""
+        """Tells all ranks that this one failed."""
 
     def hurry(self) -> None:
-        """Limits waits for other ranks to a few seconds from now on: all are about to end."""
+        """Limits all further waits for other ranks to a few seconds, because the job is about to
+        end."""
 
     def finish(self, whole: bool = True) -> bool:
-        """Leaves the job; together with all others if `whole`. Returns False if MPI could not be
-        finalised: the process must then end by os._exit, and MPI may write to memory until then."""
+        """Leaves the job; if `whole`, together with all other ranks. Returns False if MPI could not
+        be finalised: the process must then end by os._exit, and MPI may write to its memory until
+        then."""
         return True
 
 
 class MpiWorld(World):
-    """The ranks that a launcher started together, over an MPI communicator of their own."""
+    """The ranks that a launcher started together. They use an MPI communicator of their own."""
 
     def __init__(self, expected_size: int, patience_s: float, check: Callable[[], None]) -> None:
-        """Joins the other ranks. `check` is called in every wait and may raise to give up. Raises
-        FanstoreError if mpi4py or MPI is missing, or if MPI sees another number of ranks than
-        `expected_size`."""
+        """Joins the other ranks. Calls `check` in every wait, which may raise. Raises FanstoreError
+        if mpi4py or MPI is missing, or if MPI has another number of ranks than `expected_size`."""
         start_s = _START_PATIENCES * patience_s
         mpi = _initialise(start_s, check)
         self._mpi = mpi
-        # Heartbeats and the farewell have communicators of their own: a rank that gives up does not
-        # take part in the collectives in which others wait.
+        # Heartbeats and the end of the job have communicators of their own, because a rank that
+        # gives up does not take part in the collective operations for which others wait.
         try:
             with _bounded(start_s, check):
                 self.comm, beats, self._farewell = (mpi.COMM_WORLD.Dup() for _ in range(3))
                 self._farewell.Barrier()
         finally:
-            # Open MPI's launcher removes the names itself, and complains if they are gone.
+            # Open MPI's launcher removes the files itself, and complains if they are gone.
             if vendor_of(mpi) != OPEN_MPI:
                 _remove_shared_memory()
         for comm in (self.comm, beats, self._farewell):
@@ -140,12 +143,12 @@ class MpiWorld(World):
         return pickle.loads(passed)
 
     def _parts(self, joined: bytearray, sizes: Sequence[int]) -> Any:
-        """Returns mpi4py's description of a buffer with parts of different sizes."""
+        """Returns the form in which mpi4py takes a buffer with parts of different sizes."""
         starts = [0, *itertools.accumulate(sizes[:-1])]
         return [joined, (list(sizes), starts), self._mpi.BYTE]
 
     def isend(self, buffer: Buffer, rank: int, tag: int) -> Any:
-        """Starts to send; `wait` for the result before you change `buffer`."""
+        """Starts to send; call `wait` with the result before you change `buffer`."""
         return self.comm.Isend([buffer, self._mpi.BYTE], rank, tag)
 
     def irecv(self, buffer: Buffer, rank: int, tag: int) -> Any:
@@ -153,11 +156,11 @@ class MpiWorld(World):
         return self.comm.Irecv([buffer, self._mpi.BYTE], rank, tag)
 
     def ibcast(self, buffer: Buffer, root: int) -> Any:
-        """Starts to broadcast `buffer` from `root` to all."""
+        """Starts to broadcast `buffer` from rank `root` to all ranks."""
         return self.comm.Ibcast([buffer, self._mpi.BYTE], root)
 
     def wait(self, request: Any) -> None:
-        """Waits for an operation. Raises RankLost if a rank is gone, and any error of `check`."""
+        """Waits for an operation. Raises RankLost if a rank is gone, and the errors of `check`."""
         pause_s = _PAUSE_MIN_S
         while not request.Test():
             self._check()
@@ -195,8 +198,9 @@ class MpiWorld(World):
         return False
 
     def _meets_others(self, whole: bool) -> bool:
-        """Returns whether all ranks come here within a few seconds, while each cleans up. Ranks
-        that received a failure come here too, so that it reaches all before the first rank ends."""
+        """Waits a few seconds for all ranks to call this, while each cleans up; returns whether
+        they do. Ranks that received a failure call it too, so that the failure reaches all before
+        the first rank ends."""
         failure = self._beats.failure
         is_silent = failure is not None and not failure[2]
         if is_silent or not whole:
@@ -213,7 +217,7 @@ class MpiWorld(World):
 
     def _beat(self) -> None:
         """Receives and sends heartbeats. Raises RankLost if another rank failed, or if the others
-        gave this rank up because it was silent: they have ended, or will soon."""
+        count this rank as lost because it was silent: they have ended, or will soon."""
         self._beats.beat()
         failure = self._beats.failure
         if failure is None:
@@ -233,10 +237,10 @@ def _unpickled(joined: bytearray, sizes: Sequence[int]) -> list[Any]:
 
 @contextlib.contextmanager
 def _bounded(limit_s: float, check: Callable[[], None]) -> Iterator[None]:
-    """Ends this process, by _exit with the number of the signal, if MPI does not return in time, or
-    at SIGTERM or SIGINT meanwhile: MPI waits in C and holds the interpreter, even for ranks that
-    are gone. Use it while the process has nothing to clean up. `check` raises if the process was
-    asked to end before."""
+    """Within the block, ends this process by _exit if MPI does not return in time, or at SIGTERM or
+    SIGINT: MPI waits in C and holds the interpreter, even for ranks that are gone. The exit code
+    names the signal. Use it while the process has nothing to clean up. `check` raises if the
+    process was asked to end before."""
     libc = ctypes.CDLL(None)
     ending = (signal.SIGALRM, signal.SIGTERM, signal.SIGINT)
     handlers = [signal.getsignal(number) for number in ending]
@@ -253,19 +257,19 @@ def _bounded(limit_s: float, check: Callable[[], None]) -> Iterator[None]:
 
 
 def _take_leave() -> None:
-    """Reports to Hydra, in place of MPI, that this rank ends normally: otherwise Hydra kills or
-    signals the others. The line is of PMI 1; a manager with another protocol ignores it."""
+    """Tells Hydra, in place of MPI, that this rank ends normally: otherwise Hydra kills or signals
+    the others. The message is of PMI 1; a manager with another protocol ignores it."""
     fd = process_manager_fd(os.environ)
     if fd is None or not detect(os.environ).is_hydra:
         return
     with contextlib.suppress(OSError):
         os.write(fd, b"cmd=finalize\n")
-        select.select([fd], [], [], 1.0)  # an answer means that Hydra has read the line
+        select.select([fd], [], [], 1.0)  # the answer shows that Hydra has read the message
 
 
 def _remove_shared_memory() -> None:
-    """Removes the names of MPI's shared memory in /dev/shm: every rank of this node has mapped it,
-    and then a killed rank leaves nothing behind."""
+    """Removes the names of MPI's shared memory in /dev/shm once every rank of this node has mapped
+    it, so that a killed rank leaves nothing behind."""
     with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as stream:
         mapped = {line.split(maxsplit=5)[5].rstrip("\n") for line in stream if _SHM in line}
     for path in mapped:
@@ -276,18 +280,18 @@ def _remove_shared_memory() -> None:
 
 def outlive_neighbours() -> None:
     """Stops UCX from reading the memory of other processes of this node (cma), unless the user set
-    UCX_TLS: it aborts if such a process was killed. Call it before MPI is loaded."""
+    UCX_TLS, because UCX aborts if such a process was killed. Call it before MPI is loaded."""
     os.environ.setdefault("UCX_TLS", "^cma")
 
 
 def vendor_of(mpi: Any) -> str:
-    """Returns the name of an MPI, such as "MPICH"."""
+    """Returns the name of the MPI implementation, such as "MPICH"."""
     return str(mpi.get_vendor()[0])
 
 
 def check_launcher(environ: Mapping[str, str], mpi: Any) -> None:
-    """Raises FanstoreError if the launcher of another MPI started this rank: MPI itself would end
-    the process, or see a single rank."""
+    """Raises FanstoreError if the launcher of another MPI started this rank: with it, MPI would end
+    the process or see a single rank."""
     launcher = ""
     if detect(environ).is_hydra:
         launcher = "MPICH"
@@ -305,8 +309,8 @@ def check_launcher(environ: Mapping[str, str], mpi: Any) -> None:
 
 
 def _initialise(limit_s: float, check: Callable[[], None]) -> Any:
-    """Imports and initialises mpi4py's MPI module, without its automatic finalising, which must not
-    happen if a rank was lost; returns it."""
+    """Imports mpi4py's MPI module, initialises MPI and returns the module. Turns off automatic
+    finalising, which must not happen if a rank was lost."""
     try:
         import mpi4py
     except ImportError:

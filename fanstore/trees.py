@@ -1,5 +1,5 @@
-"""Walks and removes directory trees of any depth: without recursion, and with short paths, because
-the kernel accepts none of more than 4,095 bytes."""
+"""Walks and removes directory trees of any depth, without recursion, and with short paths, because
+the kernel accepts no path of more than 4,095 bytes."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Directory:
 
 
 def _names(fd: int) -> tuple[list[str], list[str]]:
-    """Returns the names of directories, and all other names, in a directory; none if it cannot be
-    listed."""
+    """Returns the names of the directories in a directory, and all other names in it; none if it
+    cannot be listed."""
     directories: list[str] = []
     others: list[str] = []
     with suppress(OSError), os.scandir(fd) as entries:
@@ -40,11 +40,11 @@ def _names(fd: int) -> tuple[list[str], list[str]]:
 
 
 def bottom_up(top: str) -> Iterator[Directory]:
-    """Yields the directory `top` and those below it, each after the ones inside it. Links are not
-    followed; a directory that cannot be opened is left out, except `top`: raises OSError.
+    """Yields the directory `top` and those below it, each after the ones inside it. Does not follow
+    links. Leaves out a directory that cannot be opened; if it is `top`, raises OSError.
 
     One descriptor is open at a time. The walk goes up by "..", and ends early if ".." is not the
-    directory that it came from: somebody has moved directories meanwhile."""
+    directory that it came from, because something has moved the directory."""
     fd, way = os.open(top, _OPEN), [top]
     levels = [(os.fstat(fd), *_names(fd), 0)]
     try:
@@ -67,15 +67,16 @@ def bottom_up(top: str) -> Iterator[Directory]:
                 up = os.open("..", _OPEN, dir_fd=fd)
                 os.close(fd)
                 fd = up
-    except FileNotFoundError:  # ".." of a directory that was removed
+    except FileNotFoundError:  # the directory was removed, and so has no ".."
         return
     finally:
         os.close(fd)
 
 
 def remove_tree(top: Path | str) -> None:
-    """Removes a tree of any depth, as far as permissions allow: moves each directory in it to the
-    top before emptying it, so that neither paths nor open descriptors grow with the depth."""
+    """Removes a tree of any depth, as far as permissions allow. Moves each directory in it to the
+    top before it empties the directory, so that neither paths nor the number of descriptors grow
+    with the depth."""
     moved = os.urandom(6).hex()
     waiting = [str(top)]
     count = 0
@@ -87,7 +88,7 @@ def remove_tree(top: Path | str) -> None:
                     os.unlink(path)
                     continue
                 count += 1
-                _make_writable(path)  # else it cannot be moved
+                _make_writable(path)  # otherwise it cannot be moved
                 place = f"{top}/{moved}-{count}"
                 os.rename(path, place)
                 waiting.append(place)
@@ -99,7 +100,8 @@ def remove_tree(top: Path | str) -> None:
 
 
 def _emptied(directory: str) -> list[tuple[str, bool]]:
-    """Returns the entries of a directory, made writable: paths, and whether each is a directory."""
+    """Makes a directory writable and returns its entries: the path of each, and whether it is a
+    directory."""
     _make_writable(directory)
     with suppress(OSError), os.scandir(directory) as found:
         return [(entry.path, entry.is_dir(follow_symlinks=False)) for entry in found]
@@ -107,7 +109,7 @@ def _emptied(directory: str) -> list[tuple[str, bool]]:
 
 
 def _make_writable(directory: str) -> None:
-    """Makes a directory writable for us; ignores errors, as another user's may be writable as it
-    is."""
+    """Makes a directory writable for this user. Ignores errors: a directory of another user may be
+    writable already."""
     with suppress(OSError):
         os.chmod(directory, 0o700)

@@ -1,5 +1,5 @@
-"""Checks a dataset: the checksums of the index, the header and trailer of every pack, the content
-of every file; or quickly (`glance`), all but the content and the records."""
+"""Checks a dataset: the checksums of the index, the header and trailer of every pack, and the
+content of every file. `glance` is quick: it leaves out the content and the records."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
 
 _PIECE_BYTES = 1 << 20
-# Remote file systems answer several requests at once.
+# Several at once, because remote file systems answer several requests at a time.
 _LOOKS_AT_ONCE = 16
 
 
 def _checksum(path: Path) -> int:
-    """Returns XXH3-64 of a whole file. A pack was just read file by file, so most is cached."""
+    """Returns the XXH3-64 of a whole file. The caller has just read the files of the pack, so most
+    of it is in the page cache."""
     digest = xxhash.xxh3_64()
     with path.open("rb", buffering=0) as file:
         while piece := file.read(_PIECE_BYTES):
@@ -38,8 +39,8 @@ def _told(error: DatasetDamaged | OSError) -> str:
 
 
 def glance(dataset: Dataset) -> list[str]:
-    """Returns a line for each damage found by the checksum of the index, and by the size, header
-    and trailer of each pack. Does not read the content."""
+    """Returns a line for each damage that the checksum of the index, or the size, header or trailer
+    of a pack shows. Does not read the content."""
     found = []
     try:
         dataset.check_body()
@@ -60,7 +61,7 @@ def glance(dataset: Dataset) -> list[str]:
 
 @dataclass
 class Findings:
-    """The result of a check. files, logical_bytes: the number checked. refused: messages about
+    """The result of a check. files, logical_bytes: how much was checked. refused: messages about
     damaged packs or sections. damaged: relpaths of damaged files."""
 
     files: int = 0
@@ -76,8 +77,7 @@ class Findings:
 class Verifier:
     """Checks records and packs, several packs at a time.
 
-    `advance` is called with the number of bytes checked, from any thread.
-    """
+    Calls `advance`, from any thread, with the number of bytes checked."""
 
     def __init__(self, dataset: Dataset, advance: Callable[[int], object]) -> None:
         self._dataset = dataset
@@ -86,7 +86,7 @@ class Verifier:
         self.findings = Findings()
 
     def check_records(self) -> None:
-        """Checks every record of the index, up to the first damaged one."""
+        """Checks the records of the index, and stops at the first damaged one."""
         try:
             self._dataset.check_records()
             self._dataset.check_dentries()
@@ -94,8 +94,8 @@ class Verifier:
             self.findings.refused.append(str(error))
 
     def check_pack(self, pack: int) -> None:
-        """Checks one pack: its header and trailer, each file in it, then the whole file's
-        checksum."""
+        """Checks one pack: its header and trailer, each file in it, and the checksum of the whole
+        pack."""
         path = self._dataset.pack_path(pack)
         try:
             self._dataset.check_pack_header(pack)
@@ -103,7 +103,7 @@ class Verifier:
                 sound = True
                 for record in self._dataset.records_of_pack(pack):
                     sound &= self._check_file(record, reader)
-            # A damaged file already explains a wrong checksum of the pack.
+            # If a file is damaged, the checksum of the pack is wrong for that reason.
             if sound and _checksum(path) != self._dataset.pack_info(pack).checksum:
                 raise DatasetDamaged(path, "checksum of the file", 0, "not what the index says")
         except (DatasetDamaged, OSError) as error:

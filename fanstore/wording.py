@@ -1,4 +1,4 @@
-"""Words for numbers, amounts and long lists."""
+"""Texts for people: numbers, amounts and long lists."""
 
 from __future__ import annotations
 
@@ -28,15 +28,16 @@ def show_bytes(count: float) -> str:
 
 
 def lines_naming(what: str, names: Sequence[str], count: int) -> list[str]:
-    """Returns a line "what: name" for each of the first 20 names, and one with the number of the
-    rest. count: the number of all names, of which `names` may hold only the first."""
+    """Returns a line "what: name" for each of the first 20 names, and a line with the number of the
+    others. count: the number of all names; `names` may contain only the first ones."""
     lines = [f"{what}: {name}" for name in names[:_NAMED_MOST]]
     rest = count - len(lines)
     return [*lines, f"{what}: {rest:,} more"] if rest > 0 else lines
 
 
 def order_source(name: str) -> str:
-    """Returns a phrase for the source of a known read order, given the daemon's name for it."""
+    """Returns the words for where a known read order comes from. name: the daemon's name for that
+    source."""
     others = {
         "announce": "as the program said", "recorded": "as it read before", "plan": "the plan",
     }  # fmt: skip
