@@ -33,7 +33,7 @@ enum {
     FAN_QUESTION_TEXT_BYTES = 1896,
     FAN_SESSION_HINTS = 16,
     FAN_SESSION_FILES = 512,
-    FAN_SESSION_WAYS = 16 /* the places that a file may have in `files` */
+    FAN_SESSION_WAYS = 16 /* the number of places in `files` that one file may have */
 };
 
 enum fan_session_state {
@@ -63,23 +63,23 @@ enum fan_entry_state {
     FAN_ENTRY_QUARANTINED = 4
 };
 
-/* `file`: mount in the highest 8 bits, record id + 1 in the others. `block`: the number of the
- * piece of the file's stored bytes. error: the errno of a FAILED pin: EIO (every copy of the
- * content is damaged), EREMOTEIO (no rank that has it answers: read the shared file system).
- * source: the source, an enum fan_stall_source, of a block that was WANTED and is HELD. */
+/* `file`: the mount in the highest 8 bits, the record id + 1 in the others. `block`: which block of
+ * the file's stored bytes. error: the errno of a FAILED pin: EIO (every copy of the content is
+ * damaged), or EREMOTEIO (no rank with the content answers: read the shared file system). source:
+ * for a block that was WANTED and is HELD, where it came from: an enum fan_stall_source. */
 struct fan_pin {
     uint32_t state;
     uint32_t entry;
     uint64_t file;
     uint64_t block;
     int32_t error;
-    uint32_t waiters; /* clients asleep on `state`; if 0, the daemon wakes no one */
+    uint32_t waiters; /* clients that sleep on `state`; if 0, the daemon wakes no client */
     uint32_t source;
     uint32_t reserved[7];
 };
 
-/* `count` blocks of a file, from `block` on, that the client will read soon. The client does not
- * wait for them, and gets no answer. */
+/* A hint: the client will soon read `count` blocks of a file, from `block` on. It does not wait for
+ * them and gets no answer. */
 struct fan_hint {
     uint32_t state;
     uint32_t reserved;
@@ -88,11 +88,11 @@ struct fan_hint {
     uint64_t count;
 };
 
-/* files: the client's open files, 0 in free places. The client adds them, and sets a bit of
- * `closed` when it closes one; the daemon takes the bits and frees the places. A file that finds no
- * place is not noted: its blocks may be evicted while it is open, and stay after its close until
- * room is needed. wanted: the client sets it after a pin is WANTED, and the daemon clears it.
- * hinted: the same after a hint is GIVEN. */
+/* files: the client's open files, 0 in free places. The client adds a file, and sets its bit of
+ * `closed` when it closes the file; the daemon then clears the bit and frees the place. A file for
+ * which no place is free is not recorded: its blocks may be evicted while it is open, and stay
+ * after its close until room is needed. wanted: the client sets it after a pin becomes WANTED, and
+ * the daemon clears it. hinted: likewise, after a hint becomes GIVEN. */
 struct fan_session {
     uint32_t state;
     uint32_t wanted;
@@ -106,11 +106,11 @@ struct fan_session {
 };
 
 struct fan_bucket {
-    uint32_t entries[FAN_CACHE_WAYS]; /* entry + 1, 0: none */
+    uint32_t entries[FAN_CACHE_WAYS]; /* entry number + 1; 0: none */
 };
 
 /* offset: of the block's data, from the start of the segment. touched: clients set it (relaxed) at
- * a hit, for policies that ask for it. */
+ * a hit, under policies that need to know of hits. */
 struct fan_cache_entry {
     uint32_t state;
     uint32_t bytes;
@@ -143,13 +143,13 @@ struct fan_cache_header {
     uint32_t follows_opens;
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
-    uint64_t wanted_sessions[64]; /* a bit for each session; clients set it, the daemon clears it */
-    uint32_t hinted;              /* clients set it after their session's, the daemon clears it */
+    uint64_t wanted_sessions[64]; /* a bit for each session: clients set it */
+    uint32_t hinted;              /* the same for `hinted` of all sessions together */
     uint32_t reserved[15];
 };
 /* cffi: end */
 
-/* Mount and record as one word, never 0. */
+/* Returns mount and record as one word, which is never 0. */
 static inline uint64_t fan_cache_file(uint32_t mount, uint64_t record)
 {
     return (uint64_t)mount << 56 | (record + 1);
@@ -165,7 +165,7 @@ static inline uint64_t fan_cache_record(uint64_t file)
     return (file & ((UINT64_C(1) << 56) - 1)) - 1;
 }
 
-/* The bucket of a block, before the mask. */
+/* Returns the hash of a block. Its lowest bits are the number of the block's bucket. */
 static inline uint64_t fan_cache_hash(uint64_t file, uint64_t block)
 {
     uint64_t x = (file ^ block * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
@@ -174,7 +174,7 @@ static inline uint64_t fan_cache_hash(uint64_t file, uint64_t block)
     return x ^ x >> 29;
 }
 
-/* The first of the places that a file may have among the open ones of a session. */
+/* Returns the first of the places in `files` that a file may have. */
 static inline unsigned fan_session_place(uint64_t file)
 {
     unsigned sets = FAN_SESSION_FILES / FAN_SESSION_WAYS;

@@ -1,4 +1,5 @@
-/* The sizes that version 1 of the formats has on disk; a change here is a new layout id. */
+/* The sizes of structs in version 1 of the files on disk. If one of them changes, the layout id
+ * must change. */
 #include "format_check.h"
 
 #include "index_format.h"

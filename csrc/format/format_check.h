@@ -1,9 +1,9 @@
 /*
- * The layout table: the C compiler's sizes and offsets of every struct that Python reads through
- * cffi. When fanstore._native loads the library it compares them with cffi's own, and names the
- * field in its error if one differs.
+ * The layout table: sizes and offsets, by the C compiler, of every struct that Python reads through
+ * cffi. fanstore._native compares them with cffi's own when it loads the library, and names the
+ * first field that differs.
  *
- * The table itself is generated from the fenced parts of the headers (tools/native.py).
+ * tools/native.py generates the table from the parts of the headers between the cffi marks.
  */
 #ifndef FAN_FORMAT_FORMAT_CHECK_H
 #define FAN_FORMAT_FORMAT_CHECK_H
@@ -12,7 +12,8 @@
 #include <stdint.h>
 
 /* cffi: begin */
-/* One struct (field is null, offset 0) or one of its fields. Sizes and offsets in bytes. */
+/* The size of a struct (field is NULL, offset 0), or the offset and size of one of its fields; in
+ * bytes. */
 struct fan_layout_entry {
     const char *name;
     const char *field;
@@ -20,7 +21,7 @@ struct fan_layout_entry {
     uint64_t bytes;
 };
 
-/* The table, with the number of its entries in `count`. */
+/* Returns the table, and the number of its entries in `count`. */
 const struct fan_layout_entry *fan_layout_table(uint64_t *count);
 /* cffi: end */
 

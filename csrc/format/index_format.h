@@ -1,8 +1,8 @@
 /*
- * The index: the metadata of a whole dataset, used as it lies on disk.
+ * The index: the metadata of a whole dataset, mapped and used as it is on disk.
  *
  * docs/format.md specifies the layout in prose. Everything is little-endian. Records are in
- * breadth-first order: the children of a directory are contiguous and sorted by name, and a
+ * breadth-first order: the children of a directory follow each other, sorted by name, and a
  * parent's id is smaller than its child's. Record 0 is the root and its own parent.
  */
 #ifndef FAN_FORMAT_INDEX_FORMAT_H
@@ -12,9 +12,10 @@
 
 #define FAN_INDEX_MAGIC "FANINDX\n"
 
-/* A hash slot: the low 40 bits hold the record id plus one (0: empty), the high 24 the hash's low
- * 24 bits. A probe starts at (hash * slot_count) >> 64 and goes on linearly, wrapping around. An
- * index of version 2 has slots only if two of its paths have the same hash, else dentries. */
+/* A hash slot: the low 40 bits hold the record id plus one (0: empty), the high 24 bits the low 24
+ * bits of the hash. A probe starts at slot (hash * slot_count) >> 64 and tries the next ones,
+ * wrapping around. An index of version 2 has slots only if two of its paths have the same hash;
+ * otherwise it has dentries. */
 #define FAN_SLOT_ID_BITS 40
 #define FAN_SLOT_ID_MASK ((UINT64_C(1) << FAN_SLOT_ID_BITS) - 1)
 
@@ -22,11 +23,11 @@
 enum {
     FAN_INDEX_LAYOUT_ID = 0x46490001,
     FAN_INDEX_HEADER_BYTES = 512,
-    FAN_INDEX_VERSION = 2, /* of new indexes; version 1 ends with the packs */
+    FAN_INDEX_VERSION = 2, /* of new indexes; version 1 has no sections behind the packs */
     FAN_SECTION_ALIGN_BYTES = 64,
     FAN_RECORD_BYTES = 64,
     FAN_DENTRY_NAME_BYTES = 32,
-    FAN_DENTRIES_PER_PART = 1024, /* about */
+    FAN_DENTRIES_PER_PART = 1024, /* on average */
     FAN_DENTRIES_PER_PILOT = 4
 };
 
@@ -104,9 +105,9 @@ struct fan_record {
     uint8_t codec;
 };
 
-/* The fields of a record that a path look-up and stat(2) need. Dentries are in the order of the
- * path hashes: a perfect hash gives the only place where a path can be. Fields as in the record;
- * name holds the first 32 bytes of a longer name. */
+/* The fields of a record that path look-up and stat(2) need. Dentries are in the order of the path
+ * hashes, and a perfect hash gives the only position at which the dentry of a path can be. Fields
+ * as in the record; if the name is longer than 32 bytes, `name` holds its first 32. */
 struct fan_dentry {
     uint64_t logical_size;
     int64_t mtime_ns;
@@ -120,9 +121,9 @@ struct fan_dentry {
     uint8_t name[32];
 };
 
-/* The dentries of one range of path hashes: from `first` up to the `first` of the next part. The
- * hash that gives their places also uses `seed`. The last part is empty; its `first` is the number
- * of dentries. */
+/* The dentries of one range of path hashes: from number `first` up to the `first` of the next part.
+ * `seed` is a parameter of the hash that gives their positions. The last part is empty; its `first`
+ * is the number of dentries. */
 struct fan_part {
     uint32_t first;
     uint32_t seed;
@@ -133,8 +134,8 @@ struct fan_owner {
     uint32_t gid;
 };
 
-/* A further name of a hard-linked file: `record` shows the inode number of `first`. Sorted by
- * record. */
+/* Another name of a hard-linked file: `record` reports the inode number of the record `first`.
+ * Sorted by record. */
 struct fan_link {
     uint64_t record;
     uint64_t first;

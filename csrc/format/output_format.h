@@ -1,12 +1,11 @@
 /*
- * The requests of a client to the node daemon about outputs whose names or content other ranks
- * keep, and the answers. Each request has a connection of its own to `outputs` in the job
- * directory, with one request and one answer. Fixed-width fields in this machine's byte order;
- * texts are not terminated.
+ * Requests of a client to the node daemon about outputs whose names or content other ranks keep,
+ * and the answers. The client makes a connection to `outputs` in the job directory for each
+ * request. Fixed-width fields in this machine's byte order; texts do not end with a NUL.
  *
- *     request | path | other        answer | text
+ *     request | path | other answer | text
  *
- * Paths are relative to the mount `view`, and as the program wrote them: not in normal form.
+ * Paths are relative to the mount `view`, as the program gave them: not in normal form.
  */
 #ifndef FAN_FORMAT_OUTPUT_FORMAT_H
 #define FAN_FORMAT_OUTPUT_FORMAT_H
@@ -37,7 +36,7 @@ enum fan_output_op {
 };
 
 /* NOFOLLOW: do not follow the last component if it is a link. RENAME, UNLINK, RMDIR, MKDIR, MKNOD
- * and SYMLINK never follow it. */
+ * and SYMLINK never follow a last component that is a link. */
 enum fan_output_how { FAN_OUTPUT_NOFOLLOW = 1 };
 
 enum fan_output_change {
@@ -53,21 +52,21 @@ struct fan_output_request {
     uint16_t op;
     uint16_t view;
     uint16_t other_view;
-    uint16_t how;    /* fan_output_how */
-    uint32_t flags;  /* those of the system call */
+    uint16_t how;   /* enum fan_output_how */
+    uint32_t flags; /* the flags of the system call */
     uint32_t mode;
     uint32_t uid;
     uint32_t gid;
-    uint32_t change; /* fan_output_change */
+    uint32_t change; /* enum fan_output_change */
     uint32_t path_bytes;
     uint32_t other_bytes;
-    uint32_t behalf; /* the process on whose behalf this one asks; 0: itself */
+    uint32_t behalf; /* the process for which the requester asks; 0: for itself */
     int64_t size;
     int64_t atime_ns;
     int64_t mtime_ns;
 };
 
-/* mode: with the type. */
+/* mode: includes the file type. */
 struct fan_output_attr {
     uint64_t ino;
     uint64_t size;
@@ -110,9 +109,9 @@ struct fan_output_answer {
     struct fan_output_attr attr;
 };
 
-/* The text of a LIST answer: one of these for each output in the directory, followed by its name,
- * padded with NUL to a multiple of 8. type: DT_REG and so on. The list has neither "." nor ".." nor
- * inputs. */
+/* The text of a LIST answer consists of these: one for each output in the directory, followed by
+ * its name, with NULs up to a multiple of 8 bytes. type: DT_REG and so on. The list has neither "."
+ * nor "..", and no inputs. */
 struct fan_output_name {
     uint64_t ino;
     uint32_t type;

@@ -1,8 +1,8 @@
 /*
- * The pack file: the content of many small files in one large one.
+ * The pack file: one large file that holds the content of many small ones.
  *
  * docs/format.md specifies the layout in prose. Everything is little-endian. The text between the
- * two cffi marks is given unchanged to cffi: fixed-width fields and literal values only.
+ * two cffi marks is passed unchanged to cffi, so it has only fixed-width fields and literal values.
  *
  *     header (4096 bytes) | data | entries | paths | trailer (64 bytes)
  */

@@ -51,8 +51,8 @@ static inline uint64_t fan_resident_bytes(uint64_t record_count, uint64_t pack_c
            (record_count / 64 + 1) * sizeof(uint64_t);
 }
 
-/* Whether a mapped file of fan_resident_bytes has this version and belongs to a dataset with these
- * counts. */
+/* Returns whether the mapped file at `base`, fan_resident_bytes long, has this version and belongs
+ * to a dataset with these counts. */
 static inline bool fan_resident_is_of(const void *base, uint64_t record_count, uint64_t pack_count)
 {
     const struct fan_resident_header *header = base;

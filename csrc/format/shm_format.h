@@ -42,10 +42,10 @@ struct fan_shm_string {
     uint64_t bytes;
 };
 
-/* flags are atomic; the state never changes during the job. A client may map a staged pack, reads a
- * pack in place with pread, and asks the node daemon for a remote one; if that fails, it reads the
- * pack in place. It may also map a partial pack and read the resident records there
- * (resident_format.h); the other records are remote. */
+/* flags are atomic; the state stays the same during the job. A client maps a staged pack, reads a
+ * pack in place with pread, and asks the node daemon for the blocks of a remote pack; if the daemon
+ * cannot get them, the client reads the pack in place. It also maps a partial pack and reads the
+ * resident records there (resident_format.h); other records of the pack are remote. */
 struct fan_place {
     uint32_t state;
     uint32_t flags;
@@ -76,7 +76,7 @@ struct fan_mount {
     uint32_t flags;
 };
 
-/* processes: how many programs loaded the library and found the segment, atomic. */
+/* processes: how many programs have loaded the preload library and found the segment; atomic. */
 struct fan_job_header {
     uint8_t magic[8];
     uint32_t version;

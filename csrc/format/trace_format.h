@@ -27,20 +27,20 @@
 enum {
     FAN_TRACE_VERSION = 1,
     FAN_TRACE_LAYOUT_ID = 0x46540001,
-    FAN_LANES_LEAST = 128, /* of a job on one node, or four for each CPU if that is more */
+    FAN_LANES_LEAST = 128, /* lanes of a job on one node; four for each CPU if that is more */
     FAN_LANES_MOST = 1024,
-    FAN_RING_NOTES = 2048,           /* of a lane; a power of two */
-    FAN_NOTES_PER_TIME = 64,         /* one in this many places of a ring holds the time */
-    FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted by pieces of this size */
-    FAN_STALL_BINS = 40,             /* of a histogram of times, by powers of two of ns */
-    FAN_COMM_BYTES = 16,             /* of a program's name, with its NUL (prctl(2), PR_GET_NAME) */
+    FAN_RING_NOTES = 2048,           /* notes in the ring of a lane; a power of two */
+    FAN_NOTES_PER_TIME = 64,         /* one note in this many is the time */
+    FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted once for each such block */
+    FAN_STALL_BINS = 40,             /* of a program's name, with its NUL: PR_GET_NAME, prctl(2) */
+    FAN_COMM_BYTES = 16,             /* of a program's name, with its NUL: prctl(2), PR_GET_NAME */
     FAN_TRACE_SECTION_MAGIC = 0x53525446,
-    FAN_TRACE_SECTION_BYTES_MAX = 67108864 /* of a section, decompressed */
+    FAN_TRACE_SECTION_BYTES_MAX = 67108864 /* the most bytes of a section, decompressed */
 };
 
 enum fan_lane_state {
     FAN_LANE_FREE = 0,
-    FAN_LANE_CLAIMED = 1, /* its owner is filling in who it is */
+    FAN_LANE_CLAIMED = 1, /* its owner is filling in the fields */
     FAN_LANE_LIVE = 2,
     FAN_LANE_SHARED = 3
 };
@@ -50,21 +50,22 @@ enum fan_lane_state {
 enum fan_note_kind {
     FAN_NOTE_NONE = 0,
     FAN_NOTE_TIME = 1,  /* bits 0 to 59: ns since base_ns */
-    FAN_NOTE_OPEN = 2,  /* payload: 0 */
-    FAN_NOTE_BLOCK = 3, /* the next 1 MiB of a file that is larger; payload: which, from 0 */
-    FAN_NOTE_STALL = 4, /* a wait that ended at the last noted time; payload: see below */
-    FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; in place of the record its number,
-                           FAN_NOTE_NO_FILE: none any more; payload: of which dataset */
+    FAN_NOTE_OPEN = 2,  /* the record was opened; payload: 0 */
+    FAN_NOTE_BLOCK = 3, /* a read reached another 1 MiB of a large file; payload: which, from 0 */
+    FAN_NOTE_STALL = 4, /* a thread waited until the last noted time; payload: see below */
+    FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; its number is in place of the record
+                         * (FAN_NOTE_NO_FILE: no more samples); payload: the number of the
+                         * dataset */
 };
 
-/* The source for which a thread waited: bits 21 to 23 of a stall's payload. Bits 0 to 15 are m and
- * bits 16 to 20 are e of the duration, m << e ns. */
+/* The source for which a thread waited, in bits 21 to 23 of a stall's payload. Bits 0 to 15 are m
+ * and bits 16 to 20 are e of the duration, which is m << e ns. */
 enum fan_stall_source {
-    FAN_STALL_DISK = 0,   /* a pack on the local disk, read with pread */
-    FAN_STALL_CACHE = 1,  /* a block that was in the cache when the daemon looked, or room there */
-    FAN_STALL_RANK = 2,   /* a block from another rank */
+    FAN_STALL_DISK = 0,   /* a pack on the local disk that was read with pread */
+    FAN_STALL_CACHE = 1,  /* the cache: the block came by then, or had needed room */
+    FAN_STALL_RANK = 2,   /* another rank, which sent the block */
     FAN_STALL_SHARED = 3, /* the shared file system, read by the daemon or the process itself */
-    FAN_STALL_OUTPUT = 4, /* the daemon's answer about an output */
+    FAN_STALL_OUTPUT = 4, /* the daemon, for an answer about an output */
     FAN_STALL_SOURCES = 5
 };
 
@@ -78,14 +79,14 @@ struct fan_stalls {
     uint64_t bins[FAN_STALL_BINS];
 };
 
-/* The counts of one thread, or of several one after the other; never reset. */
+/* The counts of one thread, or of several that used the lane in turn; never reset. */
 struct fan_counters {
     uint64_t opens;
     uint64_t reads;
     uint64_t read_bytes;
     uint64_t stats;
     uint64_t decoded_bytes;
-    uint64_t mapped_bytes; /* of packs; mappings of copies count as reads */
+    uint64_t mapped_bytes; /* bytes of packs read from mappings; mapped copies count as reads */
     uint64_t directory_opens;
     uint64_t errors;
     uint64_t missing;
@@ -93,7 +94,7 @@ struct fan_counters {
     uint64_t cache_hits;   /* blocks found in the block cache */
     uint64_t cache_misses; /* blocks asked of the daemon */
     uint64_t remote_bytes; /* stored bytes copied out of the block cache */
-    uint64_t shared_reads; /* reads of packs in place, also after a remote read failed */
+    uint64_t shared_reads; /* reads of packs in place, including those after a remote read failed */
     uint64_t shared_bytes;
     uint64_t remote_opens;
     struct fan_stalls stalls[FAN_STALL_SOURCES];
@@ -101,10 +102,10 @@ struct fan_counters {
 
 /* One lane. Its owner: pid and tid in the PID namespace pid_space (the inode number of
  * /proc/self/ns/pid, 0: unknown); process: the number of the program in the job on this node, from
- * 1; start_ns: when the owner claimed the lane, since base_ns; first: head at that time. head: how
- * many places were ever taken. */
+ * 1; start_ns: when the owner claimed the lane, since base_ns; first: `head` at that time. head:
+ * how many places of the ring were ever taken. */
 struct fan_lane {
-    uint32_t state; /* atomic */
+    uint32_t state; /* an enum fan_lane_state; atomic */
     uint32_t process;
     uint32_t pid;
     uint32_t tid;
@@ -145,9 +146,9 @@ struct fan_trace_file_header {
     uint64_t checksum;
 };
 
-/* The header of a section; one Zstandard frame of stored_bytes follows, which decompresses to
- * `bytes`. rank: the section's rank. content_checksum: XXH3-64 of the stored bytes; checksum:
- * XXH3-64 of the fields of this header before it. */
+/* The header of a section. One Zstandard frame of stored_bytes follows, which decompresses to
+ * `bytes`. rank: the rank that wrote the section. content_checksum: XXH3-64 of the stored bytes;
+ * checksum: XXH3-64 of the fields before it. */
 struct fan_trace_section {
     uint32_t magic;
     uint32_t kind;
@@ -161,10 +162,10 @@ struct fan_trace_section {
 
 enum fan_trace_section_kind {
     FAN_TRACE_JOB = 1,       /* JSON in UTF-8, of one rank: see docs/format.md */
-    FAN_TRACE_PROCESSES = 2, /* struct fan_traced_process, one after the other */
-    FAN_TRACE_NOTES = 3,     /* runs: a struct fan_traced_run, and its notes */
-    FAN_TRACE_END = 4,       /* the trace of this rank is whole; empty, or JSON in UTF-8 */
-    FAN_TRACE_SAMPLES = 5    /* struct fan_traced_sample, one after the other */
+    FAN_TRACE_PROCESSES = 2, /* an array of struct fan_traced_process */
+    FAN_TRACE_NOTES = 3,     /* runs: each a struct fan_traced_run, and its notes */
+    FAN_TRACE_END = 4,       /* the trace of this rank is complete; empty, or JSON in UTF-8 */
+    FAN_TRACE_SAMPLES = 5    /* an array of struct fan_traced_sample */
 };
 
 /* The counts of a program in one lane since the previous entry: add the entries up. start_ns: when

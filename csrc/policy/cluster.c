@@ -6,7 +6,7 @@
 
 #include "holdings.h"
 
-/* copies: of each item, how many caches have it. */
+/* copies: for each item, how many caches have it. */
 struct fan_cluster {
     struct fan_cluster_shape shape;
     uint16_t *copies;

@@ -38,20 +38,20 @@ struct fan_cluster_reads {
 
 struct fan_cluster;
 
-/* 0 or -ENOMEM. */
+/* Creates a cluster with empty caches. Returns 0 or -ENOMEM. */
 int fan_cluster_open(const struct fan_cluster_shape *shape, struct fan_cluster **cluster);
 void fan_cluster_close(struct fan_cluster *cluster);
 
 /* Simulates the reads of an epoch, and fills `found`. */
 void fan_cluster_read(struct fan_cluster *cluster, const struct fan_cluster_reads *reads);
 
-/* The most bytes that any one cache held at once. */
+/* Returns the most bytes that any one cache held at once. */
 uint64_t fan_cluster_peak_bytes(const struct fan_cluster *cluster);
 
-/* Fills next_uses for an epoch of ranks x columns items: the place at which the node reads the item
- * next, or UINT32_MAX. Call it for the last epoch first. A node's places count all reads of its
- * ranks. last: nodes x items, passed from each call to the next; UINT32_MAX everywhere before the
- * first. */
+/* Fills next_uses for an epoch of ranks x columns items: the place (position in the node's reads)
+ * of its next read of the item, or UINT32_MAX. Call it for the last epoch first. A node's places
+ * count the reads of all its ranks. last: nodes x items, passed from each call to the next;
+ * UINT32_MAX everywhere before the first. */
 void fan_next_uses(const struct fan_cluster_shape *shape, uint64_t columns, const int64_t *items,
                    uint64_t first_place, uint32_t *last, uint32_t *next_uses);
 /* cffi: end */

@@ -85,8 +85,8 @@ static void admit(struct fan_holdings *holdings, uint32_t item, uint64_t bytes)
     note(holdings, item, true);
 }
 
-/* Tells the policy that what a slot holds was read, and closed again. What came under minio while
- * there was room stays for good. */
+/* Reports to the policy that the item in a slot was read, and closed again. Under minio an item
+ * that entered while there was room is not reported as closed, so it stays for good. */
 static void tell(struct fan_holdings *holdings, uint32_t slot, bool came, uint32_t foreseen)
 {
     struct fan_victims *victims = &holdings->victims;

@@ -1,6 +1,6 @@
 /*
- * A cache without its bytes: it tracks which items the cache holds under a policy of ./victims.h.
- * Each item counts as opened, read and closed before the next one. Pure.
+ * A cache without content: it tracks which items a cache holds under a policy of ./victims.h. Each
+ * item counts as opened, read and closed before the next one. Pure.
  */
 #ifndef FAN_POLICY_HOLDINGS_H
 #define FAN_POLICY_HOLDINGS_H
@@ -28,13 +28,13 @@ struct fan_admissions {
     uint64_t admitted_bytes;
     uint64_t evictions;
     uint64_t evicted_bytes;
-    uint64_t peak_bytes; /* the most that was held at once */
+    uint64_t peak_bytes; /* the most bytes that it held at once */
 };
 
-/* slots: for each item its slot + 1, or 0 if it is not held. items_at: for each slot its item, or,
- * in a free slot, the next free one. fresh: slots from here on were never used. copies: for each
- * item, the number of caches that hold it; may be NULL. log: called for each item that comes or
- * goes; may be NULL. */
+/* slots: for each item its slot + 1, or 0 if it is not held. items_at: for each used slot its item,
+ * for each free slot the next free one. fresh: slots from here on were never used. copies: for each
+ * item, the number of caches that hold it; may be NULL. log: called for each item that enters or
+ * leaves; may be NULL. */
 struct fan_holdings {
     struct fan_victims victims;
     struct fan_items items;

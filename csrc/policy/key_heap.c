@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { ARITY = 4 }; /* the entries below one lie side by side, half a line of the CPU's cache */
+enum { ARITY = 4 }; /* the children of an entry lie side by side, in half a cache line */
 
 int fan_key_heap_init(struct fan_key_heap *heap, uint32_t slot_count)
 {
@@ -29,7 +29,7 @@ static void set(struct fan_key_heap *heap, uint64_t place, uint64_t entry)
     heap->places[(uint32_t)entry] = (uint32_t)place;
 }
 
-/* Moves the entries that come after one down, from a place up. Where the one belongs then. */
+/* Moves ancestors of `place` down that come after `entry`. Returns the place for `entry`. */
 static uint64_t raise(struct fan_key_heap *heap, uint64_t place, uint64_t entry)
 {
     while (place > 0 && entry < heap->entries[(place - 1) / ARITY]) {
@@ -39,7 +39,7 @@ static uint64_t raise(struct fan_key_heap *heap, uint64_t place, uint64_t entry)
     return place;
 }
 
-/* The place of the first of the entries below one; the count or more where there is none. */
+/* Returns the place of an entry's first child; `count` or more if it has none. */
 static uint64_t first_below(const struct fan_key_heap *heap, uint64_t place)
 {
     uint64_t begin = place * ARITY + 1;
@@ -52,7 +52,7 @@ static uint64_t first_below(const struct fan_key_heap *heap, uint64_t place)
     return first;
 }
 
-/* The same for the entries that come before one, from a place down. */
+/* Moves descendants of `place` up that come before `entry`. Returns the place for `entry`. */
 static uint64_t lower(struct fan_key_heap *heap, uint64_t place, uint64_t entry)
 {
     uint64_t below = first_below(heap, place);

@@ -1,13 +1,13 @@
-/* A heap of slots by a key of 32 bits: the lowest key first and, among equal keys, the lowest slot.
- * Pure; only fan_key_heap_init allocates. A change takes time logarithmic in the count. */
+/* A heap of slots with 32-bit keys: the lowest key comes first and, among equal keys, the lowest
+ * slot. Pure; only fan_key_heap_init allocates. A change takes O(log n). */
 #ifndef FAN_POLICY_KEY_HEAP_H
 #define FAN_POLICY_KEY_HEAP_H
 
 #include <stdint.h>
 
-/* entries: a key in the high half and its slot in the low half; each entry comes before its ARITY
- * children, the first of which is at ARITY times its place plus 1. places: the place of each slot
- * that is among the entries. */
+/* entries: the key in the high half, the slot in the low half. Each entry comes before its ARITY
+ * children, the first of which is at ARITY times its place plus 1. places: for each slot in the
+ * heap, the place of its entry. */
 struct fan_key_heap {
     uint64_t *entries;
     uint32_t *places;
@@ -24,7 +24,7 @@ void fan_key_heap_put(struct fan_key_heap *heap, uint32_t slot, uint32_t key);
 /* Removes a slot that was added. */
 void fan_key_heap_remove(struct fan_key_heap *heap, uint32_t slot);
 
-/* The first slot, and its key; the heap must not be empty. */
+/* Returns the first slot and its key. The heap must not be empty. */
 static inline uint32_t fan_key_heap_first(const struct fan_key_heap *heap)
 {
     return (uint32_t)heap->entries[0];

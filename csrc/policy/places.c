@@ -5,7 +5,7 @@
 
 enum { LEAST_SLOTS = 16 };
 
-/* The slot of a record, or the one where it would be. */
+/* Returns the hash table's slot of a record, or the free one to use for it. */
 static uint32_t *slot_of(const struct fan_places *places, uint64_t record)
 {
     uint64_t hash = record * UINT64_C(0x9e3779b97f4a7c15);
@@ -50,7 +50,8 @@ void fan_places_fini(struct fan_places *places)
 uint32_t fan_places_find(struct fan_places *places, uint64_t record, uint64_t passed, uint64_t from)
 {
     uint32_t *slot = slot_of(places, record);
-    /* The last place stays in its slot: others may have been put behind it for this record. */
+    /* The record's last place stays in its slot, so that a probe for another record does not stop
+     * there. */
     while (*slot != FAN_NO_PLACE && *slot < passed && places->again[*slot] != FAN_NO_PLACE)
         *slot = places->again[*slot];
     uint32_t place = *slot;

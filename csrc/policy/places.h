@@ -1,6 +1,6 @@
 /*
  * Finds the places of a record in a reading order, in which it may occur several times. Pure. The
- * owner of the order makes it once; queries must come with a growing `passed`.
+ * owner of the order creates it once; `passed` must not shrink from query to query.
  */
 #ifndef FAN_POLICY_PLACES_H
 #define FAN_POLICY_PLACES_H

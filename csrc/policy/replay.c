@@ -4,7 +4,7 @@
 
 #include "holdings.h"
 
-/* The word of the oracle on the item of a read; 0 under a policy without one. */
+/* Returns the oracle's value for the item of a read; 0 under a policy without an oracle. */
 static uint32_t foreseen_at(const struct fan_replay *replay, uint64_t read)
 {
     if (replay->policy == FAN_POLICY_FREQUENCY)
@@ -18,7 +18,7 @@ static void count(struct fan_replay_totals *totals, bool hit, uint64_t bytes)
     *(hit ? &totals->hit_bytes : &totals->missed_bytes) += bytes;
 }
 
-/* Moves the horizon of the oracle when an epoch begins. */
+/* Moves the horizon at the beginning of an epoch. */
 static void begin_epoch(struct fan_holdings *holdings, uint64_t end)
 {
     holdings->victims.horizon = end < FAN_NEVER ? (uint32_t)end : FAN_NEVER;

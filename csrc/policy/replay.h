@@ -1,4 +1,4 @@
-/* Replays a trace of reads on a cache without bytes (./holdings.h). Pure. */
+/* Replays a sequence of reads on a cache without content (./holdings.h). Pure. */
 #ifndef FAN_POLICY_REPLAY_H
 #define FAN_POLICY_REPLAY_H
 
@@ -36,10 +36,10 @@ struct fan_replay_totals {
     uint64_t admitted_bytes;
     uint64_t evictions;
     uint64_t evicted_bytes;
-    uint64_t peak_bytes; /* the most that was held at once */
+    uint64_t peak_bytes; /* the most bytes that it held at once */
 };
 
-/* 0 or -ENOMEM. */
+/* Runs the replay. Returns 0 or -ENOMEM. */
 int fan_replay_run(const struct fan_replay *replay, struct fan_replay_totals *totals);
 /* cffi: end */
 

@@ -1,6 +1,7 @@
 #include "shuffle.h"
 
-/* So many places are worked out, and asked of memory, before the first of them is used. */
+/* This many places are computed and prefetched into the CPU's cache before the first of them is
+ * used. */
 #define AHEAD 64
 
 static void swap(uint32_t *items, uint64_t a, uint64_t b)
@@ -45,7 +46,7 @@ void fan_shuffle_inside_out(uint32_t *items, uint64_t count, uint64_t done, cons
     }
 }
 
-/* A number below `range` by multiplication (Lemire), or -1 where the word must be refused. */
+/* Returns a number below `range` by multiplication (Lemire); -1 if the word must be rejected. */
 static int64_t below(uint64_t word, uint32_t range)
 {
     uint64_t product = (uint64_t)(uint32_t)word * range;
@@ -58,7 +59,7 @@ static int64_t below(uint64_t word, uint32_t range)
 uint64_t fan_shuffle_libstdcxx(uint32_t *items, uint64_t count, uint64_t done,
                                const uint64_t *words, uint64_t word_count)
 {
-    int in_pairs = count && UINT32_MAX / count >= count; /* one draw makes two swaps */
+    int in_pairs = count && UINT32_MAX / count >= count; /* one draw gives two places */
 
     for (uint64_t i = 0; i < word_count && done < count; i++) {
         int pair = in_pairs && (done > 1 || count % 2);

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define RANDOM_SEED UINT64_C(0x9e3779b97f4a7c15) /* any: what matters is that no order recurs */
+#define RANDOM_SEED UINT64_C(0x9e3779b97f4a7c15) /* any value will do */
 
 static const struct fan_victim_list EMPTY = {FAN_NO_SLOT, FAN_NO_SLOT};
 
@@ -66,7 +66,7 @@ static void detach(struct fan_victims *victims, uint32_t slot)
         victims->slots[victim->next].previous = victim->previous;
 }
 
-/* The last of those to draw from takes the place of the one that leaves. */
+/* Removes a slot from `drawn`: the last slot takes its place. */
 static void undraw(struct fan_victims *victims, uint32_t slot)
 {
     uint32_t place = victims->slots[slot].previous;
@@ -86,7 +86,8 @@ void fan_victims_enter(struct fan_victims *victims, uint32_t slot)
     victims->count++;
 }
 
-/* A block that is used later, or read less often, has a lower key. */
+/* Returns the heap key of a block: the later its next use, or the fewer its reads, the lower the
+ * key. */
 static uint32_t key_of(const struct fan_victims *victims, uint32_t foreseen)
 {
     return victims->policy == FAN_POLICY_FREQUENCY ? foreseen : FAN_NEVER - foreseen;
@@ -134,7 +135,7 @@ void fan_victims_close(struct fan_victims *victims, uint32_t slot)
         move_to_end(victims, slot, true);
 }
 
-/* A number below `limit`, by splitmix64. */
+/* Returns a random number below `limit`, by splitmix64. */
 static uint32_t draw(struct fan_victims *victims, uint32_t limit)
 {
     uint64_t x = victims->random += UINT64_C(0x9e3779b97f4a7c15);

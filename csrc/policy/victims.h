@@ -1,20 +1,20 @@
 /*
  * Decides which blocks leave a cache, and in which order. Pure: a block is the number of its slot,
  * and the caller reports each event; there is no clock, no lock and no content. The node daemon
- * uses it, and so does the replay of its decisions.
+ * uses it, and simulations do.
  *
- *     close   a block of a file that nobody has open goes, whether or not room is needed
- *     lru     the block that was not used for the longest goes when room is needed
- *     random  any block goes when room is needed, each as likely as every other
- *     minio   what came while there was room stays for good; the rest passes through as under close
- *     none    as close, in a cache of a few blocks
+ *     close a block of a file that nobody has open goes, whether or not room is needed
+ *     lru the block that was not used for the longest goes when room is needed
+ *     random any block goes when room is needed, each as likely as every other
+ *     minio what came while there was room stays for good; the rest passes through as under close
+ *     none as close, in a cache of a few blocks
  *
  * These policies need an oracle, which knows of each block when it is used next, or how often:
  *
- *     frequency   the block with the fewest reads goes when room is needed
- *     reuse       the block whose next use is farthest goes when room is needed; one whose next use
+ *     frequency the block with the fewest reads goes when room is needed
+ *     reuse the block whose next use is farthest goes when room is needed; one whose next use
  *                 is beyond the next epoch is not kept, unless nobody else has a copy
- *     belady      the block whose next use is farthest goes when room is needed; one whose next use
+ *     belady the block whose next use is farthest goes when room is needed; one whose next use
  *                 is farther than that of all that may go is not kept. In the node daemon that is
  *                 so of what stays, as under minio, and what is not kept passes through
  *
@@ -36,7 +36,7 @@ enum fan_policy {
     FAN_POLICY_RANDOM = 2,
     FAN_POLICY_MINIO = 3,
     FAN_POLICY_NONE = 4,
-    FAN_POLICY_COUNT = 5, /* of the policies without an oracle */
+    FAN_POLICY_COUNT = 5, /* the number of policies without an oracle */
     FAN_POLICY_FREQUENCY = 5,
     FAN_POLICY_REUSE = 6,
     FAN_POLICY_BELADY = 7
@@ -63,7 +63,7 @@ struct fan_victim_list {
  * first, which is right for an oracle that sees no further. */
 struct fan_victims {
     enum fan_policy policy;
-    uint32_t count; /* of slots that may go */
+    uint32_t count; /* the number of slots that may be evicted */
     struct fan_victim *slots;
     struct fan_victim_list open;
     struct fan_victim_list closed;
@@ -73,7 +73,7 @@ struct fan_victims {
     uint32_t horizon;
 };
 
-/* Whether a policy needs to know which files are open. */
+/* Returns whether a policy needs to know which files are open. */
 static inline bool fan_policy_follows_opens(enum fan_policy policy)
 {
     return policy == FAN_POLICY_CLOSE || policy == FAN_POLICY_MINIO || policy == FAN_POLICY_NONE;
@@ -88,34 +88,34 @@ static inline bool fan_policy_has_oracle(enum fan_policy policy)
 int fan_victims_init(struct fan_victims *victims, enum fan_policy policy, uint32_t slot_count);
 void fan_victims_fini(struct fan_victims *victims);
 
-/* Call it when the block in a slot was used just now and may go from now on. */
+/* Reports that the block in a slot was used just now, and may be evicted from now on. */
 void fan_victims_enter(struct fan_victims *victims, uint32_t slot);
 
-/* Call use when a block that may go was used again, and close when no one has its file open any
- * more. */
+/* fan_victims_use reports that a block that may be evicted was used again; fan_victims_close, that
+ * no client has its file open any more. */
 void fan_victims_use(struct fan_victims *victims, uint32_t slot);
 void fan_victims_close(struct fan_victims *victims, uint32_t slot);
 
-/* With an oracle, call this instead of the three above: the block in a slot was used just now, and
- * may go. `foreseen` is the place of its next use, or FAN_NEVER; under frequency, how often it is
- * read. */
+/* Reports that the block in a slot was used just now, and may be evicted. With an oracle, call this
+ * instead of the three functions above. `foreseen` is the place of its next use, or FAN_NEVER;
+ * under frequency, how often it is read. */
 void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t foreseen);
 
-/* Whether it is better not to keep a block that needs room. */
+/* Returns whether it is better not to cache a block for which there is no free room. */
 bool fan_victims_declines(const struct fan_victims *victims, uint32_t foreseen);
 
-/* Whether to drop a block after its use although there is room, given that other nodes have a copy.
- */
+/* Returns whether to drop a block after its use although there is room. Other nodes must have a
+ * copy. */
 bool fan_victims_drops(const struct fan_victims *victims, uint32_t foreseen);
 
-/* Call it when the block in a slot that might go has gone. */
+/* Reports that the block in a slot that might be evicted has left the cache. */
 void fan_victims_leave(struct fan_victims *victims, uint32_t slot);
 
-/* Returns the slot to evict next if room is needed, or FAN_NO_SLOT. Under random each call draws
- * anew. */
+/* Returns the slot to evict when room is needed, or FAN_NO_SLOT. Under random each call draws
+ * again. */
 uint32_t fan_victims_next(struct fan_victims *victims);
 
-/* Without an oracle: returns the slot to evict next although there is room, or FAN_NO_SLOT. */
+/* Returns the slot to evict although there is room, or FAN_NO_SLOT. Only without an oracle. */
 uint32_t fan_victims_unneeded(const struct fan_victims *victims);
 
 #endif

@@ -12,7 +12,8 @@ static int plain(const char *from, const char *to)
     return rename(from, to) == 0 ? 0 : -errno;
 }
 
-/* For file systems without renameat2's flags: three steps, the middle one without a `to`. */
+/* Exchanges two names in three renames, for file systems without renameat2's flags. Between two of
+ * them nothing has the name `to`. */
 static int exchange_in_steps(const char *from, const char *to)
 {
     char aside[PATH_MAX];

@@ -8,7 +8,7 @@
 #include "../../pack/content.h"
 #include "lookups.h"
 
-/* Each check gives the name of the bad field, or NULL. */
+/* Each of these checks returns the name of the bad field, or NULL. */
 
 static const char *check_parent(const struct fan_index *index, uint64_t id)
 {
@@ -20,7 +20,7 @@ static const char *check_parent(const struct fan_index *index, uint64_t id)
     return id >= first && id - first < count ? NULL : "parent";
 }
 
-/* Whether a name could be one of a directory's. */
+/* Returns whether a name may be that of an entry in a directory. */
 static bool is_name(const char *name, size_t bytes)
 {
     if (bytes == 0 || memchr(name, '/', bytes) != NULL || memchr(name, '\0', bytes) != NULL)
@@ -28,7 +28,8 @@ static bool is_name(const char *name, size_t bytes)
     return !(name[0] == '.' && (bytes == 1 || (bytes == 2 && name[1] == '.')));
 }
 
-/* Siblings are in the order of their names, so no name is there twice. */
+/* Returns whether a name comes after the one before it. So siblings are sorted, and no name comes
+ * twice. */
 static bool is_after(const char *name, size_t bytes, const char *before, size_t before_bytes)
 {
     int order = memcmp(before, name, bytes < before_bytes ? bytes : before_bytes);
@@ -93,8 +94,8 @@ static const char *check_record(const struct fan_index *index, uint64_t id)
     return field != NULL ? field : check_kind(index, id);
 }
 
-/* Every child names its directory, so that no two directories share one. Comes after the other
- * checks, which blame the child where only its parent is wrong. */
+/* Checks that every child names this directory as its parent, so that no two directories share a
+ * child. Runs after the other checks, which report the child if only its parent field is wrong. */
 static const char *check_children(const struct fan_index *index, uint64_t id)
 {
     uint64_t first, count;
@@ -108,8 +109,8 @@ static const char *check_children(const struct fan_index *index, uint64_t id)
     return NULL;
 }
 
-/* A dentry says what its record says, and lies where its path leads. As there is a dentry for each
- * path, every path leads to its own then. */
+/* Checks that a dentry has the fields of its record and lies at the position for its path. Since
+ * there is one dentry for each path, every path then leads to its own record. */
 static bool dentry_is_right(const struct fan_index *index, uint64_t id, uint64_t parent_hash)
 {
     const struct fan_record *record = &index->records[id];
@@ -121,7 +122,7 @@ static bool dentry_is_right(const struct fan_index *index, uint64_t id, uint64_t
            memcmp(&index->dentries[number], &right, sizeof(right)) == 0;
 }
 
-/* Checks the dentries of the children of `directory`, whose records were checked. */
+/* Checks the dentries of the children of `directory`. Their records must have been checked. */
 static int check_dentries(const struct fan_index *index, uint64_t directory, uint64_t *record)
 {
     uint64_t first, count, hash;

@@ -1,6 +1,6 @@
 /*
- * Checks every record of an index at once, for verify and extract, which trust all of them. Serving
- * does not need this: it checks each reference where it uses it.
+ * Checks every record of an index, for verify and extract, which trust all of them. Serving does
+ * not need this: it checks each offset when it uses it.
  */
 #ifndef FAN_PREPARE_CHECK_RECORDS_H
 #define FAN_PREPARE_CHECK_RECORDS_H
@@ -13,9 +13,9 @@
  * -EINVAL if the header is not valid. */
 int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, const char **field);
 
-/* Checks that every record can be found by its path, and that its dentry has the same fields; call
- * it after the records were checked. Returns 0, also for an index with slots; -EIO and sets the
- * first bad record; or -EINVAL. */
+/* Checks that every record can be found by its path, and that its dentry has the same fields; check
+ * the records first. Returns 0, also for an index with slots; -EIO and sets the first bad record;
+ * or -EINVAL. */
 int fan_core_check_dentries(const void *base, uint64_t bytes, uint64_t *record);
 /* cffi: end */
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A slot: the number of a thing plus one, and above it some bits of its hash. */
+/* A slot of the table: the number of a thing plus one, with some bits of its hash above. */
 static const unsigned TAG_SHIFT = 40;
 static const uint64_t NUMBER_MASK = (UINT64_C(1) << 40) - 1;
 
@@ -14,7 +14,8 @@ struct table {
     uint64_t used;
 };
 
-/* The first thing that equals this one: itself, which is entered then. */
+/* Returns the first thing that equals this one. If there is none yet, enters this thing and returns
+ * it. */
 static uint64_t find(struct table *table, const struct fan_things *things, uint64_t thing,
                      uint64_t hash)
 {
@@ -30,8 +31,8 @@ static uint64_t find(struct table *table, const struct fan_things *things, uint6
     return thing;
 }
 
-/* Goes through the things whose hash is of one of `parts`; those that equal no other belong to the
- * first. */
+/* Goes through the things whose hash belongs to part `part` of `parts`. Things that equal no other
+ * are set in the first pass. */
 static int pass(struct table *table, const struct fan_things *things, uint64_t part, uint64_t parts,
                 uint64_t *first)
 {
@@ -43,7 +44,7 @@ static int pass(struct table *table, const struct fan_things *things, uint64_t p
             first[thing] = thing;
             continue;
         }
-        /* The slot comes from the low bits, the tag from the high ones. */
+        /* The slot depends on the low bits of the hash, the tag on the high ones. */
         if (parts > 1 && (hash >> 32) % parts != part)
             continue;
         if (table->used > table->mask / 8 * 7)
@@ -53,7 +54,7 @@ static int pass(struct table *table, const struct fan_things *things, uint64_t p
     return 0;
 }
 
-/* How many things may equal another one. */
+/* Returns how many things may equal another one. */
 static uint64_t count_hashed(const struct fan_things *things)
 {
     uint64_t hash, count = 0;

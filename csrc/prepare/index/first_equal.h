@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* hash: returns false for a thing that equals no other. */
+/* Things that can be hashed and compared. hash: returns false for a thing that equals no other. */
 struct fan_things {
     const void *context;
     uint64_t count;

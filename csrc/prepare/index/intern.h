@@ -1,5 +1,5 @@
-/* Finds what several entries have in common, so that it is stored once: names in the index, and
- * hard-linked files. */
+/* Finds things that several entries have in common, so that they are stored once: names, and the
+ * content of hard-linked files. */
 #ifndef FAN_PREPARE_INTERN_H
 #define FAN_PREPARE_INTERN_H
 

@@ -24,8 +24,8 @@ int fan_hash_paths(const struct fan_named *named)
     return 0;
 }
 
-/* Counts the dentries of each part, and says where each part starts. -EOVERFLOW: one has too many.
- */
+/* Counts the dentries of each part, and sets where each part starts. Returns -EOVERFLOW if a part
+ * has too many. */
 static int lay_out_parts(const struct fan_named *named, struct fan_part *parts, uint64_t part_count)
 {
     uint32_t first = 0;
@@ -57,8 +57,8 @@ struct fan_dentry fan_dentry_of(const struct fan_record *record, uint64_t id, co
     return dentry;
 }
 
-/* Puts each dentry, and its hash, anywhere in its part. Few pages are touched at a time: one of
- * each part. */
+/* Writes each dentry, and its hash, to any position in its part. Touches few pages at a time: one
+ * of each part. */
 static int gather_parts(const struct fan_named *named, const struct fan_dentries *to,
                         uint64_t part_count)
 {
@@ -78,7 +78,7 @@ static int gather_parts(const struct fan_named *named, const struct fan_dentries
     return 0;
 }
 
-/* Seeks the pilots of one part, and puts its dentries where they lead. */
+/* Finds the pilots of one part, and moves its dentries to the positions that they give. */
 static int fill_part(const struct fan_dentries *to, uint64_t number)
 {
     struct fan_dentry gathered[FAN_PART_MOST];

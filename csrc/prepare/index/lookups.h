@@ -1,6 +1,6 @@
 /*
- * Makes the sections of an index that serve to look paths up: dentries, or slots if two paths have
- * the same hash.
+ * Fills the sections of an index for looking up paths: dentries, or slots if two paths have the
+ * same hash.
  *
  * The search for the pilots of a part follows PTHash (Pibiri and Trani, SIGIR 2021): the largest
  * buckets come first, and each gets the first pilot that maps all its hashes to free places.
@@ -13,7 +13,8 @@
 #include "../../format/index_format.h"
 
 /* cffi: begin */
-/* The records of an index. path_hashes: room for one of each, filled by fan_hash_paths. */
+/* The records of an index and their names. path_hashes: room for a hash of each record's path,
+ * which fan_hash_paths fills. */
 struct fan_named {
     const struct fan_record *records;
     const char *names;
@@ -22,11 +23,11 @@ struct fan_named {
     uint64_t *path_hashes;
 };
 
-/* The hashes of all paths, in the order of the records. 0 or -EINVAL. */
+/* Computes the hashes of all paths, in the order of the records. Returns 0 or -EINVAL. */
 int fan_hash_paths(const struct fan_named *named);
 
-/* The sections that lead from a path to its record without slots. order: room for a hash of each
- * dentry. */
+/* The sections through which a path leads to its record without slots. order: room for a hash of
+ * each dentry. */
 struct fan_dentries {
     struct fan_dentry *dentries;
     uint16_t *pilots;
@@ -46,7 +47,7 @@ int fan_fill_slots(const struct fan_named *named, uint64_t *slots, uint64_t slot
                    uint32_t *max_probe);
 /* cffi: end */
 
-/* Makes the dentry of a record. name: the record's. Pure. */
+/* Returns the dentry of a record. name: the record's name. Pure. */
 struct fan_dentry fan_dentry_of(const struct fan_record *record, uint64_t id, const char *name);
 
 #endif

@@ -8,14 +8,14 @@
 
 enum { BUCKETS_MOST = FAN_PART_MOST / FAN_DENTRIES_PER_PILOT + 2, SEEDS = 64 };
 
-/* The hashes of a part bucket by bucket, the buckets by size, the largest first. */
+/* The hashes of a part, sorted by bucket; the buckets sorted by size, the largest first. */
 struct part {
     uint32_t count;
     uint32_t bucket_count;
-    uint32_t starts[BUCKETS_MOST + 1]; /* of each bucket in `hashes` */
+    uint32_t starts[BUCKETS_MOST + 1]; /* where each bucket begins in `hashes` */
     uint32_t by_size[BUCKETS_MOST];
     uint64_t hashes[FAN_PART_MOST];
-    uint64_t taken[(FAN_PART_MOST + 63) / 64]; /* a bit for each place */
+    uint64_t taken[(FAN_PART_MOST + 63) / 64]; /* one bit for each place */
 };
 
 static uint32_t size_of(const struct part *part, uint32_t bucket)
@@ -23,7 +23,7 @@ static uint32_t size_of(const struct part *part, uint32_t bucket)
     return part->starts[bucket + 1] - part->starts[bucket];
 }
 
-/* Sorts by counting: hashes by bucket. */
+/* Sorts the hashes by bucket (counting sort). */
 static void sort_hashes(struct part *part, const uint64_t *hashes)
 {
     uint32_t ends[BUCKETS_MOST] = {0}, at = 0;
@@ -39,7 +39,7 @@ static void sort_hashes(struct part *part, const uint64_t *hashes)
         part->hashes[ends[fan_bucket_of(hashes[i], part->bucket_count)]++] = hashes[i];
 }
 
-/* Sorts by counting: buckets by size. */
+/* Sorts the buckets by size (counting sort). */
 static void sort_buckets(struct part *part)
 {
     uint32_t starts[FAN_PART_MOST + 1] = {0}, at = 0;
@@ -65,7 +65,8 @@ static bool has_equal(const uint64_t *hashes, uint32_t count)
     return false;
 }
 
-/* Takes the places that a pilot leads to, or none of them where one is taken. */
+/* Takes the places to which a pilot maps a bucket's hashes; takes none if one of them is not
+ * free. */
 static bool take(struct part *part, uint32_t bucket, uint32_t seed, uint16_t pilot)
 {
     const uint64_t *hashes = part->hashes + part->starts[bucket];

@@ -31,7 +31,8 @@ int64_t fan_core_index_lookup(const void *base, uint64_t bytes, const char *relp
     return rc != 0 ? rc : fan_index_lookup(&index, relpath, relpath_bytes);
 }
 
-/* The path behind `prefix` in normal form, in `relpath`. Its length, or -ENOENT. */
+/* Writes the part of a path behind `prefix`, in normal form, to `relpath`. Returns its length, or
+ * -ENOENT. */
 static int64_t below(const char *path, size_t bytes, const char *prefix, size_t prefix_bytes,
                      char relpath[PATH_BYTES_MAX])
 {

@@ -1,6 +1,6 @@
 /*
- * Python's queries of an index in memory. Each call attaches the index again, so there is no state
- * to keep: checking the header takes well under a microsecond.
+ * Look-ups in an index in memory, for Python. Each call attaches the index again, so that no state
+ * is kept; checking the header takes well under a microsecond.
  */
 #ifndef FAN_PREPARE_QUERIES_H
 #define FAN_PREPARE_QUERIES_H
@@ -10,27 +10,28 @@
 #include "../../format/index_format.h"
 
 /* cffi: begin */
-/* Checks an index. 0, or -EINVAL with the static name and the file offset of the bad field. */
+/* Checks the header of an index. Returns 0, or -EINVAL with the static name and the file offset of
+ * the bad field. */
 int fan_core_index_check(const void *base, uint64_t bytes, const char **field, uint64_t *offset);
 
-/* The record id of a relpath in normal form, -ENOENT, or -EIO. -EINVAL for a bad index. */
+/* Returns the record id of a relpath in normal form, -ENOENT, or -EIO; -EINVAL for a bad index. */
 int64_t fan_core_index_lookup(const void *base, uint64_t bytes, const char *relpath,
                               uint64_t relpath_bytes);
 
-/* Looks up `count` paths, which lie one after the other in `paths`, each with a NUL. ids: the
- * record of each, or UINT64_MAX if the path is not below `prefix` (without a slash at its end) or
- * is no record. A path may have empty components and ".", but no "..". Links are not followed.
- * Returns how many were found; -EINVAL for a bad index, or if `paths` does not hold `count` paths.
- */
+/* Looks up `count` paths, which are in `paths`, each with a NUL behind it. ids: the record of each,
+ * or UINT64_MAX if the path is not below `prefix` (without a slash at its end) or is no record. A
+ * path may have empty components and ".", but no "..". Links are not followed. Returns how many
+ * were found; -EINVAL for a bad index, or if `paths` does not hold `count` paths. */
 int64_t fan_core_index_lookup_all(const void *base, uint64_t bytes, const char *paths,
                                   uint64_t paths_bytes, const char *prefix, uint64_t prefix_bytes,
                                   uint64_t *ids, uint64_t count);
 
-/* The relpath of a record. Its length, -ERANGE when longer than `capacity`, or -EIO. */
+/* Writes the relpath of a record to `buffer`. Returns its length, -ERANGE if it is longer than
+ * `capacity`, or -EIO. */
 int64_t fan_core_index_path(const void *base, uint64_t bytes, uint64_t id, char *buffer,
                             uint64_t capacity);
 
-/* The range of a directory's children. 0, or -EIO. */
+/* Sets the range of record ids of a directory's children. Returns 0 or -EIO. */
 int fan_core_index_children(const void *base, uint64_t bytes, uint64_t id, uint64_t *first,
                             uint64_t *count);
 /* cffi: end */

@@ -11,7 +11,7 @@
 
 #include "paths.h"
 
-/* A step of a long path: shorter than PATH_MAX with room for any one name. */
+/* The most bytes of a path in one call: leaves room for a name below PATH_MAX. */
 enum { STEP_BYTES = PATH_MAX - NAME_MAX - 2 };
 
 int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset)
@@ -27,7 +27,7 @@ int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *
     return 0;
 }
 
-/* Cuts the longest prefix that one openat accepts off the front of a path. */
+/* Cuts off the longest part at the front of a path that one openat accepts. Returns its length. */
 static size_t cut_step(const char *path, size_t bytes)
 {
     if (bytes <= STEP_BYTES)
@@ -69,7 +69,7 @@ static int64_t to_ns(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* Whether a time can be told in nanoseconds: from 1677 to 2262. */
+/* Returns whether a time fits into 64 bits of nanoseconds: from 1677 to 2262. */
 static bool is_storable(const struct timespec *time)
 {
     return time->tv_sec > INT64_MIN / 1000000000 && time->tv_sec < INT64_MAX / 1000000000;
@@ -127,7 +127,7 @@ int fan_scan_stat(int root_fd, const char *path, uint64_t path_bytes, struct fan
     return rc;
 }
 
-/* Opens the child `entry` of an open directory. */
+/* Opens the entry `entry` of an open directory. */
 static int open_child(int dir_fd, const char *names, const struct fan_scan_entry *entry, int flags)
 {
     return fan_scan_open(dir_fd, names + entry->name_offset, entry->name_bytes, flags);

@@ -1,8 +1,8 @@
 /*
- * The entries that a scan of a source tree has found, and the calls that open and examine them.
+ * The entries of a source tree that a scan has found, and functions that open and examine them.
  *
- * Directories are opened relative to the root in steps shorter than PATH_MAX, so that neither
- * the length nor the depth of a path is limited.
+ * Directories are opened relative to the root in steps shorter than PATH_MAX, so that neither the
+ * length nor the depth of a path is limited.
  */
 #ifndef FAN_PREPARE_ENTRIES_H
 #define FAN_PREPARE_ENTRIES_H
@@ -14,9 +14,9 @@
 #include "room.h"
 
 /* cffi: begin */
-/* One entry, as lstat described it. names + name_offset is its name, names + target_offset the
- * target of a symbolic link. error: the errno with which examining it, or listing a directory,
- * failed. */
+/* One entry, with the fields that lstat returned. names + name_offset is its name, names +
+ * target_offset the target of a symbolic link. error: the errno of a failure to examine it, or to
+ * list it if it is a directory. */
 struct fan_scan_entry {
     uint64_t parent;
     uint64_t name_offset;
@@ -42,23 +42,23 @@ struct fan_scan {
     uint64_t entry_count;
     uint64_t names_bytes;
     uint64_t next_directory;
-    uint64_t examined; /* entries before this one are known, of the others only the names */
+    uint64_t examined; /* entries before it were examined; the others have only names */
     struct fan_room entries_room;
     struct fan_room names_room;
     int root_fd;
     int scratch_fd;
-    uint64_t listed; /* the directory that was listed last */
-    int listed_fd;   /* a descriptor of it, or -1 */
+    uint64_t listed; /* the directory that was listed last, or is being listed */
+    int listed_fd;   /* its descriptor, or -1 */
     int reserved;
 };
 
 /* Examines one path below root_fd, of any length, without following a final symbolic link, into
- * `entry` (no names). Its target goes to `target` (4096 bytes). 0 or -errno. */
+ * `entry` (no names). Its target goes to `target` (4096 bytes). Returns 0 or -errno. */
 int fan_scan_stat(int root_fd, const char *path, uint64_t path_bytes, struct fan_scan_entry *entry,
                   char *target);
 
-/* Opens a path of any length below root_fd. A descriptor or -errno. O_NOFOLLOW holds for the
- * last component. */
+/* Opens a path of any length below root_fd. O_NOFOLLOW applies to the last component. Returns a
+ * descriptor or -errno. */
 int fan_scan_open(int root_fd, const char *path, uint64_t path_bytes, int flags);
 /* cffi: end */
 
@@ -74,10 +74,10 @@ enum { FAN_TARGET_MAX_BYTES = 4096 };
 int fan_scan_look(int dir_fd, const char *name, struct fan_scan_entry *entry,
                   char target[FAN_TARGET_MAX_BYTES]);
 
-/* Fills an entry from lstat's result, except for its name and target. */
+/* Fills an entry from the result of lstat, except its name and target. */
 void fan_scan_fill(struct fan_scan_entry *entry, const struct stat *st);
 
-/* Appends `n` bytes to the names and sets `offset` to their place. Returns 0 or -errno. */
+/* Appends `n` bytes to the names and sets `offset` to where they begin. Returns 0 or -errno. */
 int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset);
 
 #endif

@@ -15,7 +15,7 @@ enum {
     SHARE = 64,       /* entries that a thread takes at a time */
 };
 
-/* Entries first to end - 1, whose link targets go to targets[entry - first]. */
+/* Examine the entries first to end - 1; the target of a link goes to targets[entry - first]. */
 struct work {
     struct fan_scan *scan;
     uint64_t first, end;
@@ -24,14 +24,15 @@ struct work {
     atomic_int error;
 };
 
-/* The directory that a thread has open: that of its last entry. */
+/* The directory that a thread has open: the one of its last entry. */
 struct place {
-    bool is_open; /* or was to be opened */
+    bool is_open; /* whether an open was tried */
     uint64_t parent;
-    int fd; /* a descriptor, or -errno */
+    int fd; /* a descriptor, or the -errno of the open */
 };
 
-/* 0 or -ENOMEM; a directory that cannot be opened is an error of its entries. */
+/* Opens the directory `parent` unless it is open. A failure is an error of its entries. Returns 0
+ * or -ENOMEM. */
 static int go_to(const struct fan_scan *scan, uint64_t parent, struct place *place)
 {
     if (place->is_open && place->parent == parent)
@@ -88,8 +89,8 @@ static void *examine_some(void *argument)
     return NULL;
 }
 
-/* With as many threads as there are shares, this one among them; with fewer where the system gives
- * no more. */
+/* Examines with a thread for each share of entries, including this thread; with fewer threads if no
+ * more can be created. */
 static void examine_together(struct work *work)
 {
     pthread_t threads[THREADS_MAX - 1];
@@ -102,7 +103,8 @@ static void examine_together(struct work *work)
         pthread_join(threads[--count], NULL);
 }
 
-/* In the order of the entries, whoever examined them. */
+/* Stores the link targets in the order of the entries, so that the result does not depend on the
+ * threads. */
 static int keep_targets(struct work *work)
 {
     int rc = atomic_load(&work->error);

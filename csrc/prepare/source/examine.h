@@ -1,6 +1,6 @@
 /*
- * Examines the files whose names a scan has found, in several threads: each look takes a round trip
- * on a network file system, or a walk through the kernel on a local one.
+ * Examines the files whose names a scan has found, in several threads: each lstat takes a round
+ * trip on a network file system.
  */
 #ifndef FAN_PREPARE_EXAMINE_H
 #define FAN_PREPARE_EXAMINE_H

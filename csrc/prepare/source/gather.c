@@ -11,7 +11,7 @@
 
 enum { NAME_ROOM = 256, FILE_FLAGS = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC };
 
-/* The directory that the last file was in, kept open for the next one. */
+/* The directory of the last file, kept open for the next file. */
 struct place_in_tree {
     int root_fd;
     int fd;
@@ -27,7 +27,7 @@ static void leave(struct place_in_tree *place)
     free(place->path);
 }
 
-/* A descriptor of `directory`, or -errno. */
+/* Returns a descriptor of `directory`, or -errno. */
 static int enter(struct place_in_tree *place, const struct fan_scan_entry *entries,
                  const char *names, uint64_t directory)
 {
@@ -90,7 +90,7 @@ static int64_t to_ns(const struct timespec *time)
     return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
 }
 
-/* Compared after reading: whoever wrote since the scan has moved the size or one of the times. */
+/* Compares after reading: a write since the scan has changed the size or one of the times. */
 int fan_gather_check(int fd, const struct fan_scan_entry *entry)
 {
     struct stat st;
@@ -102,7 +102,7 @@ int fan_gather_check(int fd, const struct fan_scan_entry *entry)
     return same ? 0 : FAN_GATHER_CHANGED;
 }
 
-/* Reads exactly `bytes`. 0, FAN_GATHER_CHANGED when the file is shorter, or -errno. */
+/* Reads exactly `bytes`. Returns 0, FAN_GATHER_CHANGED if the file is shorter, or -errno. */
 static int read_whole(int fd, char *buffer, uint64_t bytes)
 {
     while (bytes > 0) {

@@ -1,7 +1,7 @@
 /*
- * Reads many small files into one buffer, each at its place in a pack.
+ * Reads many small files into one buffer, each to its position in a pack.
  *
- * No lock and no shared state: several threads may gather from one scan at once.
+ * Uses no lock and no shared state: several threads may gather from one scan at once.
  */
 #ifndef FAN_PREPARE_GATHER_H
 #define FAN_PREPARE_GATHER_H
@@ -12,7 +12,7 @@
 
 /* cffi: begin */
 enum {
-    /* The file has changed since the scan: in size, time or inode. Greater than any errno. */
+    /* The file's size, times or inode have changed since the scan. Greater than any errno. */
     FAN_GATHER_CHANGED = 4097
 };
 
@@ -25,12 +25,12 @@ int64_t fan_gather(int root_fd, const struct fan_scan_entry *entries, const char
                    const uint64_t *ids, uint64_t count, const uint64_t *places, char *buffer,
                    int32_t *errors);
 
-/* Opens each file for reading and closes it again. errors as above. Returns the number of files in
- * error. */
+/* Opens each file for reading and closes it again. errors: as for fan_gather. Returns the number of
+ * files in error. */
 int64_t fan_gather_try(int root_fd, const struct fan_scan_entry *entries, const char *names,
                        const uint64_t *ids, uint64_t count, int32_t *errors);
 
-/* Opens one file of the scan for reading. A descriptor or -errno. */
+/* Opens one file of the scan for reading. Returns a descriptor or -errno. */
 int fan_gather_open(int root_fd, const struct fan_scan_entry *entries, const char *names,
                     uint64_t id);
 

@@ -8,7 +8,7 @@
 
 #include "room.h"
 
-/* The rest of a run of sorted names. */
+/* The part of a run of sorted names that is not merged yet. */
 struct run {
     const char *at, *end;
 };
@@ -26,13 +26,14 @@ void fan_name_sort_fini(struct fan_name_sort *sort)
         close(sort->fd);
 }
 
-/* Names as memcmp orders them, a prefix first: the order of strcmp, since NUL ends each. */
+/* Compares as strcmp does: NULs end the names, so a prefix comes first. */
 static int by_name(const void *a, const void *b)
 {
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* The names in memory, sorted; to be freed. NULL without memory. */
+/* Returns the names in memory, sorted, in an array that the caller frees; NULL if there is no
+ * memory. */
 static const char **sorted(const struct fan_name_sort *sort, size_t *count)
 {
     const char *end = sort->text + sort->used;
@@ -64,7 +65,7 @@ static int write_all(int fd, const char *bytes, size_t n)
     return 0;
 }
 
-/* Writes the names in memory as one more run. */
+/* Writes the names in memory to the file as another run. */
 static int spill(struct fan_name_sort *sort)
 {
     size_t count, at = 0;
@@ -113,7 +114,7 @@ int fan_name_sort_add(struct fan_name_sort *sort, const char *name)
     return 0;
 }
 
-/* Lets the run at `at` sink in a heap of which the run with the least name is the first. */
+/* Moves the run at `at` down in a heap whose first run has the smallest name. */
 static void sink(struct run *heap, size_t count, size_t at)
 {
     struct run moved = heap[at];

@@ -12,7 +12,7 @@ static uint64_t path_bytes(const struct fan_scan_entry *entries, uint64_t id)
     return bytes > 0 ? bytes - 1 : 0;
 }
 
-/* Writes one path backwards, so that it ends before `end`. */
+/* Writes one path from its last component to its first, so that it ends before `end`. */
 static void write_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
                        char *end)
 {

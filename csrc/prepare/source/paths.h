@@ -1,4 +1,4 @@
-/* Makes the paths of many entries at once. */
+/* Writes the paths of many entries. */
 #ifndef FAN_PREPARE_PATHS_H
 #define FAN_PREPARE_PATHS_H
 
@@ -11,7 +11,7 @@
 uint64_t fan_paths_measure(const struct fan_scan_entry *entries, const uint64_t *ids,
                            uint64_t count, uint64_t *lengths);
 
-/* Writes the relpaths one after the other to `joined`, which has room for their sum. lengths: from
+/* Writes the relpaths without separators to `joined`, which has room for all of them. lengths: from
  * fan_paths_measure. */
 void fan_paths_join(const struct fan_scan_entry *entries, const char *names, const uint64_t *ids,
                     uint64_t count, const uint64_t *lengths, char *joined);

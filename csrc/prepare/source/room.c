@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A file grows by its own size, by this at most. */
+/* A file grows to twice its size, but by at most this. */
 static const uint64_t STEP_MAX_BYTES = UINT64_C(64) << 20;
 static const uint64_t PAGE_BYTES = 4096;
 
@@ -22,7 +22,8 @@ int fan_room_file(int dir_fd)
     int fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     if (fd >= 0)
         return fd;
-    /* Some file systems have no such files: one that loses its name at once. */
+    /* The name of a file that is removed at once, for file systems without nameless files
+     * (O_TMPFILE). */
     static const char NAME[] = "room";
     fd = openat(dir_fd, NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0)
@@ -83,7 +84,7 @@ static int grow_file(struct fan_room *room, uint64_t bytes)
     }
     room->base = base;
     room->bytes = bytes;
-    fan_room_release(room); /* what fills a room goes on at its end */
+    fan_room_release(room); /* rooms are filled in order: earlier pages are not needed soon */
     return 0;
 }
 

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Room for one more entry. 0 or -errno. */
+/* Makes room for one more entry. Returns 0 or -errno. */
 static int grow_entries(struct fan_scan *scan)
 {
     uint64_t bytes = (scan->entry_count + 1) * sizeof(*scan->entries);
@@ -22,13 +22,13 @@ static int grow_entries(struct fan_scan *scan)
     return rc;
 }
 
-/* The directory that is listed. */
+/* The directory that is being listed. */
 struct listing {
     struct fan_scan *scan;
     uint64_t directory;
 };
 
-/* Adds an entry of which no more is known than its name. 0 or -errno. */
+/* Adds an entry of which only the name is known. Returns 0 or -errno. */
 static int add_entry(void *context, const char *name)
 {
     struct listing *listing = context;
@@ -48,7 +48,8 @@ static bool is_dot(const char *name)
     return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
 }
 
-/* Collects a directory's names. 0, -errno of ours, or a positive errno of readdir. */
+/* Collects the names in a directory. Returns 0, -errno of the sort, or a positive errno of
+ * readdir. */
 static int read_names(DIR *dir, struct fan_name_sort *names)
 {
     for (;;) {
@@ -62,7 +63,7 @@ static int read_names(DIR *dir, struct fan_name_sort *names)
     }
 }
 
-/* Lists one open directory. A failure to read it is noted in its entry. 0 or -errno. */
+/* Lists one open directory. Stores a failure to read it in its entry. Returns 0 or -errno. */
 static int list_directory(struct fan_scan *scan, uint64_t id, DIR *dir)
 {
     struct fan_name_sort names;
@@ -77,7 +78,7 @@ static int list_directory(struct fan_scan *scan, uint64_t id, DIR *dir)
     return rc;
 }
 
-/* Keeps a descriptor of the directory that is listed, where there is one to be had. */
+/* Keeps a descriptor of the directory that is listed, if one is free. */
 static void keep_listed(struct fan_scan *scan, uint64_t id, int fd)
 {
     if (scan->listed_fd >= 0)

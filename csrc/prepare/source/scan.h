@@ -1,7 +1,7 @@
 /*
- * Walks a source tree: every entry under a directory, breadth first, the children of each directory
- * together and sorted by name. The records of the index are in the same order. One thread at a time
- * may use a scan.
+ * Walks a source tree: all entries below a directory, breadth first, the children of each directory
+ * together and sorted by name, which is the order of the records in an index. Only one thread at a
+ * time may use a scan.
  */
 #ifndef FAN_PREPARE_SCAN_H
 #define FAN_PREPARE_SCAN_H
@@ -13,12 +13,12 @@
  * (-1: all stays on the heap). Both are borrowed. Returns 0 or -errno. */
 int fan_scan_init(struct fan_scan *scan, int root_fd, int scratch_fd, uint64_t heap_bytes);
 
-/* Lists directories until at least `entries` more were found, which several threads examine. 1:
- * there is more to list; 0: the scan is complete; -ENOMEM, or -errno of a file in scratch_fd. A
- * file that cannot be read is skipped, with the error in its entry. */
+/* Lists directories until `entries` more were found or none is left; several threads examine the
+ * entries. Returns 1 if there is more to list, 0 if the scan is complete, -ENOMEM, or the -errno of
+ * a file in scratch_fd. A file that cannot be examined has the error in its entry. */
 int fan_scan_step(struct fan_scan *scan, uint64_t entries);
 
-/* Frees a scan that was started. */
+/* Frees a scan. Only for one that was started. */
 void fan_scan_fini(struct fan_scan *scan);
 /* cffi: end */
 
