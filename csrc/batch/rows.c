@@ -6,7 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Reads an open file that has as many bytes as the row. 1, or 0 with *error set. */
+/* Reads an open file, which must have exactly as many bytes as the row. Returns 1; on failure 0
+ * with *error set. */
 static int fill(int fd, char *row, uint64_t bytes, int32_t *error)
 {
     struct stat st;
@@ -17,7 +18,7 @@ static int fill(int fd, char *row, uint64_t bytes, int32_t *error)
     for (uint64_t done = 0; done < bytes;) {
         ssize_t got = read(fd, row + done, bytes - done);
         if (got <= 0) {
-            *error = got < 0 ? errno : 0; /* it was cut off since */
+            *error = got < 0 ? errno : 0; /* 0: the file has become shorter */
             return 0;
         }
         done += (uint64_t)got;

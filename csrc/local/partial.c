@@ -19,7 +19,7 @@ static int map_resident(struct fan_partial *partial, int fd)
         return -errno;
     if ((uint64_t)st.st_size != partial->bytes)
         return -EINVAL;
-    int flags = MAP_SHARED | MAP_POPULATE; /* the node thread looks at it */
+    int flags = MAP_SHARED | MAP_POPULATE; /* page faults must not delay the node thread */
     void *base = mmap(NULL, partial->bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (base == MAP_FAILED)
         return -errno;
@@ -89,8 +89,8 @@ static int path_of(const struct fan_partial *partial, uint32_t pack, char path[P
     return bytes < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-/* Makes an empty partial pack under a name of its own, and then, where no other job was faster, the
- * one of this dataset. 0, -EEXIST or -errno. */
+/* Creates an empty partial pack under a temporary name, and gives it the pack's name unless another
+ * job has done so. Returns 0, -EEXIST or -errno. */
 static int make(struct fan_partial *partial, uint32_t pack, const char *path)
 {
     char temporary[PATH_MAX];
@@ -107,7 +107,7 @@ static int make(struct fan_partial *partial, uint32_t pack, const char *path)
         rc = -errno;
     if (rc == 0 && !__atomic_compare_exchange_n(&partial->inodes[pack], &none, st.st_ino, false,
                                                 __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
-        rc = -EEXIST; /* another job was faster */
+        rc = -EEXIST; /* another job has created it */
     if (rc == 0 && rename(temporary, path) != 0) {
         rc = -errno;
         __atomic_store_n(&partial->inodes[pack], 0, __ATOMIC_RELEASE);
@@ -118,7 +118,7 @@ static int make(struct fan_partial *partial, uint32_t pack, const char *path)
     return rc;
 }
 
-/* Makes a partial pack where there is none yet. 0 or -errno. */
+/* Creates a partial pack if it does not exist. Returns 0 or -errno. */
 static int make_once(struct fan_partial *partial, uint32_t pack, const char *path)
 {
     int rc = 0;
@@ -129,7 +129,7 @@ static int make_once(struct fan_partial *partial, uint32_t pack, const char *pat
     return rc == -EEXIST ? 0 : rc;
 }
 
-/* Whether a descriptor is of the partial pack that the bits speak of. */
+/* Returns whether a descriptor is of the partial pack to which the file `resident` refers. */
 static bool is_the_one(const struct fan_partial *partial, uint32_t pack, int fd)
 {
     struct stat st;

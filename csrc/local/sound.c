@@ -26,7 +26,7 @@ static int add_stored(const struct fan_record *record, const struct fan_stored *
     return 0;
 }
 
-/* Where block `number` ends and the one before it, by the table in front of the blocks. */
+/* Reads from the block table where block `number` ends, and where the block before it ends. */
 static int read_ends(const struct fan_stored *stored, uint64_t number, uint64_t ends[2])
 {
     uint64_t first = number == 0 ? 0 : number - 1, count = number == 0 ? 1 : 2;
@@ -47,7 +47,7 @@ static int add_block(const struct fan_index *index, const struct fan_record *rec
     if (rc == 0)
         rc = fan_content_block(index, record, number, ends, &block);
     if (rc == 0 && block.stored_bytes > 2 * (uint64_t)index->header->block_bytes)
-        rc = -EIO; /* no codec makes so much of a block */
+        rc = -EIO; /* no codec compresses a block to more bytes */
     if (rc != 0)
         return rc;
     const char *from = stored->at(stored, block.stored_offset, block.stored_bytes);

@@ -1,6 +1,6 @@
 /*
- * Checks that the stored bytes of a file are those with which the dataset was made: they decode to
- * content with the checksum in the index.
+ * Checks that the stored bytes of a file are undamaged: that they decode to content with the
+ * checksum in the index.
  */
 #ifndef FAN_LOCAL_SOUND_H
 #define FAN_LOCAL_SOUND_H
@@ -17,7 +17,7 @@ struct fan_stored {
 };
 
 /* Returns 0 or -EIO (damaged); -ENODATA (bytes cannot be read), -ENOMEM or -ELIBACC if it cannot
- * decide. Check the record against its pack first, and set the loader of codec.h. */
+ * decide. First check the record with fan_content_check, and set the loader of codec.h. */
 int fan_check_sound(const struct fan_index *index, const struct fan_record *record,
                     const struct fan_stored *stored);
 

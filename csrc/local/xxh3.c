@@ -108,7 +108,7 @@ static uint64_t mix(const unsigned char *in, const unsigned char *key)
     return fold(word(in) ^ word(key), word(in + 8) ^ word(key + 8));
 }
 
-/* From both ends towards the middle. */
+/* Hashes 17 to 128 bytes, in pairs from both ends towards the middle. */
 static uint64_t up_to_128(const unsigned char *in, uint64_t bytes)
 {
     uint64_t sum = bytes * P64_1;
@@ -162,7 +162,7 @@ static void take_stripes(uint64_t lanes[LANES], const unsigned char *in, uint64_
         take_stripe(lanes, in + i * FAN_XXH3_STRIPE_BYTES, secret + 8 * i);
 }
 
-/* The last 64 bytes, which the stripes before may overlap. */
+/* Adds the last 64 bytes, some of which the stripes before may have added already. */
 static void take_last(struct fan_xxh3 *hash, const unsigned char *in, size_t bytes)
 {
     unsigned char joined[2 * FAN_XXH3_STRIPE_BYTES];

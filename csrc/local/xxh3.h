@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each piece but the last is a multiple of this. */
+/* The length of each piece, except the last, must be a multiple of this. */
 enum { FAN_XXH3_PIECE_BYTES = 1024, FAN_XXH3_STRIPE_BYTES = 64 };
 
 /* lanes: used for long inputs; result: used for short ones, which come in one piece. tail: the end
@@ -24,7 +24,7 @@ struct fan_xxh3 {
 void fan_xxh3_begin(struct fan_xxh3 *hash, uint64_t total_bytes);
 void fan_xxh3_add(struct fan_xxh3 *hash, const void *piece, size_t bytes);
 
-/* The checksum, once all has been added. */
+/* Returns the checksum. Call it when all pieces were added. */
 uint64_t fan_xxh3_end(const struct fan_xxh3 *hash);
 
 #endif

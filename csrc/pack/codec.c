@@ -25,8 +25,9 @@ static fan_codec_loader *load;
 static _Atomic(lz4_decode_fn *) lz4_decode;
 static _Atomic(zstd_decode_fn *) zstd_decode;
 
-/* libzstd's contexts in memory of the kernel's, where it offers that: ZSTD_decompress calls malloc,
- * and a read may be a signal handler's, or be left by siglongjmp. bytes is set last. */
+/* libzstd's decompression contexts, in memory that the kernel provides. ZSTD_decompress itself
+ * calls malloc, which a signal handler must not, nor a read that siglongjmp may leave. bytes is set
+ * last. */
 static struct {
     zstd_context_fn *make;
     zstd_decode_with_fn *decode;

@@ -1,7 +1,8 @@
 /*
  * Decodes one compressed block. The only user of liblz4 and libzstd: it looks up their few stable
- * functions when first needed, in libraries that a loader opens. The program that links this sets
- * the loader: the preload library intercepts dlopen(3), so this room must not call it by itself.
+ * functions when they are first needed, in libraries that a loader function opens. The linking
+ * program sets that function, because the preload library intercepts dlopen(3) and must not call it
+ * here.
  */
 #ifndef FAN_PACK_CODEC_H
 #define FAN_PACK_CODEC_H
@@ -9,24 +10,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* As dlopen(3). */
+/* A function with dlopen's parameters and result. */
 typedef void *fan_codec_loader(const char *library, int mode);
 
-/* Sets the loader; without one no library is found. */
+/* Sets the loader function; without one no library is found. */
 void fan_codec_load_with(fan_codec_loader *loader);
 
-/* Loads the library for `codec`. Returns 0, or -ELIBACC if it is missing. Not signal-safe; called
- * when a dataset that uses the codec is attached, so that reads find it loaded. Returns 0 while
- * deferred. */
+/* Loads the library for `codec`. Returns 0, or -ELIBACC if it is missing. Not signal-safe, so it is
+ * called when a dataset with this codec is attached; reads then find the library loaded. While
+ * loading is deferred, does nothing and returns 0. */
 int fan_codec_load(unsigned codec);
 
-/* While on, fan_codec_load loads nothing, and the first decode loads the library. Before libc is
- * initialised, dlopen would initialise it, without the program's arguments. */
+/* While `on`, fan_codec_load loads nothing, and the first decode loads the library. Used before
+ * libc is initialised: dlopen would initialise it then, without the program's arguments. */
 void fan_codec_defer(bool on);
 
-/* Decodes exactly `logical` bytes from `stored` bytes at `from`. Never leaves these bounds,
- * whatever the input. Returns 0, -EIO (damaged), -ENOMEM, or -ELIBACC (library missing). Once the
- * library is loaded it calls no malloc, except with a libzstd that lacks static contexts. */
+/* Decodes exactly `logical` bytes from `stored` bytes at `from`. Never reads or writes beyond these
+ * bounds, even for damaged input. Returns 0, -EIO (damaged), -ENOMEM, or -ELIBACC (library
+ * missing). Once the library is loaded, it does not call malloc, except with a libzstd that lacks
+ * static contexts. */
 int fan_codec_decode(unsigned codec, void *to, size_t logical, const void *from, size_t stored);
 
 #endif

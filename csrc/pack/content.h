@@ -1,6 +1,6 @@
 /*
  * Finds the bytes of a file inside its pack: the extent of the whole file, and of each block.
- * Checks the references of a record once, before any byte is read.
+ * Checks the record's offsets and sizes once, before any byte is read.
  */
 #ifndef FAN_PACK_CONTENT_H
 #define FAN_PACK_CONTENT_H
@@ -10,22 +10,23 @@
 
 #include "../common/index.h"
 
-/* One independently decoded piece of a file. stored_offset counts from the file's stored start. */
+/* A piece of a file that is decoded by itself. stored_offset counts from the start of the file's
+ * stored bytes. */
 struct fan_block {
     uint64_t logical_offset;
     uint64_t logical_bytes;
     uint64_t stored_offset;
     uint64_t stored_bytes;
-    unsigned codec; /* FAN_CODEC_STORE when this block did not compress */
+    unsigned codec; /* FAN_CODEC_STORE if compression did not make this block smaller */
 };
 
 /* Checks that the bytes of a regular file's record lie inside its pack. Returns 0 or -EIO. */
 int fan_content_check(const struct fan_index *index, const struct fan_record *record);
 
-/* The number of blocks of a compressed file: 1 up to block_bytes. */
+/* Returns the number of blocks of a compressed file: 1 for content of up to block_bytes. */
 uint64_t fan_content_block_count(const struct fan_index *index, const struct fan_record *record);
 
-/* The size of the block table in front of the blocks: 0 for a file of one block. */
+/* Returns the size of the block table in front of the blocks: 0 for a file of one block. */
 uint64_t fan_content_table_bytes(const struct fan_index *index, const struct fan_record *record);
 
 /* Describes block `number` of a compressed file. ends: the ends of the block before and of this

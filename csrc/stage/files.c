@@ -12,8 +12,8 @@
 #define PIECE_BYTES (256 << 10)
 #define NS_A_SECOND 1000000000LL
 
-/* statfs(2)'s types of ext2 to ext4, XFS, Btrfs, F2FS, tmpfs. What syncfs(2) does to the disks of a
- * file server is each network file system's own affair. */
+/* File systems (types of statfs(2)) that syncfs(2) writes completely to disk: ext2 to ext4, XFS,
+ * Btrfs, F2FS, tmpfs. For network file systems this depends on the file server. */
 static const uint32_t SYNCED_WHOLE[] = {0xEF53, 0x58465342, 0x9123683E, 0xF2F52010, 0x01021994};
 
 static const char *next(const char *path)
@@ -27,13 +27,14 @@ static struct timespec time_of(int64_t ns)
     return (struct timespec){second, ns - second * NS_A_SECOND};
 }
 
-/* Another thread sets it. */
+/* Reads a flag that another thread sets. */
 static bool is_set(const int32_t *flag)
 {
     return __atomic_load_n(flag, __ATOMIC_RELAXED) != 0;
 }
 
-/* Without waiting for a lease, and without moving its access time where it is ours. */
+/* Opens a file without waiting for a lease; does not change its access time if the file is this
+ * user's. */
 static int open_file(const char *path)
 {
     int flags = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK;
@@ -41,7 +42,7 @@ static int open_file(const char *path)
     return fd < 0 && errno == EPERM ? open(path, flags) : fd;
 }
 
-/* To the same place of another file. 0, or an errno. */
+/* Copies bytes to the same offsets of another file with read and write. Returns 0 or an errno. */
 static int copy_by_hand(int from, int to, off_t at, off_t end)
 {
     char piece[PIECE_BYTES];
@@ -61,7 +62,8 @@ static int copy_by_hand(int from, int to, off_t at, off_t end)
     return 0;
 }
 
-/* Whatever the kernel has against the first way, the second one succeeds or says why not. */
+/* Copies in the kernel; if that fails for any reason, copies with read and write, or returns why
+ * that failed. */
 int64_t fan_copy_piece(int32_t from, int32_t to, int64_t at, int64_t end)
 {
     off_t in = at, out = at;
@@ -82,7 +84,7 @@ static int copy_bytes(int from, int to)
     return copy_by_hand(from, to, 0, st.st_size);
 }
 
-/* The owner only where we may. */
+/* Sets the attributes of a copy. Sets the owner only if this user may. */
 static int set_attributes(int fd, const struct fan_file_copy *copy)
 {
     struct timespec times[] = {time_of(copy->atime_ns), time_of(copy->mtime_ns)};
@@ -108,7 +110,7 @@ static int copy_file(int from, const char *to, struct fan_file_copy *copy)
     return error;
 }
 
-/* Gives the file itself a second name. */
+/* Gives the file itself a second name, instead of copying it. */
 static int link_file(int from, const char *path, const char *to, struct fan_file_copy *copy)
 {
     if (link(path, to) != 0)
@@ -154,8 +156,8 @@ int fan_sync_whole(const int32_t *fds, uint64_t count, int32_t *errors)
 {
     if (!is_synced_whole(fds[0]) || syncfs(fds[0]) != 0)
         return 0;
-    /* syncfs does not say of which file bytes could not be written, and before Linux 5.8 not even
-     * that they could not. */
+    /* Waits for each file's bytes: syncfs does not say which file could not be written, and before
+     * Linux 5.8 does not report such errors. */
     for (uint64_t i = 0; i < count; i++)
         errors[i] = sync_file_range(fds[i], 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) != 0 ? errno : 0;
     return 1;
@@ -172,8 +174,9 @@ static bool is_unsupported(int error)
     return error == EINVAL || error == ENOSYS || error == EOPNOTSUPP || error == EPERM;
 }
 
-/* A hard link, where the file system does not know the flag, does not replace either. Where there
- * are none, as of directories, something may come between the look and the step. */
+/* If the file system does not know RENAME_NOREPLACE, makes a hard link, which does not replace a
+ * file either. If links fail too, as for directories, another process may take the name between the
+ * check and the rename. */
 int fan_rename_to_free(const char *from, const char *to)
 {
     struct stat st;

@@ -1,7 +1,7 @@
 /*
- * Stage-out of small files, which are copied, synced and named many at a time, and of pieces of
- * large ones. If Python did this file by file, each step would wait for the daemon's other threads,
- * which takes longer than the step.
+ * Stage-out of files: small ones are copied, synced and renamed many at a time, large ones are
+ * copied in pieces. Written in C because in Python each step would wait for the daemon's other
+ * threads, which takes longer than the step.
  */
 #ifndef FAN_STAGE_FILES_H
 #define FAN_STAGE_FILES_H
@@ -24,7 +24,7 @@ struct fan_file_copy {
     int32_t error;
 };
 
-/* Identifies a file, so that another that took its place is noticed. */
+/* Identifies a file, so that a later check notices another file under its name. */
 struct fan_identity {
     uint64_t inode;
     uint64_t size;
@@ -38,9 +38,9 @@ struct fan_identity {
 void fan_copy_files(const char *paths, uint64_t count, struct fan_file_copy *copies, bool by_link,
                     const int32_t *ended);
 
-/* Copies bytes of a file from `at` to `end`, or the first of them, to the same place of another
- * file. If the file system can, both files share the bytes. Returns how many it copied, or -errno:
- * -EIO if the file is shorter. */
+/* Copies bytes `at` to `end` of a file, or the first of them, to the same offsets of another file.
+ * If the file system can, both files share the bytes. Returns how many it copied, or -errno: -EIO
+ * if the file is shorter. */
 int64_t fan_copy_piece(int32_t from, int32_t to, int64_t at, int64_t end);
 
 /* Syncs a whole file system, if its type (statfs(2)) is one for which this surely writes the bytes
@@ -57,8 +57,8 @@ void fan_close_all(const int32_t *fds, uint64_t count);
  */
 uint64_t fan_name_files(const char *paths, uint64_t count, struct fan_identity *identities,
                         const int32_t *ended, int32_t *error);
-/* Renames to a name that must be free. Returns 0, or an errno: EEXIST if it is taken. If the file
- * system cannot do that in one step, the call is nearly as safe for files, but less so for
+/* Renames `from` to `to`, which must not exist. Returns 0, or an errno: EEXIST if it does. If the
+ * file system cannot do that in one step, the call is nearly as safe for files, but less so for
  * directories. */
 int fan_rename_to_free(const char *from, const char *to);
 
@@ -69,11 +69,12 @@ int fan_exchange_names(const char *one, const char *other);
  * errno. */
 int fan_reserve(int32_t fd, int64_t start, int64_t bytes);
 
-/* Returns when a file or link was made, in nanoseconds since 1970; -1 if its file system does not
- * record that, or nothing is there. */
+/* Returns when a file or link was created, in nanoseconds since 1970; -1 if its file system does
+ * not record that, or if nothing is there. */
 int64_t fan_birth_ns(const char *path);
 
-/* Returns the process that has the file open for writing, FAN_WRITER_KILLED, or 0. */
+/* Returns the number of the process that has the file open for writing, FAN_WRITER_KILLED, or 0 if
+ * none has. */
 uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode);
 
 /* Adds one to a counter in memory that other processes also add to. */

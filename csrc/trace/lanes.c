@@ -71,7 +71,7 @@ int fan_trace_retire(void *segment, uint64_t bytes, uint32_t number, struct fan_
     struct fan_lane *lane = &of.lanes[number];
     add(counted, &lane->counters);
     __atomic_fetch_add(&of.trace->moves, 1, __ATOMIC_SEQ_CST);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* who adds up a sum that moved sees that it moves */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* readers of a moved count also see `moves` change */
     add(&of.trace->ended, &lane->counters);
     memset(&lane->counters, 0, sizeof(lane->counters));
     __atomic_fetch_add(&of.trace->moves, 1, __ATOMIC_SEQ_CST);

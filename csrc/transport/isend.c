@@ -7,13 +7,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A field of a struct at NULL lies below this. */
+/* A fault at an address below this is an access to a field of a struct at NULL. */
 enum { NULL_FAULT_BYTES = 4096 };
 
 static struct sigaction before;
 
-/* Where this thread goes on when MPI_Isend faults; NULL while it is not inside. In a thread that
- * faults elsewhere the handler must not have to allocate it. */
+/* Where this thread continues after a fault in MPI_Isend; NULL while it is not in MPI_Isend. The
+ * TLS model is initial-exec because the signal handler must not allocate the variable. */
 static _Thread_local sigjmp_buf *volatile way_out __attribute__((tls_model("initial-exec")));
 
 static void pass_on(int number, siginfo_t *info, void *state)
@@ -23,7 +23,7 @@ static void pass_on(int number, siginfo_t *info, void *state)
     else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
         before.sa_handler(number);
     else
-        sigaction(number, &before, NULL); /* the instruction faults again, for good */
+        sigaction(number, &before, NULL); /* the instruction faults again, and now for good */
 }
 
 static void on_fault(int number, siginfo_t *info, void *state)
@@ -43,7 +43,7 @@ int fan_isend_init(void)
     if (done)
         return 0;
     struct sigaction action = {.sa_sigaction = on_fault};
-    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK; /* left by a jump: nothing to unblock */
+    action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK; /* a jump blocks no signal */
     sigemptyset(&action.sa_mask);
     if (sigaction(SIGSEGV, &action, &before) != 0)
         return -errno;

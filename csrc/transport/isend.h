@@ -1,9 +1,8 @@
 /*
- * MPI_Isend that survives a rank whose connection is broken.
+ * An MPI_Isend that survives a broken connection to a rank.
  *
- * MPICH (ch4, seen with 5.0.2 over UCX and TCP) follows a null pointer inside MPI_Isend if the
- * network layer refuses to send, before it can return the error. This file turns that fault into
- * the error that it hides.
+ * In MPICH (ch4, seen with 5.0.2 over UCX and TCP), MPI_Isend follows a null pointer if the network
+ * layer refuses to send, before it can return the error. fan_isend returns an error instead.
  */
 #ifndef FAN_TRANSPORT_ISEND_H
 #define FAN_TRANSPORT_ISEND_H
@@ -14,7 +13,7 @@
  * outside MPI_Isend go to the previous handler. Returns 0 or -errno. */
 int fan_isend_init(void);
 
-/* MPI_Isend of bytes, but returns an error instead of faulting. */
+/* Calls MPI_Isend for bytes; returns an error if that faults. */
 int fan_isend(const void *buffer, int bytes, int rank, int tag, MPI_Comm comm,
               MPI_Request *request);
 

@@ -9,7 +9,7 @@
 enum {
     HEARD_A_ROUND = 16,
     HEAD_BYTES = sizeof(struct fan_wire_mail),
-    UNDER_WAY = 1 /* the error of a message that is not here yet */
+    UNDER_WAY = 1 /* in place of an error: the message has not arrived completely */
 };
 
 int fan_mail_init(struct fan_mail *mail, MPI_Comm comm, uint32_t world_size)
@@ -43,8 +43,8 @@ int fan_mail_send(struct fan_mail *mail, struct fan_message *message)
 
 /* ---- receiving ---- */
 
-/* Where a message of so many bytes, head and all, may come. One that is longer than any, or for
- * which there is no memory, finds room for its head alone. */
+/* Allocates memory for a message of `bytes`, including its head. If the message is too long, or
+ * memory is short, allocates room for the head alone. */
 static struct fan_message *make_room(int bytes)
 {
     struct fan_message *message = NULL;
@@ -61,13 +61,14 @@ static struct fan_message *make_room(int bytes)
     return message;
 }
 
-/* The link is the message's first member. */
+/* Returns the first message of a queue; NULL if it is empty. The link is the first member of a
+ * message. */
 static struct fan_message *first_of(const struct fan_queue *messages)
 {
     return (struct fan_message *)messages->first;
 }
 
-/* Passes on, in order, what came from one rank. */
+/* Reports the messages of one rank that have arrived completely, in order. */
 static void pass_on(struct fan_mail *mail, struct fan_mail_rank *rank)
 {
     struct fan_message *first;
@@ -97,7 +98,7 @@ static int receive(struct fan_mail *mail, struct fan_operation *operation, MPI_M
     return -EIO;
 }
 
-/* Begins to receive one message, if one is there. 1, 0: none, or -errno. */
+/* Begins to receive one message if one has arrived. Returns 1, 0 if there is none, or -errno. */
 static int listen_once(struct fan_mail *mail)
 {
     struct fan_operation *operation =
@@ -132,7 +133,7 @@ static void received(struct fan_mail *mail, const struct fan_operation *operatio
     mail->ill_formed += message->error == -EPROTO;
 }
 
-/* A message that could not be sent is told as one that did not come. */
+/* Handles the end of a send. If it failed, reports that message as lost to the caller. */
 static void sent(struct fan_mail *mail, const struct fan_operation *operation,
                  const MPI_Status *status)
 {

@@ -14,7 +14,7 @@
 /* Writes `mark`, a random number, to every page of `bytes` (8 or more) and to their end. */
 void fan_marks_put(uint64_t mark, void *to, uint32_t bytes);
 
-/* Whether any mark is still there. */
+/* Returns whether any mark is still there. */
 bool fan_marks_left(uint64_t mark, const void *from, uint32_t bytes);
 
 #endif

@@ -11,8 +11,8 @@
 #include "operations.h"
 
 enum {
-    HEARD_A_ROUND = 16,    /* messages taken in at most before the caller has its events */
-    FAILED_ROUNDS_MAX = 64 /* so many in a row: MPI works no more */
+    HEARD_A_ROUND = 16,    /* the most messages received before the caller fetches its events */
+    FAILED_ROUNDS_MAX = 64 /* after this many failures in a row, MPI counts as broken */
 };
 
 struct context {
@@ -20,7 +20,7 @@ struct context {
     MPI_Comm comm;
     struct fan_operations operations;
     struct fan_mail mail;
-    struct fan_transport_event *ready; /* of the last round, not fetched yet by the caller */
+    struct fan_transport_event *ready; /* events of the last round, until the caller fetches them */
     int ready_first;
     int ready_count;
     int ready_capacity;
@@ -29,12 +29,12 @@ struct context {
     uint32_t next_tag;
     bool tags_wrapped;
     uint64_t ill_formed;
-    uint64_t mark; /* by chance, and so in no answer */
+    uint64_t mark; /* random, so that no answer contains it */
 };
 
 /* ---- asking ---- */
 
-/* A tag that nothing outstanding has; 0: all are taken. */
+/* Returns a tag that no operation uses; 0 if all are in use. */
 static uint32_t unused_tag(struct context *context)
 {
     for (int tries = 0; tries <= context->operations.count; tries++) {
@@ -52,8 +52,8 @@ static void *landing_of(struct fan_operation *fetch)
     return fetch->bytes > FAN_SMALL_FETCH_BYTES ? fetch->to : fetch->buffer.small;
 }
 
-/* An answer of another length is an error. (Open MPI writes one that is longer past the end of
- * `landing`, though it calls it cut; no rank sends one.) */
+/* Receives an answer. One of another length is an error. (Open MPI writes an answer that is too
+ * long past the end of `landing`, although it reports it as truncated; no rank sends one.) */
 static int receive_answer(struct context *context, struct fan_operation *fetch, void *landing)
 {
     uint32_t refusal_bytes = fan_wire_refusal_bytes(fetch->bytes);
@@ -63,7 +63,7 @@ static int receive_answer(struct context *context, struct fan_operation *fetch, 
     return rc == MPI_SUCCESS ? 0 : -fan_mpi_errno(rc);
 }
 
-/* Sends `bytes` of the operation's own buffer; on failure the operation is ended. */
+/* Sends `bytes` of the operation's own buffer. If that fails, ends the operation. */
 static int send_message(struct context *context, struct fan_operation *message, uint32_t rank,
                         uint32_t tag, uint32_t bytes)
 {
@@ -89,7 +89,8 @@ static int send_request(struct context *context, struct fan_operation *fetch,
                         sizeof(message->buffer.message));
 }
 
-/* Nobody will answer this fetch. Its FETCHED has to wait until its receive is no longer posted. */
+/* Gives up a fetch that nobody will answer. Its FETCHED event must wait until its receive is no
+ * longer posted. */
 static void abandon(struct context *context, struct fan_operation *fetch, int error)
 {
     fetch->error = error;
@@ -200,7 +201,7 @@ static int refuse(void *opaque, uint32_t rank, const struct fan_fetch_request *r
                         fan_wire_refusal_bytes(request->bytes));
 }
 
-/* ---- what has come to pass ---- */
+/* ---- completed operations ---- */
 
 static struct fan_transport_event *add_event(struct context *context,
                                              enum fan_transport_event_kind kind,
@@ -227,8 +228,8 @@ static void heard(struct context *context, struct fan_operation *listen, const M
     fan_operation_end(&context->operations, listen);
 }
 
-/* The receive is no longer posted: the caller may have its bytes back, and the answer, should it
- * come, goes elsewhere. */
+/* Makes the answer to a fetch, if it still comes, go to other memory. Its receive is no longer
+ * posted, so the caller may use its memory again. */
 static void discard_answer(struct context *context, struct fan_operation *fetch)
 {
     add_event(context, FAN_EVENT_CANCELLED, fetch);
@@ -270,8 +271,8 @@ static void fetched(struct context *context, struct fan_operation *fetch,
     fan_operation_end(&context->operations, fetch);
 }
 
-/* A request that could not be sent will not be answered. (Its fetch may be long done, and the
- * operation another's: the tag tells.) */
+/* Handles the end of a sent message. If the send of a request failed, nobody will answer it. (Its
+ * fetch may be over, and the operation in use for another one: the tag tells.) */
 static void message_sent(struct context *context, struct fan_operation *message,
                          const MPI_Status *status)
 {
@@ -307,14 +308,14 @@ static void complete(struct context *context, struct fan_operation *operation,
         fetched(context, operation, status);
         break;
     case FAN_OPERATION_DISCARD:
-    case FAN_OPERATION_SEND: /* these two are among the mail's own */
+    case FAN_OPERATION_SEND: /* mail.c handles the operations of mail */
     case FAN_OPERATION_RECEIVE:
         fan_operation_end(&context->operations, operation);
         break;
     }
 }
 
-/* Room for an event of every operation, so that a round never has to leave one out. */
+/* Makes room for an event of every operation, so that a round can report all of them. */
 static int make_room(struct context *context)
 {
     int capacity = context->operations.capacity;
@@ -328,9 +329,9 @@ static int make_room(struct context *context)
     return 0;
 }
 
-/* Begins to receive one message, if one is there. 1, 0: none, or -errno. Probed for and not met by
- * receives posted in advance: over UCX and TCP those were seen not to match what was already there.
- */
+/* Begins to receive one message if one has arrived. Returns 1, 0 if there is none, or -errno.
+ * Probes for messages and posts no receives in advance: over UCX and TCP, such receives did not
+ * always match messages that had arrived before. */
 static int listen_once(struct context *context)
 {
     struct fan_operation *listen =
@@ -359,13 +360,13 @@ static int listen_round(struct context *context)
     return rc < 0 ? rc : 0;
 }
 
-/* One round of MPI. 0 or -errno: nothing works any more. */
+/* Runs one round of MPI. Returns 0, or -errno if MPI is broken. */
 static int work(struct context *context)
 {
     context->ready_first = context->ready_count = 0;
     int unheard = listen_round(context);
     if (make_room(context) != 0)
-        return 0; /* memory may come back; nothing is lost until then */
+        return 0; /* memory may be free again later; nothing is lost until then */
     int done = fan_operations_round(&context->operations);
     int mail = fan_mail_round(&context->mail);
     if (done < 0 || unheard < 0 || mail < 0)
@@ -406,8 +407,8 @@ static int send(void *opaque, struct fan_message *message)
 
 /* ---- opening and closing ---- */
 
-/* What MPI still has its hands on after this (all of it concerns ranks that do not answer) is
- * leaked: freed memory would be written to. */
+/* Closes the transport. Leaks everything that MPI may still use (all of it concerns ranks that do
+ * not answer), because MPI would write to freed memory. */
 static void close_transport(void *opaque)
 {
     struct context *context = opaque;

@@ -22,14 +22,14 @@ struct fan_transport;
  * library's MPI was not started, or another MPI was), -ENOMEM or -EIO. */
 int fan_transport_open(int fortran_comm, struct fan_transport **transport);
 
-/* Calls the transport's own `close`, for callers that cannot see it: frees what MPI no longer uses,
- * without waiting. Accepts NULL. */
+/* Calls the transport's own `close`, which frees everything that MPI no longer uses, without
+ * waiting. For callers that do not know struct fan_transport. Accepts NULL. */
 void fan_transport_close(struct fan_transport *transport);
 
-/* Returns the MPI library's version text, or NULL. Works before MPI is started, too. */
+/* Returns the MPI library's version text, or NULL. Works before MPI is started. */
 const char *fan_transport_library_version(void);
 
-/* The number of messages that were dropped because they were ill-formed. */
+/* Returns the number of messages that were dropped because they were malformed. */
 uint64_t fan_transport_ill_formed(const struct fan_transport *transport);
 /* cffi: end */
 

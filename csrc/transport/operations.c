@@ -18,7 +18,7 @@ void fan_mpi_keep_alive(MPI_Comm comm)
     MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
 }
 
-/* Of MPI's draft for fault tolerance; not every MPI has it. */
+/* From the draft of MPI's fault tolerance (ULFM); weak, because not every MPI has it. */
 extern int MPIX_Comm_failure_ack(MPI_Comm comm) __attribute__((weak));
 
 void fan_mpi_go_on(MPI_Comm comm)
@@ -79,7 +79,7 @@ int fan_operation_receive(struct fan_operations *operations, struct fan_operatio
 {
     int bytes = 0;
     MPI_Get_count(status, MPI_BYTE, &bytes);
-    if (bytes == MPI_UNDEFINED) /* more than INT_MAX */
+    if (bytes == MPI_UNDEFINED) /* the count does not fit into an int */
         return -ENOMEM;
     if (bytes > most) {
         operation->discard = malloc((size_t)bytes);
@@ -101,7 +101,7 @@ void fan_operation_end(struct fan_operations *operations, struct fan_operation *
     operations->requests[hole] = operations->requests[last];
     free(operation->discard);
     operation->discard = NULL;
-    operation->tag = 0; /* whoever still points here sees that it is over */
+    operation->tag = 0; /* an operation that still points here sees that the fetch is over */
     operation->next_free = operations->free;
     operations->free = operation;
 }
@@ -130,7 +130,8 @@ struct fan_operation *fan_operation_of_token(const struct fan_operations *operat
     return NULL;
 }
 
-/* MPI fills in the errors of single requests only when it says that there are some. */
+/* Clears the errors in the statuses: MPI sets those of single requests only if it reports
+ * MPI_ERR_IN_STATUS. */
 static void clear_errors(MPI_Status *statuses, int count)
 {
     for (int i = 0; i < count; i++)

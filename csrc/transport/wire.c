@@ -6,7 +6,7 @@
 
 enum { ERRNO_MAX = 4095, LANES = 4, LANE_BYTES = 8, STRIPE_BYTES = LANES * LANE_BYTES };
 
-/* Odd, with about half of their bits set. */
+/* Odd factors with about half of their bits set. */
 static const uint64_t mixers[2] = {0x9d3f5ac1b7e46d2b, 0xc2b8e5791d4fa637};
 
 static struct fan_wire_head head_of(enum fan_wire_kind kind)
@@ -109,8 +109,8 @@ static uint64_t mixed(uint64_t sum, uint64_t word)
     return (sum << 29 | sum >> 35) * mixers[1];
 }
 
-/* A sum of four lanes, so that they are computed at once. It tells bytes that did not come, or that
- * are of another message; it is no defence against an enemy. */
+/* Returns a checksum, computed in four lanes at once. It detects bytes that are missing or belong
+ * to another message, not bytes that an attacker chose. */
 static uint64_t sum_of(const uint8_t *data, uint64_t bytes, uint64_t seed)
 {
     uint64_t lanes[LANES] = {seed, seed + 1, seed + 2, seed + 3};

@@ -1,7 +1,7 @@
 /*
- * What ranks send each other besides the bytes of packs: requests, notices, refusals, and mail: the
- * messages of daemons, each with a head before it. Fields have a fixed width and one byte order,
- * and are checked before use. No MPI here.
+ * The small messages between ranks: requests, notices and refusals, and the heads of mail, the
+ * messages between daemons. Fields have a fixed width and one byte order, and are checked before
+ * use. Does not use MPI.
  *
  * A refusal is sent in place of the requested bytes. The receiver recognises it by its length,
  * which is never that of the requested bytes.
@@ -77,23 +77,24 @@ struct fan_wire_message fan_wire_notice(uint32_t notice);
 int fan_wire_read(const void *data, size_t bytes, uint32_t tag_max,
                   struct fan_transport_event *event);
 
-/* Fills the head of a message. */
+/* Writes the head of a message to be sent. */
 void fan_wire_seal(struct fan_message *message, uint64_t number);
 
-/* Checks that a received message, `bytes` long with its head, is complete and has this number.
- * Returns 0 or -EPROTO. */
+/* Checks that a received message, `bytes` long with its head, is complete and has the number
+ * `number`. Returns 0 or -EPROTO. */
 int fan_wire_open(const struct fan_message *message, size_t bytes, uint64_t number);
 
 struct fan_wire_refusal fan_wire_refuse(uint32_t tag, int error);
 
-/* The bytes of a refusal that answer a fetch of `fetch_bytes`: 16 or 17, never `fetch_bytes`. */
+/* Returns the length of a refusal of a fetch of `fetch_bytes`: 16 or 17, and never
+ * `fetch_bytes`. */
 static inline uint32_t fan_wire_refusal_bytes(uint32_t fetch_bytes)
 {
     uint32_t base = offsetof(struct fan_wire_refusal, longer);
     return fetch_bytes > base ? base : base + 1;
 }
 
-/* Interprets the answer, `bytes` of `data`, to a fetch of `fetch_bytes`. Returns 0 if it is the
+/* Checks the answer to a fetch of `fetch_bytes`, which is `bytes` of `data`. Returns 0 if it is the
  * requested bytes, the refusal's -errno, or -EPROTO. */
 int fan_wire_answer(const void *data, size_t bytes, uint32_t fetch_bytes, uint32_t tag);
 
