@@ -42,7 +42,8 @@ int fan_keep_check_kept(const struct fan_node_mount *mount, uint64_t id,
     return rc != 0 ? rc : sums != NULL && sum == fan_relaxed64(&sums[id]) ? 0 : -EIO;
 }
 
-/* Reads a whole record. If it is wrong, reads it again before it counts as damaged. */
+/* Reads a whole record. If its checksum is wrong, reads it once more before the record counts as
+ * damaged. */
 static int read_sound(struct fan_mounts *mounts, const struct fan_fetch_request *request, char *to)
 {
     int rc = 0;
@@ -80,7 +81,7 @@ int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint6
     return rc;
 }
 
-/* Keeps a record whose bytes were found right. 0 or -errno. */
+/* Writes a checked record to its partial pack. Returns 0 or -errno. */
 static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id,
                 const char *bytes)
 {
@@ -93,7 +94,8 @@ static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_
     return fan_keep_note(mounts, mount, id, rc);
 }
 
-/* Returns 0, or -EBUSY: the thread with the lock waits for a disk, perhaps in vain. */
+/* Takes the lock. Returns 0, or -EBUSY after a while: the thread with the lock waits for a disk,
+ * perhaps forever. */
 static int lock_for_a_while(pthread_mutex_t *lock)
 {
     struct timespec until;
@@ -131,7 +133,7 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
     return rc;
 }
 
-/* Reads a record that is here. */
+/* Reads bytes of a record that is resident here. */
 static int read_here(struct fan_node_mount *mount, const struct fan_fetch_request *request,
                      void *to)
 {

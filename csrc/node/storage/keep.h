@@ -16,8 +16,8 @@
 enum { FAN_KEEP_READINGS = 2 };
 
 /* Fetches a record that belongs here (fan_share_wants). Sets `stored` to its stored bytes, which
- * the caller frees, or to NULL if the record was here already. Returns 0 (also if the disk takes no
- * more), -EBUSY: another thread works on it for too long, -EIO, -ENOMEM, -EMFILE. */
+ * the caller frees, or to NULL if the record was here already. Returns 0 (also if the disk is
+ * full), -EBUSY if another thread has worked on it for too long, -EIO, -ENOMEM, -EMFILE. */
 int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                     char **stored);
 
@@ -36,8 +36,8 @@ int fan_keep_check_read(const struct fan_node_mount *mount, uint64_t id,
 int fan_keep_check_kept(const struct fan_node_mount *mount, uint64_t id,
                         const struct fan_stored *stored);
 
-/* Notes the result `rc` of writing a checked record to its partial pack. Returns rc, or -ENOSPC if
- * the disk takes no more. */
+/* Handles the result `rc` of writing a checked record to its partial pack. Returns rc, or -ENOSPC
+ * if the disk is full. */
 int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id, int rc);
 
 #endif

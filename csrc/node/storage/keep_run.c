@@ -15,9 +15,9 @@
 #include "shared_packs.h"
 #include "../machine/shared.h"
 
-/* Bytes that are written unchecked must not go over bytes that were found right: neither over those
- * of another job, so this one writes while it has the lock; nor over those of another name of the
- * same file. 0, -EEXIST (it is here), or -EBUSY. */
+/* Locks a long record, which is written before it is checked. Unchecked bytes must not overwrite
+ * checked ones: neither another job's, hence the lock, nor those of another name of the same file.
+ * Returns 0, -EEXIST (it is here), or -EBUSY. */
 static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
 {
     const struct fan_record *record = fan_mount_record(mount, id);
@@ -39,8 +39,8 @@ static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
     return rc == -EEXIST ? 0 : rc;
 }
 
-/* Records of a run that lie together and were found right: they are written at once, for large
- * writes become large pages. first, count: in the run's records; from, to: in its pack. */
+/* Checked records of a run that lie together. They are written at once, because large writes get
+ * large pages. first, count: in the run's records; from, to: in its pack. */
 struct stretch {
     uint64_t first;
     uint64_t count;
@@ -63,7 +63,7 @@ static int keep_stretch(struct fan_mounts *mounts, struct fan_node_mount *mount,
     return rc;
 }
 
-/* Adds a record to a stretch where it lies behind it, with no more than alignment between them. */
+/* Adds a record to a stretch if it follows it with no more than alignment between them. */
 static bool extend(struct stretch *stretch, uint64_t i, const struct fan_record *record)
 {
     uint64_t end = record->offset + record->stored_size;
@@ -89,7 +89,7 @@ static int fill_one(struct fan_mounts *mounts, uint32_t number, uint64_t id)
     return rc;
 }
 
-/* Keeps the records of a run that was read to `bytes`. 0, or the last -errno. */
+/* Keeps the good records of a run, which was read to `bytes`. Returns 0, or the last -errno. */
 static int keep_all(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
                     uint64_t count, const char *bytes, int fd)
 {
@@ -128,8 +128,8 @@ static int keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *
     return rc;
 }
 
-/* Settles what an earlier job left of a run. Whether there is more to bring: what could not be
- * settled now stays for later. */
+/* Checks the records of a run that an earlier job left. Returns whether records are left to fetch;
+ * a record that could not be checked now is checked later. */
 static bool is_more_missing(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
                             uint64_t count)
 {

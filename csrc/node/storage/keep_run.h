@@ -11,8 +11,8 @@
 struct fan_mounts;
 
 /* Fetches `count` records of one pack, in ascending order, that span at most FAN_FILL_MAX_BYTES; or
- * a single longer one. Any thread may call it. Returns 0, -ENOSPC: the disk takes no more, or
- * -errno: some records were not fetched. */
+ * a single longer record. Any thread may call it. Returns 0, -ENOSPC if the disk is full, or -errno
+ * if some records were not fetched. */
 int fan_keep_run(struct fan_mounts *mounts, uint32_t mount, const uint64_t *records,
                  uint64_t count);
 

@@ -23,7 +23,7 @@ bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id)
     return (word >> id % 64 & 1) != 0;
 }
 
-/* Once all records are checked, clients need not look at the bits any more. */
+/* When all records are checked, clients are told to ignore the bits. */
 void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id)
 {
     uint64_t bit = UINT64_C(1) << id % 64;

@@ -23,7 +23,8 @@
 
 enum { TEXT_MAX_BYTES = PATH_MAX - 64, SHARED_KEPT_MAX = 4096 };
 
-/* A string of the segment, with a NUL. NULL when it is not inside, or there is no memory. */
+/* Returns a copy of a string of the segment, with a NUL; NULL if the string is not inside the
+ * segment, or there is no memory. */
 static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string from)
 {
     if (from.offset > mounts->segment_bytes || from.bytes > mounts->segment_bytes - from.offset ||
@@ -32,8 +33,8 @@ static char *copy_text(const struct fan_mounts *mounts, struct fan_shm_string fr
     return strndup(mounts->segment + from.offset, from.bytes);
 }
 
-/* Loads the codecs before there are threads that decode. A missing library is reported when it is
- * needed. */
+/* Loads the codecs before there are threads that decode. A missing library is reported later, when
+ * it is needed. */
 static void load_codecs(uint32_t mask)
 {
     fan_codec_load_with(dlopen);
@@ -89,7 +90,7 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
     return rc;
 }
 
-/* The record of a file with content, checked against its pack; or NULL. */
+/* Returns the record of a file with content, checked against its pack; or NULL. */
 static const struct fan_record *content_record(const struct fan_mounts *mounts, uint32_t mount,
                                                uint64_t id)
 {
@@ -102,7 +103,7 @@ static const struct fan_record *content_record(const struct fan_mounts *mounts, 
     return record;
 }
 
-/* Has all files in the packs that an earlier job left be checked. No client is there yet. */
+/* Marks all files in packs that an earlier job left as unchecked. There is no client yet. */
 static void note_unchecked(struct fan_mounts *mounts, uint32_t number)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];
@@ -137,7 +138,7 @@ static int attach_all(struct fan_mounts *mounts)
     return rc;
 }
 
-/* A quarter of the descriptors: clients' connections take one each. */
+/* Returns a quarter of the descriptor limit: clients' connections need the others. */
 static uint32_t kept_most(void)
 {
     struct rlimit limit;

@@ -1,7 +1,7 @@
 /*
- * The node daemon's view of the job's datasets: where each mount's packs are, which other ranks
- * have them, and mappings of the staged ones. Checks every reference from a client or another rank
- * against the index before it is used.
+ * The datasets of the job, for the node daemon: where each mount's packs are, which other ranks
+ * have them, and mappings of the staged ones. Checks every record and offset from a client or
+ * another rank against the index before it is used.
  */
 #ifndef FAN_NODE_MOUNTS_H
 #define FAN_NODE_MOUNTS_H
@@ -46,7 +46,7 @@ static inline const struct fan_record *fan_mount_record(const struct fan_node_mo
     return fan_index_record(&mount->index, id);
 }
 
-/* What the readers have done since the start. Atomic. */
+/* Counts of what the readers have done since the start. Atomic. */
 struct fan_mounts_counts {
     uint64_t shared_reads;
     uint64_t shared_bytes;
@@ -74,22 +74,22 @@ struct fan_mounts {
  * indexes do not match it), or -errno. */
 int fan_mounts_init(struct fan_mounts *mounts, const char *path);
 
-/* Accepts a zeroed or half-made one. */
+/* Frees and unmaps everything. Accepts a zeroed or half-made struct. */
 void fan_mounts_fini(struct fan_mounts *mounts);
 
 /* Copies the list of ranks that have a pack. Returns 0, -EINVAL, -ENOMEM. */
 int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t pack,
                             const uint32_t *ranks, uint32_t count);
 
-/* Fills the request to another rank for a block of a file, both as in a pin. Returns 0, or -EIO if
- * there is no such block. */
+/* Fills the request to another rank for a block of a file. file, block: as in a pin. Returns 0, or
+ * -EIO if there is no such block. */
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
-/* Whether a record is a file with content that lies inside its pack. */
+/* Returns whether a record is a file with content that lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* Checks that the bytes of another rank's request exist. Returns 0 or -EINVAL. */
+/* Checks that the bytes that another rank requests exist. Returns 0 or -EINVAL. */
 int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 #endif

@@ -18,7 +18,7 @@ static struct fan_reading *take_first(struct fan_queue *readings)
     return (struct fan_reading *)fan_queue_take(readings);
 }
 
-/* The reading that may be begun next, or NULL. */
+/* Returns the next reading that may begin, or NULL. */
 static struct fan_reading *take_next(struct fan_readers *readers)
 {
     bool may = readers->waiting[FAN_AHEAD].count > 0 && readers->ahead < FAN_READERS_AHEAD_MAX;
@@ -31,7 +31,7 @@ static struct fan_reading *take_next(struct fan_readers *readers)
     return take_first(&readers->waiting[FAN_DEMAND]);
 }
 
-/* The reading that comes next, or NULL when the threads are to end. */
+/* Waits for a reading and returns it; NULL if the threads must end. */
 static struct fan_reading *wait_for_reading(struct fan_readers *readers)
 {
     struct fan_reading *reading;
@@ -63,7 +63,7 @@ static void *run(void *argument)
     return NULL;
 }
 
-/* The threads are detached: joining one that hangs in a file system would hang, too. */
+/* Starts a detached thread: joining one that hangs in a file system would hang, too. */
 static void start_thread(struct fan_readers *readers)
 {
     pthread_t thread;

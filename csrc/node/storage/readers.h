@@ -1,7 +1,7 @@
 /*
- * Threads that wait for disks, so that the node thread never does: it hands a reading over, does
- * other work, and takes the reading back when the bell rings. A thread is started when a reading
- * has to wait, and stays.
+ * Threads that wait for disks, so that the node thread never does. It gives a reading to them, does
+ * other work, and gets the reading back when the bell rings. A thread is started when a reading
+ * would have to wait, and stays.
  */
 #ifndef FAN_NODE_READERS_H
 #define FAN_NODE_READERS_H
@@ -14,15 +14,15 @@
 #include "../machine/transport.h"
 
 /* MAX: the queue depth at which local disks reach their full rate. AHEAD_MAX: how many threads may
- * do readings that no one waited for when they began. PASSED_MAX: after how many demands one such
- * waiting reading gets its turn. */
+ * do readings for which no client waited when they began. PASSED_MAX: after how many demands one
+ * such reading gets its turn. */
 enum { FAN_READERS_MAX = 16, FAN_READERS_AHEAD_MAX = 8, FAN_READERS_PASSED_MAX = 32 };
 
 struct fan_node;
 
-/* One reading, embedded in its owner's struct. urgency: demands are read first. read: the reader's
- * thread calls it, without any lock of the node; it returns 0 or -errno, which goes to `error`.
- * done: the node thread calls it then; it frees the reading. */
+/* One reading, embedded in its owner's struct. urgency: demands are read first. read: a reader's
+ * thread calls it, without any lock of the node; its result, 0 or -errno, is stored in `error`.
+ * done: the node thread calls it afterwards; it frees the reading. */
 struct fan_reading {
     struct fan_queued link;
     enum fan_urgency urgency;
@@ -31,9 +31,10 @@ struct fan_reading {
     int error;
 };
 
-/* waiting: by urgency. ahead: how many threads do readings that no one waited for when they began.
- * passed: how many demands have overtaken those that wait. done_count: the length of `done`,
- * readable without the lock. bell: a reader's thread calls it when a reading is done. */
+/* waiting: by urgency. ahead: how many threads do readings for which no client waited when they
+ * began. passed: how many demands have overtaken waiting readings of lower urgency. done_count: the
+ * length of `done`, readable without the lock. bell: a reader's thread calls it when a reading is
+ * done. */
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
@@ -55,21 +56,21 @@ void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void 
  * readings end with -ECANCELED. */
 void fan_readers_end(struct fan_readers *readers);
 
-/* Whether all threads have ended and all readings are done. A thread that hangs in a file system
- * may remain; then keep everything that it may touch. */
+/* Returns whether all threads have ended and all readings are done. A thread that hangs in a file
+ * system may remain: do not free the memory that it may use. */
 bool fan_readers_have_ended(struct fan_readers *readers);
 
 /* Frees readers that have ended. */
 void fan_readers_fini(struct fan_readers *readers);
 
-/* Hands a reading over. Returns 0, -EAGAIN if not a single thread can be started, -ESHUTDOWN after
- * fan_readers_end. */
+/* Gives a reading to the threads. Returns 0, -EAGAIN if not a single thread can be started,
+ * -ESHUTDOWN after fan_readers_end. */
 int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
-/* How many readings wait for a thread. */
+/* Returns how many readings wait for a thread. */
 unsigned fan_readers_waiting(struct fan_readers *readers);
 
-/* Makes a reading a demand, because someone waits for it now; no effect once it has begun. */
+/* Makes a reading a demand, because a client waits for it now. Does nothing if it has begun. */
 void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading);
 
 /* Takes a reading back if no thread has begun it; its `done` is not called. Returns whether it did.

@@ -14,7 +14,7 @@
 #include "staged.h"
 #include "../machine/shared.h"
 
-/* The stored bytes of a record as they are in its local pack, until the node ends. */
+/* Reads the stored bytes of a record from its local pack, until the node ends. */
 struct written {
     const struct fan_mounts *mounts;
     int fd;
@@ -54,7 +54,7 @@ static int check_written(const struct fan_mounts *mounts, uint32_t number, uint6
     return rc;
 }
 
-/* Copies the stored bytes of a record, piece by piece, until the node ends. */
+/* Copies the stored bytes of a record piece by piece, until the node ends. */
 static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
@@ -105,7 +105,8 @@ int fan_lock_record(const struct fan_record *record, int fd, short type)
     return fcntl(fd, F_OFD_SETLK, &lock) == 0 ? 0 : -EBUSY;
 }
 
-/* Copies the bytes again. Restores the pack's times, by which the next job recognises it. */
+/* Copies the bytes of a record again. Restores the pack's times, by which the next job recognises
+ * it. */
 static int mend(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
     struct stat before;
@@ -118,7 +119,7 @@ static int mend(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
     return rc;
 }
 
-/* Checks the bytes that are here; mends them where they are wrong, or cut off. */
+/* Checks a record's bytes. Copies the record again if they are wrong or incomplete. */
 static int check_or_mend(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
     int rc = check_written(mounts, number, id, fd, fan_keep_check_kept);
@@ -126,7 +127,7 @@ static int check_or_mend(struct fan_mounts *mounts, uint32_t number, uint64_t id
     return wrong ? mend(mounts, number, id, fd) : rc;
 }
 
-/* Notes the result of a check. A record that is damaged everywhere counts as settled, too. */
+/* Records the result of a check. A record that is damaged everywhere counts as checked, too. */
 static int note(struct fan_mounts *mounts, uint32_t number, uint64_t id, int rc)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];

@@ -1,7 +1,7 @@
 /*
- * Checks packs that an earlier job left on the local disk (--keep-staged): their bytes may have
- * rotted since, or may never have reached the disk. Each record is checked before it is served, and
- * copied again from the shared file system if it is wrong. Any thread may call these.
+ * Checks packs that an earlier job left on the local disk (--keep-staged): bytes may have become
+ * damaged since, or may never have reached the disk. Each record is checked before it is served,
+ * and copied again from the shared file system if it is wrong. Any thread may call these functions.
  */
 #ifndef FAN_NODE_SETTLE_H
 #define FAN_NODE_SETTLE_H

@@ -8,7 +8,7 @@
 #include "mounts.h"
 #include "../machine/shared.h"
 
-/* A copy, NULL of NULL. `missing` is set where there is no memory. */
+/* Returns a copy of `from`; NULL if that is NULL. Sets `missing` if there is no memory. */
 static void *copy(const void *from, size_t bytes, bool *missing)
 {
     void *to = from != NULL ? malloc(bytes) : NULL;
@@ -65,10 +65,10 @@ static bool is_partial(const struct fan_node_mount *mount, uint32_t pack)
            fan_acquire32(&mount->places[pack].state) == FAN_PLACE_PARTIAL;
 }
 
-/* The rank between whose bounds a record lies. */
+/* Returns the rank between whose bounds a position lies. */
 static uint32_t rank_between(const struct fan_share *share, const uint64_t *bounds, uint64_t at)
 {
-    uint32_t low = 0, high = share->world_size; /* the last bound that is not behind it */
+    uint32_t low = 0, high = share->world_size; /* the last bound that is at or before it */
     if (at < bounds[0])
         return FAN_NO_RANK;
     while (low < high) {
@@ -93,7 +93,8 @@ static bool keeps(const struct fan_share *share, uint32_t rank, uint64_t record)
     return (row[rank / 8] >> rank % 8 & 1) != 0;
 }
 
-/* The rank whose share a record is, where they are divided at bounds; FAN_NO_RANK. */
+/* Returns the rank whose share contains a record, if bounds divide the records; otherwise
+ * FAN_NO_RANK. */
 static uint32_t rank_by_bounds(const struct fan_node_mount *mount,
                                const struct fan_fetch_request *request)
 {
@@ -132,7 +133,7 @@ uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
     return rank_between(&mount->share, mount->share.memory_bounds, position_of(mount, request));
 }
 
-/* Whether the record of a request is of this rank's share. */
+/* Returns whether the record of a request is in this rank's share. */
 static bool is_own(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
     const struct fan_share *share = &mount->share;

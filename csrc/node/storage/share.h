@@ -1,5 +1,5 @@
 /*
- * The share that each rank keeps of a dataset that lies on the local disks in part; every rank
+ * The share that each rank keeps of a dataset of which the local disks hold only parts; every rank
  * knows all shares. Either `bounds` divide the records, in the order of packs and offsets, among
  * the ranks: records behind the last bound, and those too large for any disk, are on no disk. Or
  * `keepers` lists for each record the ranks that keep it: none, one or several. A record is fetched
@@ -20,11 +20,11 @@ struct fan_mounts;
 struct fan_node_mount;
 
 /* cffi: begin */
-/* Longer records are only fetched ahead: a client that reads a part of one wants just that part. */
+/* Longer records are only fetched ahead: a client that reads a part of one needs only that part. */
 enum { FAN_FILL_MAX_BYTES = 8388608 };
 /* cffi: end */
 
-/* starts: for each pack, the bytes before it in that order; packs that are staged whole somewhere
+/* starts: for each pack, the bytes of the packs before it; packs that are staged whole somewhere
  * count as 0 bytes; NULL if there are no partial packs. bounds: rank r's share begins at bounds[r];
  * memory_bounds: the same for memories. keepers: a row of fan_share_row_bytes for each record; bit
  * r % 8 of byte r / 8 belongs to rank r. Either bounds or keepers is NULL. spoiled: for each pack,
@@ -59,21 +59,22 @@ void fan_share_fini(struct fan_share *share);
 uint32_t fan_share_ranks(const struct fan_node_mount *mount,
                          const struct fan_fetch_request *request, uint32_t *ranks, uint32_t most);
 
-/* The rank whose memory keeps the record of a request, or FAN_NO_RANK. */
+/* Returns the rank whose memory keeps the record of a request, or FAN_NO_RANK. */
 uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
                                const struct fan_fetch_request *request);
 
-/* Whether the record of a request is here, in a partial pack. */
+/* Returns whether the record of a request is here, in a partial pack. */
 bool fan_share_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
-/* Whether a record of this rank's share must be fetched because it is not here, or a record must be
- * checked because an earlier job left it. */
+/* Returns whether a record must be fetched or checked: it is in this rank's share and not here, or
+ * an earlier job left it. */
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 
-/* The same for the record of a request; false if the record is too long to be read whole. */
+/* Like fan_share_is_missing, for the record of a request; false if the record is too long to be
+ * read whole. */
 bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
-/* Makes a request for all of a record's stored bytes. */
+/* Returns a request for all of a record's stored bytes. */
 struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,
                                             uint64_t id);
 

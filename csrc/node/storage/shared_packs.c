@@ -14,7 +14,8 @@
 #include "originals.h"
 #include "pack_files.h"
 
-/* Opens a pack on the shared file system, which must be as long as it was. -errno. */
+/* Opens a pack on the shared file system and checks that it still has its length. Returns a
+ * descriptor or -errno. */
 static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
 {
     char path[PATH_MAX];
@@ -30,7 +31,7 @@ static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
     return -EIO;
 }
 
-/* Keeps a descriptor for the next reads of a pack. Whether it is kept. */
+/* Keeps a descriptor for the next reads of a pack. Returns whether it is kept. */
 static bool keep_shared(struct fan_mounts *mounts, int32_t *holder, int fd)
 {
     int32_t none = 0;
@@ -54,7 +55,7 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
     int kept = __atomic_load_n(holder, __ATOMIC_ACQUIRE) - 1;
     if (kept >= 0 && fan_read_full(kept, to, request->offset, request->bytes) == 0)
         return 0;
-    int fd = open_shared(mount, request->pack); /* again, too: a server may have been restarted */
+    int fd = open_shared(mount, request->pack); /* the file server may have restarted */
     if (fd < 0)
         return is_own_lack(fd) ? fd : -EIO;
     int rc = fan_read_full(fd, to, request->offset, request->bytes);

@@ -15,7 +15,7 @@
 #include "pack_files.h"
 
 #ifndef MADV_POPULATE_READ
-#    define MADV_POPULATE_READ 22 /* Linux 5.14; older headers do not know it */
+#    define MADV_POPULATE_READ 22 /* since Linux 5.14; older headers lack it */
 #endif
 
 enum { PAGE_MIN_BYTES = 4096 };
@@ -46,7 +46,7 @@ static int map_pack(struct fan_node_mount *mount, uint32_t pack)
     return rc == 0 ? 0 : -ENOENT;
 }
 
-/* Before Linux 5.14: whether the bytes can be read, by reading them. */
+/* Before Linux 5.14: reads the bytes to find out whether they can be read. */
 static int try_read(struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
     char *scratch = malloc(request->bytes);
@@ -88,7 +88,7 @@ bool fan_staged_is_in_memory(const struct fan_mounts *mounts,
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     struct pages pages = pages_of(mounts, request);
     if (mincore(pages.start, pages.bytes, resident) != 0)
-        return true; /* the read will say what is wrong */
+        return true; /* the read will report the error */
     for (size_t i = 0; i * page < pages.bytes; i++) {
         if ((resident[i] & 1) == 0)
             return false;
@@ -96,8 +96,8 @@ bool fan_staged_is_in_memory(const struct fan_mounts *mounts,
     return true;
 }
 
-/* A page that cannot be read would kill the thread that sends it: asked for here, it is an error.
- */
+/* Waits for the bytes here, where a page that cannot be read is an error: it would kill the thread
+ * that sends it. */
 int fan_staged_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
 {
     struct pages pages = pages_of(mounts, request);

@@ -16,7 +16,7 @@ struct fan_node_mount;
  * thread may call it. */
 int fan_staged_open(struct fan_node_mount *mount, uint32_t pack, bool to_write);
 
-/* Whether the bytes of a request are on the local disk, and were checked. */
+/* Returns whether the bytes of a request are on the local disk, and were checked. */
 bool fan_staged_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
 /* Checks whether the bytes that another rank requests are here; reads none. Returns 0, -EINVAL (no
@@ -24,11 +24,11 @@ bool fan_staged_has(const struct fan_node_mount *mount, const struct fan_fetch_r
  * this returned 0; any thread may call them. */
 int fan_staged_admit(struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
-/* The address at which the bytes are mapped. */
+/* Returns the address at which the bytes are mapped. */
 const char *fan_staged_bytes(const struct fan_mounts *mounts,
                              const struct fan_fetch_request *request);
 
-/* Whether the bytes can be read without waiting for a disk. */
+/* Returns whether the bytes can be read without waiting for a disk. */
 bool fan_staged_is_in_memory(const struct fan_mounts *mounts,
                              const struct fan_fetch_request *request);
 
