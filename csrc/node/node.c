@@ -79,7 +79,7 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
     fan_readers_init(&node->disk, ring, node);
     fan_readers_init(&node->shared, ring, node);
     rc = build(node);
-    node->options.job_segment = NULL; /* the caller's */
+    node->options.job_segment = NULL; /* it belongs to the caller */
     if (rc != 0) {
         free_all(node);
         return rc;
@@ -114,7 +114,7 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
     return rc;
 }
 
-/* The share of a mount, which is to be set; NULL where that cannot be. */
+/* Returns the share of a mount that is still to be set; NULL if it cannot be set. */
 static struct fan_share *unset_share(struct fan_node *node, uint32_t mount)
 {
     if (node->running || mount >= node->mounts.count)
@@ -179,8 +179,8 @@ int fan_node_order_read(struct fan_node *node, uint64_t id, uint64_t read)
     return rc;
 }
 
-/* Lets the thread take the lock for which it waits: otherwise this caller, which just released it,
- * would get it again first. */
+/* Gives the lock to the thread if it waits for it: otherwise this caller, which has just released
+ * the lock, would get it again first. */
 static void let_thread_in(void)
 {
     nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
@@ -207,7 +207,7 @@ int fan_node_order_end(struct fan_node *node, uint64_t id)
         fan_node_leave(node);
         if (rc == -EAGAIN)
             continue;
-        fan_node_ring(node); /* other orders may have waited for its room */
+        fan_node_ring(node); /* orders may wait for the room that this one frees */
         return rc;
     }
 }
@@ -241,7 +241,7 @@ int fan_node_start(struct fan_node *node, void *transport)
     node->ranks.transport = transport;
     node->drained = false;
     fan_share_fill_check_kept(
-        &node->share_fill); /* what it lacks memory for is checked when it is read */
+        &node->share_fill); /* records for which memory is short are checked when they are read */
     fan_put64(&node->stats.filling_ahead, !fan_share_fill_is_done(&node->share_fill));
     fan_messages_admit(&node->messages);
     int rc = fan_start_thread(&node->thread, fan_node_thread, node);
@@ -263,7 +263,7 @@ int fan_node_finish(struct fan_node *node)
     uint32_t left = node->ranks.transport != NULL ? fan_ranks_unfinished(&node->ranks) : 0;
     if (left == 0 && node->running && node->ranks.transport != NULL && !node->ranks.broken &&
         !node->ranks.all_finished)
-        left = 1; /* the others have not been told yet */
+        left = 1; /* the other ranks were not told yet */
     fan_node_leave(node);
     fan_node_ring(node);
     return (int)left;

@@ -1,10 +1,10 @@
 /*
  * The node daemon's core: one thread that fills the block cache for the clients of this node and
  * answers the other nodes. Python opens it after staging, tells it which ranks have which packs,
- * starts the thread, begins and ends sessions as clients connect and leave, and stops it at the
+ * starts the thread, begins and ends sessions when clients connect and leave, and stops it at the
  * end.
  *
- * All functions but `fan_node_start` .. `fan_node_stop` may be called while the thread runs.
+ * All functions except `fan_node_start` and `fan_node_stop` may be called while the thread runs.
  */
 #ifndef FAN_NODE_NODE_H
 #define FAN_NODE_NODE_H
@@ -17,7 +17,8 @@
 /* cffi: begin */
 struct fan_node;
 
-/* Attaches the job segment, its indexes and its staged packs; makes the cache. 0 or -errno. */
+/* Attaches the job segment, its indexes and its staged packs; makes the cache. Returns 0 or
+ * -errno. */
 int fan_node_open(const struct fan_node_options *options, struct fan_node **node);
 
 /* Returns the descriptor of the cache's memory file; the node owns it. */
@@ -37,9 +38,9 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
                        uint64_t largest, const uint64_t *memory_bounds);
 
-/* The same, but record by record. rows: `bytes` long, one row of whole bytes for each record of the
- * dataset, with one bit for each rank, the lowest rank first. A set bit means that the rank keeps
- * the record. */
+/* Like fan_node_set_share, but record by record. rows: `bytes` long, one row of whole bytes for
+ * each record of the dataset, with one bit for each rank, the lowest rank first. A set bit means
+ * that the rank keeps the record. */
 int fan_node_set_keepers(struct fan_node *node, uint32_t mount, const uint8_t *rows, uint64_t bytes,
                          const uint64_t *memory_bounds);
 
@@ -48,15 +49,15 @@ int fan_node_set_keepers(struct fan_node *node, uint32_t mount, const uint8_t *r
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,
                         uint64_t count);
 
-/* The same for records that someone waits for: they go before all others. Returns a number above 0
- * for the list, or -ENOMEM. fan_node_is_filling: whether records of the list with this number are
- * still being fetched. */
+/* Like fan_node_fill_ahead, for records that the caller waits for: they go before all others.
+ * Returns a number above 0 for the list, or -ENOMEM. fan_node_is_filling: returns whether records
+ * of the list with this number are still being fetched. */
 int fan_node_fill_first(struct fan_node *node, uint32_t mount, const uint64_t *records,
                         uint64_t count);
 int fan_node_is_filling(struct fan_node *node, uint32_t number);
 
-/* The place of a block. DISK, CACHED: on this node. COMING: on its way. BEGUN: this call started
- * it. LATER: too many blocks are in line already. TO_KEEP: its record belongs on the local disk
+/* Where a block is. DISK, CACHED: on this node. COMING: on its way. BEGUN: this call began to fetch
+ * it. LATER: too many blocks are waiting already. TO_KEEP: its record belongs on the local disk
  * (use fan_node_fill_first). NO_ROOM: the part of the cache that hints may fill is full. NOWHERE:
  * there is no such block, or it is damaged. */
 enum fan_reach {
@@ -70,13 +71,13 @@ enum fan_reach {
     FAN_REACH_NOWHERE = 7
 };
 
-/* Fetches blocks of a mount's records to this node, as a hint does, and fills `reached` with the
- * place of each. A block that is BEGUN for a second time did not arrive the first time. */
+/* Fetches blocks of a mount's records to this node, like a hint, and sets `reached` for each. A
+ * block that is BEGUN for a second time did not arrive the first time. */
 void fan_node_reach(struct fan_node *node, uint32_t mount, const uint64_t *records,
                     const uint64_t *blocks, uint64_t count, uint32_t *reached);
 
-/* Begins an order: the records of a mount that one loader will read, one after the other. Copies
- * the list. The node fetches the records ahead of the loader as far as there is room (prefetch.h),
+/* Begins an order: the records of a mount that one loader will read, in that order. Copies the
+ * list. The node fetches the records ahead of the loader as far as there is room (prefetch.h),
  * after those of the order `behind`, unless that is 0. Returns the order's id, from 1 on; -EINVAL,
  * -ENOMEM. */
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
@@ -93,37 +94,40 @@ int fan_node_order_read(struct fan_node *node, uint64_t id, uint64_t read);
 int fan_node_order_pass(struct fan_node *node, uint64_t id, uint64_t position);
 int fan_node_order_end(struct fan_node *node, uint64_t id);
 
-/* Begins a session for a client that connected. Returns its number, or -EAGAIN if all are taken. */
+/* Begins a session for a client that connected. Returns its number, or -EAGAIN if all are in
+ * use. */
 int fan_node_session_begin(struct fan_node *node, uint32_t pid);
 
-/* Ends the session of a client that has gone, with its pins and open files. */
+/* Ends the session of a client that has ended, with its pins and open files. */
 void fan_node_session_end(struct fan_node *node, uint32_t session);
 
 /* Starts the thread. transport: a `struct fan_transport *`, or NULL if there is no other rank; from
  * now on only the thread uses it. Returns 0 or -errno. */
 int fan_node_start(struct fan_node *node, void *transport);
 
-/* Declares that this rank needs nothing more: tells rank 0, and keeps answering the others. Returns
- * 0 once no rank needs this one any more, else the number of ranks for which it waits (only rank 0
- * knows them all). Call it until it returns 0. */
+/* Declares that this rank needs nothing more: tells rank 0, and goes on answering other ranks.
+ * Returns the number of ranks for which it still waits (only rank 0 knows all of them), or 0 if no
+ * rank needs this one any more. Call it until it returns 0. */
 int fan_node_finish(struct fan_node *node);
 
-/* Whether `rank` counts as lost: the node found it out, or the caller called `fan_node_lose`. */
+/* Returns whether `rank` counts as lost, because the node found it so or the caller called
+ * `fan_node_lose`. */
 int fan_node_is_lost(const struct fan_node *node, uint32_t rank);
 void fan_node_lose(struct fan_node *node, uint32_t rank);
 
-/* How long the oldest fetch in progress has waited, and for which rank; 0 if there is none. */
+/* Returns how long the oldest fetch in progress has waited, and for which rank; 0 if there is
+ * none. */
 uint64_t fan_node_waited_ns(struct fan_node *node, uint32_t *rank);
 
-/* How long the oldest read of the shared file system has waited; 0 if there is none. */
+/* Returns how long the oldest read of the shared file system has waited; 0 if there is none. */
 uint64_t fan_node_shared_waited_ns(struct fan_node *node);
 
-/* Whether `rank` let a deadline pass and has not been heard from since. */
+/* Returns whether `rank` let a deadline pass and has not been heard from since. */
 int fan_node_is_late(struct fan_node *node, uint32_t rank);
 
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats);
 
-/* Messages between daemons; the core does not look into them. As long as both ranks live, each
+/* Messages between daemons. The core does not interpret them. As long as both ranks live, each
  * message arrives once and whole, and messages from one rank to another arrive in order. */
 enum { FAN_NODE_MESSAGE_MAX_BYTES = 4194304 };
 
@@ -146,10 +150,10 @@ int fan_node_message_fd(const struct fan_node *node);
  * something still is after a second. */
 int fan_node_stop(struct fan_node *node);
 
-/* Frees everything, including the transport; stops the node first if need be. Accepts NULL. If
+/* Frees everything, including the transport; stops the node first if needed. Accepts NULL. If
  * stopping returned -EBUSY it frees nothing: the transport may still write to the cache and read
  * from the packs, and the process must end by _exit. If a reader's thread hangs in a file system,
- * everything that it may touch stays. */
+ * the memory that it may use is not freed. */
 void fan_node_close(struct fan_node *node);
 /* cffi: end */
 

@@ -16,15 +16,15 @@
 
 enum {
     EVENTS = 32,
-    POLLS_MAX = 8,                  /* a turn ends, however much there is to receive */
-    SPIN_NS = 200000,               /* after the last thing that happened */
-    SPIN_OUTSTANDING_NS = 20000000, /* while bytes come or go: longer than a block takes */
-    TURNS_AWAKE = 3,                /* at least: what one poll has MPI receive the next one finds */
-    SLEEP_SHARE = 8,                /* it sleeps for an eighth of the time that nothing happened */
-    QUIET_SHARE = 1000,             /* beyond idle_sleep_us, for a thousandth of it */
-    QUIET_SLEEP_NS = 50000000,      /* at most */
+    POLLS_MAX = 8,                  /* after this many polls a turn ends, even if more arrives */
+    SPIN_NS = 200000,               /* after an event: the time until the first sleep */
+    SPIN_OUTSTANDING_NS = 20000000, /* the same while bytes are on their way: a block takes less */
+    TURNS_AWAKE = 3,                /* turns before a sleep: the next poll may find more */
+    SLEEP_SHARE = 8,                /* it sleeps for this part of the time since the last event */
+    QUIET_SHARE = 1000,             /* if quiet, it sleeps longer: for this part of that time */
+    QUIET_SLEEP_NS = 50000000,      /* but at most this long */
     ALONE_SLEEP_NS = 1000000000,
-    TIMER_SLACK_NS = 1000, /* by default sleeps are 50 us longer than asked for */
+    TIMER_SLACK_NS = 1000, /* by default the kernel lengthens sleeps by 50 us */
     DRAIN_NS = 1000000000,
     DRAIN_PAUSE_NS = 1000000
 };
@@ -53,7 +53,7 @@ static void handle(struct fan_node *node, const struct fan_transport_event *even
     }
 }
 
-/* Receives all events that there are. Returns whether there were any. */
+/* Receives all events that are there. Returns whether there were any. */
 static bool receive(struct fan_node *node, uint64_t now_ns)
 {
     struct fan_transport *transport = node->ranks.transport;
@@ -95,7 +95,7 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
     any |= fan_readers_advance(&node->shared, node);
     any |= fan_share_fill_advance(&node->share_fill);
     any |= fan_new_wants_start(node, now_ns);
-    if (!node->ranks.finishing) { /* else nobody is to read what would come */
+    if (!node->ranks.finishing) { /* otherwise no client would read the blocks */
         any |= fan_hints_advance(node, now_ns);
         any |= fan_prefetch_advance(node, now_ns);
     }
@@ -113,8 +113,8 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* The time for which other ranks' next request may wait: longer, the longer they were quiet. After
- * a minute without any the thread wakes 20 times a second. */
+/* Returns how long a request of another rank may have to wait: the longer, the longer the other
+ * ranks have been quiet. After a minute without requests the thread wakes 20 times a second. */
 static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
 {
     uint64_t short_ns =
@@ -123,8 +123,7 @@ static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
     return short_ns > long_ns ? short_ns : long_ns;
 }
 
-/* The time for which the thread has nothing to do unless someone rings. Only processes of this node
- * ring. */
+/* Returns how long the thread may sleep unless a process of this node rings the doorbell. */
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
@@ -136,7 +135,7 @@ static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t 
     return earlier(limit_ns, next_ns - now_ns);
 }
 
-/* Sleeps until somebody rings. `seen`: the doorbell before the turn that found nothing to do. */
+/* Sleeps until the doorbell rings. `seen`: its value before the turn that found nothing to do. */
 static void sleep_until_rung(struct fan_node *node, uint32_t seen, uint64_t limit_ns)
 {
     struct fan_cache_header *header = node->segment.header;
@@ -150,7 +149,7 @@ static void sleep_until_rung(struct fan_node *node, uint32_t seen, uint64_t limi
     fan_total_store(&header->sleeping, 0);
 }
 
-/* Lets a caller of node.h that waits for the lock have it before the thread takes it again. */
+/* Lets a caller of node.h that waits for the lock take it before the thread does. */
 static void let_callers_in(struct fan_node *node)
 {
     for (unsigned i = 0; i < 1000 && fan_acquire32(&node->callers) != 0; i++)
@@ -184,7 +183,7 @@ static void serve(struct fan_node *node)
     }
 }
 
-/* Whether the transport has nothing more to write or send. */
+/* Returns whether the transport has nothing more to write or send. */
 static bool is_quiet(const struct fan_node *node)
 {
     if (node->ranks.transport == NULL)

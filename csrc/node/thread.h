@@ -9,10 +9,11 @@
 
 struct fan_node;
 
-/* Does all the work that there is now, with the lock held. Returns whether anything happened. */
+/* Does all the work that there is now. The caller holds the lock. Returns whether it did any. */
 bool fan_node_turn(struct fan_node *node, uint64_t now_ns);
 
-/* The body of the thread: takes turns, with sleeps between them, until the node must stop. */
+/* Returns the start routine of the thread: takes turns, and sleeps between them, until the node
+ * must stop. */
 void *fan_node_thread(void *node);
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * The calls of node.h with which `fanstore warmup` fetches files and waits for them.
+ * The functions of node.h with which `fanstore warmup` fetches files and waits for them.
  */
 #include "fetch/bring.h"
 #include "node.h"
@@ -24,7 +24,8 @@ int fan_node_is_filling(struct fan_node *node, uint32_t number)
     return goes_on;
 }
 
-/* A block that is neither here nor to come to the disk. Only the thread may ask other ranks. */
+/* Fetches a block that is not on this node, and that its disk is not to keep. Only the thread may
+ * ask other ranks. */
 static enum fan_reach bring(struct fan_node *node, uint64_t file, uint64_t block)
 {
     struct fan_fetch_request request;

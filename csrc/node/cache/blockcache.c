@@ -6,7 +6,7 @@
 #include "../machine/shared.h"
 #include "unread.h"
 
-/* Under minio and belady: the part that is reserved for blocks that pass through. */
+/* Under minio and belady: the part of the cache that is reserved for blocks that pass through. */
 enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
 
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
@@ -55,8 +55,8 @@ uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, 
     return FAN_NO_FRAME;
 }
 
-/* Enters a frame in the bucket in which clients look for it. False if the bucket is full: then only
- * clients to whose pins it is granted can use it. */
+/* Enters a frame in the bucket in which clients look for its block. Returns false if the bucket is
+ * full: clients then only use it through pins that the daemon grants. */
 static bool list_entry(struct fan_blockcache *cache, uint32_t id)
 {
     const struct fan_frame *frame = &cache->frames[id];
@@ -107,8 +107,8 @@ static void leave_siblings(struct fan_blockcache *cache, uint32_t id)
         cache->frames[frame->sibling].sibling_before = frame->sibling_before;
 }
 
-/* Granules of an area that there is memory for. Those without are never tried again: the cache
- * stays as large as it is by then. */
+/* Takes granules of an area, and memory for them. Granules without memory are not tried again: the
+ * cache keeps the size that it has reached. */
 static int64_t take_granules(struct fan_blockcache *cache, unsigned area, uint32_t count)
 {
     int64_t start;
@@ -170,7 +170,7 @@ void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id)
     return cache->segment->base + offset_of(cache, &cache->frames[id]);
 }
 
-/* Whether a ready frame is among the victims. */
+/* Returns whether a ready frame is among the blocks that may be evicted. */
 static bool may_go(const struct fan_blockcache *cache, uint32_t id)
 {
     return cache->areas[1].count == 0 || cache->frames[id].area == 1;
@@ -202,7 +202,7 @@ void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
         fan_victims_close(&cache->victims, id);
 }
 
-/* Of a frame that is in no list. */
+/* Frees a frame that is in no list. */
 static void set_free(struct fan_blockcache *cache, uint32_t id)
 {
     struct fan_frame *frame = &cache->frames[id];
@@ -242,7 +242,7 @@ bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id)
     return !may_go(cache, id);
 }
 
-/* Whether someone is expected to read a block of a file that no one has open. */
+/* Returns whether a client or order will probably read a block whose file no client has open. */
 static bool is_kept(struct fan_blockcache *cache, uint32_t id)
 {
     return cache->frames[id].awaited > 0 || fan_unread_is(cache, id);
@@ -255,7 +255,7 @@ void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id)
     if (!may_go(cache, id) || fan_unread_is(cache, id))
         return;
     fan_put32(&cache->segment->entries[id].touched, 0);
-    fan_victims_leave(&cache->victims, id); /* and comes back as a block of an open file */
+    fan_victims_leave(&cache->victims, id); /* it comes back as a block of an open file */
     fan_victims_enter(&cache->victims, id);
     fan_unread_enter(cache, id);
 }
@@ -264,7 +264,7 @@ void fan_blockcache_unawait(struct fan_blockcache *cache, uint32_t id)
 {
     if (--cache->frames[id].awaited > 0)
         return;
-    fan_put32(&cache->segment->entries[id].touched, 0); /* that was foreseen */
+    fan_put32(&cache->segment->entries[id].touched, 0); /* the foreseen use itself had set it */
     fan_staying_enter(cache, id);
 }
 
@@ -323,7 +323,8 @@ static void mark_pinned(struct fan_blockcache *cache, const struct fan_session *
     }
 }
 
-/* A doomed frame that is pinned; where nobody has its file open any more, that stays so. */
+/* Makes a doomed frame ready again because it is pinned. If no client has its file open any more,
+ * the policy is told so again. */
 static void make_ready_again(struct fan_blockcache *cache, uint32_t id)
 {
     bool closed = cache->victims.slots[id].closed;
@@ -371,7 +372,7 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file, const st
     fan_blockcache_reap(cache, live);
 }
 
-/* The number of granules that a policy reserves for blocks that pass through. */
+/* Returns how many granules a policy reserves for blocks that pass through. */
 static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
 {
     uint32_t share = granule_count / PASSING_SHARE;
@@ -381,8 +382,8 @@ static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
     return share > least ? share : least;
 }
 
-/* Allocates memory for blocks that pass through first: blocks that stay for good must not take all
- * of it. */
+/* Allocates memory for blocks that pass through before any other, because blocks that stay for good
+ * must not take all of it. */
 static int secure_passing(struct fan_blockcache *cache)
 {
     if (cache->areas[1].count == 0)
@@ -394,7 +395,7 @@ static int secure_passing(struct fan_blockcache *cache)
     return rc;
 }
 
-/* Under belady there are two policies, one for each area. */
+/* Initialises the policies. Under belady there are two, one for each area. */
 static int make_victims(struct fan_blockcache *cache, enum fan_policy policy)
 {
     uint32_t count = cache->segment->entry_count;
@@ -405,7 +406,7 @@ static int make_victims(struct fan_blockcache *cache, enum fan_policy policy)
     return rc;
 }
 
-/* As many chains of siblings as there are buckets. */
+/* Makes the table of chains of siblings: as many chains as the segment has buckets. */
 static int make_chains(struct fan_blockcache *cache)
 {
     uint32_t count = cache->segment->bucket_count;

@@ -1,15 +1,16 @@
 /*
- * The blocks of the cache segment. A frame is the daemon's own record of an entry: it never reads
- * back what a client could overwrite, except pins and `touched`.
+ * The blocks of the cache segment. A frame is the daemon's own record of an entry: the daemon never
+ * reads back what a client could overwrite, except pins and `touched`.
  *
  *     free -> filling -> ready -> doomed -> free
- *                `-----> quarantined -----> free
+ *     `-----> quarantined -----> free
  *
  * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned, or
  * being sent, become ready again. The transport may still write to a quarantined frame. Under minio
  * and belady the data has two areas, and a block goes to the first one with room. The second holds
  * blocks that only pass through: they are evicted as under close. From the first, only belady
- * evicts, in favour of a block that is used again sooner. Called by one thread at a time.
+ * evicts, to make room for a block that is used again sooner. One thread at a time calls these
+ * functions.
  */
 #ifndef FAN_NODE_BLOCKCACHE_H
 #define FAN_NODE_BLOCKCACHE_H
@@ -26,8 +27,8 @@
 
 enum { FAN_CACHE_AREAS = 2 };
 
-/* The block with which to fill a frame. urgency: enum fan_urgency. next_use: when the block is used
- * next, after the use for which it is fetched (staying.h). */
+/* Describes the block for which a frame is filled. urgency: enum fan_urgency. next_use: when the
+ * block is used next, after the use for which it is fetched (staying.h). */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
@@ -37,7 +38,7 @@ struct fan_fill {
     uint32_t next_use;
 };
 
-/* The sessions whose pins count. */
+/* The sessions whose pins are looked at. */
 struct fan_live {
     uint32_t count;
     uint32_t sessions[FAN_SESSIONS_MAX];
@@ -52,77 +53,78 @@ struct fan_blockcache {
     uint32_t area_start[FAN_CACHE_AREAS];
     struct fan_frame *frames;
     struct fan_frames free;
-    struct fan_frames filling[FAN_SOURCES]; /* oldest first */
+    struct fan_frames filling[FAN_SOURCES]; /* lists of filling frames, oldest first */
     struct fan_frames doomed;
-    struct fan_frames unread; /* oldest first */
+    struct fan_frames unread; /* unread frames, oldest first */
     uint32_t unread_granules;
     struct fan_victims victims;
     struct fan_staying staying;
     uint32_t *files;
     uint32_t file_mask;
     uint32_t quarantined[FAN_SOURCES];
-    uint64_t resident_bytes; /* granules that are not free */
+    uint64_t resident_bytes; /* bytes of the granules that are not free */
     uint64_t peak_resident_bytes;
     uint64_t evicted;
 };
 
-/* 0 or -ENOMEM. */
+/* Makes an empty cache in `segment`. Returns 0 or -ENOMEM. */
 int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
                         enum fan_policy policy);
 void fan_blockcache_fini(struct fan_blockcache *cache);
 
-/* The frame of a ready block, or FAN_NO_FRAME. */
+/* Returns the frame of a ready block, or FAN_NO_FRAME. */
 uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
 
-/* Takes a frame to fill, in any area or in the given one; FAN_NO_FRAME if there is no room. */
+/* begin_fill takes a free frame to fill, in any area; begin_fill_in takes one in the given area.
+ * Return FAN_NO_FRAME if there is no room. */
 uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill);
 uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
                                       unsigned area);
 
-/* The address of the bytes of a frame. */
+/* Returns the address of the bytes of a frame. */
 void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id);
 
 /* Makes a filled frame ready: clients may find it from now on. */
 void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id);
 
-/* Frees a frame that is filling or quarantined and to which nothing more will be written. */
+/* Frees a frame that is filling or quarantined. Nothing more may be written to it. */
 void fan_blockcache_release(struct fan_blockcache *cache, uint32_t id);
 
 /* Puts a frame in quarantine: its fill was given up, but the transport may still write to it. */
 void fan_blockcache_quarantine(struct fan_blockcache *cache, uint32_t id);
 
-/* Hides the ready blocks of a file from clients, and frees those that no one has pinned. */
+/* Hides the ready blocks of a file from clients, and frees those that no client has pinned. */
 void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file,
                            const struct fan_live *live);
 
-/* Notes that a ready frame was used just now. */
+/* Records that a ready frame was used just now. */
 void fan_blockcache_use(struct fan_blockcache *cache, uint32_t id);
 
-/* Whether a frame that is filling or ready will stay for good once it is filled. */
+/* Returns whether a frame that is filling or ready will stay for good once it is filled. */
 bool fan_blockcache_stays(const struct fan_blockcache *cache, uint32_t id);
 
-/* await: an order will read a ready frame, so the frame counts as unread again. unawait: the order
- * will not read it any more. */
+/* await: an order will read a ready frame, which counts as unread again. unawait: the order will
+ * not read it any more. */
 void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id);
 void fan_blockcache_unawait(struct fan_blockcache *cache, uint32_t id);
 
-/* Whether next uses matter. */
+/* Returns whether the policy evicts by next use. */
 static inline bool fan_blockcache_foresees(const struct fan_blockcache *cache)
 {
     return cache->staying.owners != NULL;
 }
 
-/* Sets the time of the next use of all blocks of a file. */
+/* Sets when the blocks of a file are used next. */
 void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_t next_use);
 
-/* If a victim is unread or awaited, spares it. Returns whether it did. */
+/* Spares a victim if it is unread or awaited. Returns whether it did. */
 bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id);
 
-/* Call it when no one has a file open any more: tells the policy about each of its blocks, except
- * the unread ones. */
+/* Call it when no client has a file open any more: tells the policy so for each of its blocks,
+ * except the unread ones. */
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
 
-/* The number of granules in the area from which blocks are evicted. */
+/* Returns the number of granules in the area from which blocks are evicted. */
 uint32_t fan_blockcache_passing(const struct fan_blockcache *cache);
 
 /* doom marks a ready frame for reap. reap looks at the pins of all live sessions once, frees the

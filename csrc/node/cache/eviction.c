@@ -5,7 +5,7 @@
 #include "replacing.h"
 #include "unread.h"
 
-enum { PAUSE_NS = 1000000 }; /* between two looks at what clients closed */
+enum { PAUSE_NS = 1000000 }; /* between two checks for files that clients closed */
 enum { ROOM_SHARE = 64, DOOMED_MAX = 64 };
 
 void fan_eviction_init(struct fan_eviction *eviction, struct fan_blockcache *cache,
@@ -39,7 +39,7 @@ void fan_eviction_check(struct fan_eviction *eviction, uint64_t file)
         fan_blockcache_close(eviction->cache, file);
 }
 
-/* Frees a place in a session's files. */
+/* Frees the place of a closed file in a session. */
 static void take_closed(struct fan_eviction *eviction, struct fan_session *session, unsigned place)
 {
     uint64_t file = fan_acquire64(&session->files[place]);
@@ -81,9 +81,9 @@ bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns)
     return drop_unneeded(eviction) > 0;
 }
 
-/* Dooms the blocks that go next, until they hold `granules`. What a client used since it was last
- * seen here is passed over once, as is what was brought ahead and not read yet. `budget`: how many
- * blocks may still be looked at. */
+/* Dooms the next victims of the policy, until they hold `granules`. Passes over a block once that a
+ * client has used since the last call, or that is unread. `budget`: how many blocks may still be
+ * looked at. */
 static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t *budget)
 {
     struct fan_blockcache *cache = eviction->cache;
@@ -103,8 +103,8 @@ static void doom_next(struct fan_eviction *eviction, uint32_t granules, uint32_t
     }
 }
 
-/* Evicts more than asked for if the cache is large, so that one look at all pins serves many fills.
- */
+/* Returns how many granules to evict. In a large cache these are more than needed, so that one look
+ * at all pins serves many fills. */
 static uint32_t room_wanted(const struct fan_eviction *eviction, uint32_t bytes)
 {
     uint32_t share = fan_blockcache_passing(eviction->cache) / ROOM_SHARE;
@@ -112,7 +112,7 @@ static uint32_t room_wanted(const struct fan_eviction *eviction, uint32_t bytes)
     return needed > share ? needed : share;
 }
 
-/* Evicts blocks, those of open files too, until the new one finds adjacent room. */
+/* Evicts blocks, also of open files, until there is adjacent room for the new one. */
 static uint32_t fill_by_force(struct fan_eviction *eviction, const struct fan_fill *fill)
 {
     struct fan_blockcache *cache = eviction->cache;

@@ -10,22 +10,22 @@
 struct fan_eviction {
     struct fan_blockcache *cache;
     const struct fan_live *live;
-    uint64_t next_ns; /* when sessions are looked at again */
+    uint64_t next_ns; /* when to read the sessions' closed files again */
 };
 
 void fan_eviction_init(struct fan_eviction *eviction, struct fan_blockcache *cache,
                        const struct fan_live *live);
 
-/* fan_blockcache_begin_fill, but makes room if there is none. For a block that no one wants yet it
- * evicts no block of an open file, if the policy follows opens. */
+/* Like fan_blockcache_begin_fill, but makes room if there is none. For a block that no client wants
+ * yet, it evicts no block of an open file if the policy follows opens. */
 uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill);
 
-/* Reads the closed files from the sessions, if it is time to, and evicts what the policy does not
- * keep. Returns whether it evicted anything. */
+/* Reads the closed files from the sessions if it is time to, and evicts blocks that the policy does
+ * not keep. Returns whether it evicted any. */
 bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns);
 
-/* Checks a file that may be closed although no client said so: a session that had it open ended, or
- * a block of it arrived after every client that wanted it had gone. */
+/* Checks a file that may be closed although no client reported it: a session that had it open
+ * ended, or a block of it arrived after every client that wanted it had ended. */
 void fan_eviction_check(struct fan_eviction *eviction, uint64_t file);
 
 #endif

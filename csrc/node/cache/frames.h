@@ -1,5 +1,5 @@
 /*
- * The daemon's own record of each entry of the cache segment, a frame, and lists of frames.
+ * A frame, the daemon's own record of an entry of the cache segment, and lists of frames.
  */
 #ifndef FAN_NODE_FRAMES_H
 #define FAN_NODE_FRAMES_H
@@ -12,7 +12,7 @@ enum { FAN_NO_FRAME = UINT32_MAX };
 struct fan_flight;
 struct fan_reading;
 
-/* The source from which a frame is filled. */
+/* Where the bytes of a frame come from. */
 enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
 /* flight, rank or reading, deadline_ns: of the attempt that fills the frame; attempts.c sets them.
@@ -33,15 +33,15 @@ struct fan_frame {
     uint32_t bytes;
     uint32_t generation;
     uint32_t rank;
-    uint32_t sending; /* replies to other ranks that still send its bytes */
+    uint32_t sending; /* replies to other ranks that are sending its bytes */
     uint32_t awaited; /* how many orders (../foresight/orders.h) will read it */
-    uint32_t key;     /* of a block that stays (staying.h) */
+    uint32_t key;     /* under belady, its rank among the staying blocks (staying.h) */
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
     uint8_t source; /* enum fan_source */
     bool pinned;
     bool unread;
-    bool replacing; /* it came in place of blocks whose next use is later */
+    bool replacing; /* it replaced blocks whose next use is later */
 };
 
 struct fan_frames {
@@ -50,8 +50,8 @@ struct fan_frames {
     uint32_t count;
 };
 
-/* Adds a frame that is in no list at the end or at the front of one; detach removes a frame from
- * its list. */
+/* append and push add a frame that is in no list at the end or at the front of a list; detach
+ * removes a frame from its list. */
 void fan_frames_append(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
 void fan_frames_prepend(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
 void fan_frames_detach(struct fan_frame *frames, struct fan_frames *list, uint32_t id);

@@ -40,7 +40,7 @@ static uint32_t unlink_free(struct fan_granules *granules, uint32_t start)
     return length;
 }
 
-/* Joins the run with the free ones on both sides. */
+/* Gives a run back, and joins it with the free runs on both sides. */
 void fan_granules_give(struct fan_granules *granules, uint32_t start, uint32_t count)
 {
     uint32_t end = start + count;

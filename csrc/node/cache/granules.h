@@ -1,7 +1,7 @@
 /*
- * Allocates runs of granules, up to one block long, from the start of the shortest free run that is
- * long enough, so that few gaps remain between runs of different lengths. It only counts and never
- * touches the granules. One thread.
+ * Allocates runs of granules, each up to one block long, from the start of the shortest free run
+ * that is long enough, so that few gaps remain between runs of different lengths. Only does the
+ * accounting: never touches the granules' memory. For one thread.
  */
 #ifndef FAN_NODE_GRANULES_H
 #define FAN_NODE_GRANULES_H
@@ -15,9 +15,9 @@ struct fan_granule_link {
     uint32_t next;
 };
 
-/* heads: the lists of free runs by length; the last list also holds the longer ones. there: one bit
- * for each list that is not empty. lengths: the length of a free run, at its first and its last
- * granule; else 0. */
+/* heads: lists of the free runs, by length; the last list also has all longer runs. there: one bit
+ * for each list that is not empty. lengths: at the first and the last granule of a free run its
+ * length; elsewhere 0. */
 struct fan_granules {
     uint32_t count;
     uint32_t free_count;

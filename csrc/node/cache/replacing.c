@@ -3,12 +3,12 @@
 #include "blockcache.h"
 #include "unread.h"
 
-/* CANDIDATES: the most blocks around which to look for room. LOOKS: the most blocks to look at,
- * including skipped ones. */
+/* CANDIDATES: around how many blocks to look for room. LOOKS: at how many blocks to look, including
+ * skipped ones. */
 enum { CANDIDATES = 32, LOOKS = 128 };
 
-/* Whether a block, of whose next use nothing is known, was used since this was last asked: it may
- * be again in an epoch's time, as what is to come. */
+/* Returns whether a block whose next use is unknown was used since the last call. Such a block may
+ * be used again in the next epoch, like blocks that will come. */
 static bool is_used_unforeseen(struct fan_blockcache *cache, uint32_t id, uint32_t key)
 {
     if (!fan_staying_is_unforeseen(cache, id) || !fan_unread_take_touched(cache, id))
@@ -17,7 +17,7 @@ static bool is_used_unforeseen(struct fan_blockcache *cache, uint32_t id, uint32
     return true;
 }
 
-/* Whether a frame may go for a block. */
+/* Returns whether a frame may be evicted for a block with this key. */
 static bool may_go(struct fan_blockcache *cache, uint32_t id, uint32_t key)
 {
     return fan_staying_has(cache, id) && cache->frames[id].key > key &&
@@ -30,7 +30,7 @@ struct run {
     uint32_t end;
 };
 
-/* Extends a run behind its end by granules that are free or whose frame may go, until it has
+/* Extends a run at its end by granules that are free or whose frame may be evicted, until it has
  * `granules`. */
 static void grow_up(struct fan_blockcache *cache, struct run *run, uint32_t granules, uint32_t key)
 {
@@ -46,7 +46,7 @@ static void grow_up(struct fan_blockcache *cache, struct run *run, uint32_t gran
     }
 }
 
-/* The same before its start. */
+/* Extends a run at its start, in the same way. */
 static void grow_down(struct fan_blockcache *cache, struct run *run, uint32_t granules,
                       uint32_t key)
 {
@@ -62,7 +62,8 @@ static void grow_down(struct fan_blockcache *cache, struct run *run, uint32_t gr
     }
 }
 
-/* The run around a frame that may go in which a block has room. Empty if there is none. */
+/* Returns a run around a frame that may be evicted that is long enough for a block; an empty one if
+ * there is none. */
 static struct run run_around(struct fan_blockcache *cache, uint32_t id, uint32_t granules,
                              uint32_t key)
 {
@@ -73,8 +74,8 @@ static struct run run_around(struct fan_blockcache *cache, uint32_t id, uint32_t
     return run.end - run.start >= granules ? run : (struct run){0};
 }
 
-/* A run where a block has room; looked for around the blocks that are worth least. Empty: there is
- * none. */
+/* Looks for a run that is long enough for a block around the blocks that are worth least. Returns
+ * an empty run if there is none. */
 static struct run find_run(struct fan_blockcache *cache, const struct fan_fill *fill)
 {
     struct fan_victims *victims = &cache->staying.by_next_use;

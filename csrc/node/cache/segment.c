@@ -18,7 +18,8 @@ static uint64_t whole_pages(uint64_t bytes)
     return (bytes + FAN_CACHE_GRANULE_BYTES - 1) & ~(uint64_t)(FAN_CACHE_GRANULE_BYTES - 1);
 }
 
-/* As many sessions as an eighth of the cache holds: a small cache has few clients. */
+/* Returns the number of sessions for a cache of this size: their memory is at most an eighth of the
+ * cache, because a small cache has few clients. */
 static uint32_t sessions_for(uint64_t cache_bytes)
 {
     uint64_t count = cache_bytes / SESSION_SHARE / sizeof(struct fan_session);
@@ -27,7 +28,8 @@ static uint32_t sessions_for(uint64_t cache_bytes)
     return count < FAN_SESSIONS_MAX ? (uint32_t)count : FAN_SESSIONS_MAX;
 }
 
-/* A quarter or less of the ways are taken when every entry is, so hardly a bucket overflows. */
+/* Returns the number of buckets: with all entries in use, at most a quarter of their places are
+ * taken, so that hardly any bucket overflows. */
 static uint32_t buckets_for(uint64_t entry_count)
 {
     uint32_t count = 1;
@@ -36,7 +38,8 @@ static uint32_t buckets_for(uint64_t entry_count)
     return count;
 }
 
-/* Places the parts of a segment of `entry_count` granules. Its size. */
+/* Computes where the parts of a segment of `entry_count` granules begin. Returns the segment's
+ * size. */
 static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes, uint64_t entry_count)
 {
     header->session_count = sessions_for(cache_bytes);
@@ -53,7 +56,8 @@ static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes, u
     return header->segment_bytes;
 }
 
-/* The largest segment that fits: every granule may be a block of its own, so has an entry. */
+/* Chooses the largest segment that fits. Every granule may be a block by itself, so each needs an
+ * entry. */
 static int choose_layout(struct fan_cache_header *header, uint64_t cache_bytes)
 {
     uint64_t each = FAN_CACHE_GRANULE_BYTES + sizeof(struct fan_cache_entry);
@@ -71,8 +75,8 @@ static int choose_layout(struct fan_cache_header *header, uint64_t cache_bytes)
     }
 }
 
-/* Allocates memory for a part of the file. If the kernel cannot do that, it allocates pages when
- * they are touched. */
+/* Allocates memory for a part of the file. If the kernel cannot do that in advance, pages are
+ * allocated when they are touched. */
 static int take(int fd, uint64_t offset, uint64_t bytes)
 {
     int rc;
@@ -108,7 +112,7 @@ static void point_into(struct fan_segment *segment, const struct fan_cache_heade
     segment->entry_count = header->entry_count;
 }
 
-/* The `number`th block's worth of data; the last one may be less. */
+/* Allocates the memory of block number `number`; the last one may be shorter. */
 static int take_data(struct fan_segment *segment, uint32_t number)
 {
     uint64_t start = segment->data_offset + (uint64_t)number * FAN_CACHE_BLOCK_BYTES;
@@ -137,7 +141,7 @@ static int take_least(struct fan_segment *segment)
     return rc != 0 ? rc : fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
 }
 
-/* Under belady it matters to what passes through. */
+/* Returns whether clients must report opens. Under belady the blocks that pass through need it. */
 static bool follows_opens(enum fan_policy policy)
 {
     return fan_policy_follows_opens(policy) || policy == FAN_POLICY_BELADY;

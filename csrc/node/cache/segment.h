@@ -15,7 +15,7 @@ enum {
     FAN_SESSIONS_MIN = 64
 };
 
-/* The counts are the daemon's own copies: a client can overwrite those in the header. */
+/* The counts are the daemon's own copies, because a client can overwrite those in the header. */
 struct fan_segment {
     int fd;
     char *base;
@@ -28,19 +28,18 @@ struct fan_segment {
     uint32_t session_count;
     uint32_t bucket_count;
     uint32_t entry_count; /* also the number of granules */
-    uint8_t *taken;       /* for each block-sized piece of data, whether memory was taken */
+    uint8_t *taken;       /* for each block of data, whether its memory is allocated */
 };
 
 /* Makes a segment of at most `cache_bytes`. Returns 0, -EINVAL if that is too little for
  * FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no memory for that many. */
 int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy);
 
-/* Allocates memory for granules that are about to be written: if there is none left (memory is
- * limited strictly), the first store to them would raise SIGBUS. One thread. Returns 0 or -ENOMEM.
- */
+/* Allocates memory for granules before they are written. Otherwise, if a limit on memory is
+ * reached, the first store to them would raise SIGBUS. For one thread. Returns 0 or -ENOMEM. */
 int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32_t count);
 
-/* Accepts a zeroed segment. */
+/* Unmaps and closes the segment. Accepts a zeroed one. */
 void fan_segment_fini(struct fan_segment *segment);
 
 #endif

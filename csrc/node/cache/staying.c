@@ -5,7 +5,8 @@
 
 #include "blockcache.h"
 
-/* Keys of blocks that came from the shared file system are below this, those of others are not. */
+/* Blocks of other ranks have keys from this on; blocks of the shared file system have lower
+ * ones. */
 #define OF_RANKS (UINT32_C(1) << 31)
 
 int fan_staying_init(struct fan_staying *staying, uint32_t frame_count, uint32_t granule_count)

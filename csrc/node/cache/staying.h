@@ -1,8 +1,8 @@
 /*
- * The blocks that stay, under belady: those of the cache's first area, in the order of their next
- * use, and the granules of each. Blocks that another rank could send again are evicted before those
- * that would have to be read from the shared file system. blockcache.h reports each frame's changes
- * to it; replacing.h decides by it.
+ * Under belady, the blocks that stay: those of the cache's first area in the order of their next
+ * use, and which granules each has. Blocks that another rank could send again are evicted before
+ * those that must be read from the shared file system again. blockcache.h calls this for each
+ * change of a frame; replacing.h chooses victims by it.
  */
 #ifndef FAN_NODE_STAYING_H
 #define FAN_NODE_STAYING_H
@@ -22,29 +22,29 @@ struct fan_staying {
     uint32_t *owners;
 };
 
-/* For frames, and granules of the first area. 0 or -ENOMEM. */
+/* Makes the lists for this many frames and granules. Returns 0 or -ENOMEM. */
 int fan_staying_init(struct fan_staying *staying, uint32_t frame_count, uint32_t granule_count);
 void fan_staying_fini(struct fan_staying *staying);
 
-/* Notes a frame as the owner of its granules in the first area, or removes it there. */
+/* Enters a frame as the owner of its granules in the first area, or removes it. */
 void fan_staying_own(struct fan_blockcache *cache, uint32_t id, bool owns);
 
-/* Whether a frame belongs among these now: it is ready, and no order awaits it. */
+/* Returns whether a frame may be evicted from the first area now: it is ready and no order awaits
+ * it. */
 bool fan_staying_has(const struct fan_blockcache *cache, uint32_t id);
 
-/* Call enter when fan_staying_has has become true for a frame, and leave before it becomes false.
- */
+/* Call enter when fan_staying_has becomes true for a frame, and leave before it becomes false. */
 void fan_staying_enter(struct fan_blockcache *cache, uint32_t id);
 void fan_staying_leave(struct fan_blockcache *cache, uint32_t id);
 
-/* The key that orders blocks for eviction, the highest first. next_use: the time of the next use,
- * less than FAN_NEVER / 2, or FAN_NEVER. */
+/* Returns the key that orders blocks for eviction, the highest first. next_use: the time of the
+ * next use, less than FAN_NEVER / 2, or FAN_NEVER. */
 uint32_t fan_staying_key(enum fan_source source, uint32_t next_use);
 
-/* Whether none of the known orders reads a frame's block again. */
+/* Returns whether none of the known orders reads a frame's block again. */
 bool fan_staying_is_unforeseen(const struct fan_blockcache *cache, uint32_t id);
 
-/* Sets the next use, or the key, of a frame that is among the staying ones. */
+/* Sets the next use, or the key, of a frame for which fan_staying_has is true. */
 void fan_staying_foresee(struct fan_blockcache *cache, uint32_t id, uint32_t next_use);
 void fan_staying_set_key(struct fan_blockcache *cache, uint32_t id, uint32_t key);
 

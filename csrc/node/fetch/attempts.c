@@ -12,7 +12,7 @@
 #include "../storage/staged.h"
 #include "../machine/shared.h"
 
-/* Ends a flight that no one wants. id: the frame with its block, or FAN_NO_FRAME. */
+/* Ends a flight that nothing needs. id: the frame with its block, or FAN_NO_FRAME. */
 static void end(struct fan_node *node, struct fan_flight *flight, uint32_t id)
 {
     fan_reply_all(&node->replies, &flight->asked, id);
@@ -61,7 +61,7 @@ static uint64_t token_of(const struct fan_node *node, uint32_t id)
     return (uint64_t)node->cache.frames[id].generation << 32 | id;
 }
 
-/* Asks one rank for the bytes of a frame. False if the transport refuses. */
+/* Asks one rank for the bytes of a frame. Returns false if the transport refuses. */
 static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank, uint32_t id,
                 uint64_t now_ns)
 {
@@ -88,7 +88,7 @@ static bool ask(struct fan_node *node, struct fan_flight *flight, uint32_t rank,
     return true;
 }
 
-/* A block that is read from the shared file system into a frame. */
+/* The reading of a block from the shared file system into a frame. */
 struct shared_reading {
     struct fan_reading reading;
     struct fan_mounts *mounts;
@@ -103,7 +103,7 @@ static int read_shared_block(struct fan_reading *reading)
     return fan_keep_and_read(shared->mounts, &shared->request, shared->to);
 }
 
-/* Lets a reader's thread fill a frame. False if that is not possible. */
+/* Gives the filling of a frame to a reader's thread. Returns false if that is not possible. */
 static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32_t id,
                         uint64_t now_ns)
 {
@@ -131,8 +131,9 @@ static bool read_shared(struct fan_node *node, struct fan_flight *flight, uint32
     return true;
 }
 
-/* The rank to ask next: one that has the pack, or keeps the record on its disk or in its memory; or
- * FAN_NO_RANK, as for a record that this disk has, or is to have, too. */
+/* Returns the rank to ask next: one that has the pack, or keeps the record on its disk or in its
+ * memory. Returns FAN_NO_RANK if there is none, or if this node's disk has the record or is to have
+ * it. */
 static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight *flight,
                             uint64_t now_ns)
 {
@@ -161,9 +162,9 @@ static bool is_damaged(const struct fan_node *node, const struct fan_flight *fli
     return fan_mounts_is_damaged(&node->mounts, flight->request.mount, flight->request.record);
 }
 
-/* Asks the next replica, where none is left the shared file system, and then fails. What a replica
- * or this node found damaged came from there, so is not read again. False when the cache has no
- * room. */
+/* Asks the next replica; when none is left, the shared file system; then fails. Bytes that a
+ * replica or this node found damaged came from the shared file system, so that is not read again.
+ * Returns false if the cache has no room. */
 bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
 {
     for (;;) {
@@ -188,8 +189,8 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
     }
 }
 
-/* Goes on with a flight, behind those that wait for room already. One that nobody wants makes one
- * attempt, and does not wait. */
+/* Continues a flight, behind those that wait for room already. A flight that no client wants makes
+ * one attempt, and does not wait. */
 void fan_attempt_go_on(struct fan_node *node, struct fan_flight *flight, uint64_t now_ns)
 {
     bool in_vain = flight->wants == NULL && (flight->tried.count > 0 || flight->read_shared);
@@ -201,8 +202,8 @@ void fan_attempt_go_on(struct fan_node *node, struct fan_flight *flight, uint64_
         fan_flight_ground(&node->flights, flight, now_ns);
 }
 
-/* Whether the rank itself said so, or something it sent could not be understood; else it was not
- * reached. */
+/* Returns whether an error came from the rank itself, or from an answer that could not be
+ * understood. Otherwise the rank was not reached. */
 static bool is_answer(int error)
 {
     return error == -EIO || error == -ENOENT || error == -EINVAL || error == -EPROTO;
@@ -223,7 +224,7 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     struct fan_flight *flight = frame->flight;
     bool shared = frame->source == FAN_FROM_SHARED;
     flight->frame = FAN_NO_FRAME;
-    if (shared && is_damaged(node, flight)) { /* what was cached of it came unchecked */
+    if (shared && is_damaged(node, flight)) { /* blocks of it in the cache were not checked */
         error = -EIO;
         fan_blockcache_forget(&node->cache, flight->file, &node->sessions.live);
     }
@@ -272,7 +273,7 @@ static void shared_block_read(struct fan_node *node, struct fan_reading *reading
         take_answer(node, id, error, fan_now_ns());
 }
 
-/* A read that has begun may still write to its frame. */
+/* Gives up a read of the shared file system. If it has begun, it may still write to its frame. */
 static void give_up_shared(struct fan_node *node, uint32_t id)
 {
     struct fan_reading *reading = node->cache.frames[id].reading;
@@ -284,7 +285,7 @@ static void give_up_shared(struct fan_node *node, uint32_t id)
     }
 }
 
-/* Gives up an attempt. Its bytes may still come, so its frame is put aside. */
+/* Gives up an attempt. Its bytes may still come, so its frame goes to quarantine. */
 struct fan_flight *fan_attempt_give_up(struct fan_node *node, uint32_t id)
 {
     struct fan_frame *frame = &node->cache.frames[id];

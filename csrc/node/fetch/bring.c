@@ -4,8 +4,8 @@
 #include "../cache/unread.h"
 #include "../storage/marks.h"
 
-/* AHEAD_MAX: blocks that nobody wants yet, under way at once; no more than take a part of the room.
- * UNREAD_SHARE: the part of the cache that hints may fill with what nobody has read yet. */
+/* AHEAD_MAX, AHEAD_SHARE: the most blocks on their way that no client wants yet, as a number and as
+ * a part of the room. UNREAD_SHARE: the part of the cache that unread blocks of hints may fill. */
 enum { AHEAD_MAX = 16, AHEAD_SHARE = 4, UNREAD_SHARE = 2 };
 
 static uint32_t under_way_most(const struct fan_node *node)
@@ -14,7 +14,8 @@ static uint32_t under_way_most(const struct fan_node *node)
     return share < AHEAD_MAX ? share : AHEAD_MAX;
 }
 
-/* Whether so many bytes more, with what is on its way, fit in what hints may fill of the cache. */
+/* Returns whether `bytes` more, with the blocks on their way, fit into the part of the cache that
+ * hints may fill. */
 static bool has_share(struct fan_node *node, uint32_t bytes)
 {
     uint32_t under_way = node->flights.counts[FAN_AHEAD] * FAN_BLOCK_GRANULES;

@@ -1,6 +1,6 @@
 /*
- * Decides whether to fetch a block before anyone wants it. Such a block is only fetched if there is
- * room; most of the cache, and most readers, are kept free for demands.
+ * Decides whether to fetch a block before a client wants it. It is fetched only if there is room;
+ * most of the cache, and most reader threads, are kept free for blocks that clients wait for.
  */
 #ifndef FAN_NODE_BRING_H
 #define FAN_NODE_BRING_H
@@ -11,13 +11,13 @@
 
 struct fan_node;
 
-/* The reason to fetch a block ahead: its file is read from front to back; a client gave a hint; a
- * loader reads in a known order (prefetch.h). */
+/* Why a block is fetched ahead: its file is read from front to back (RUN), a client gave a hint, or
+ * a loader reads in a known order (prefetch.h). */
 enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT, FAN_FOR_ORDER };
 
-/* BRING: the block may be fetched, or its fetch was begun. THERE: it is in the cache, or on its
- * way. LATER: the limit of fetches in progress is reached. NO_ROOM: there is no room, and will be
- * none soon. NOWHERE: there is no such block, or it is damaged. */
+/* BRING: the block may be fetched, or its fetch has begun. THERE: it is in the cache or on its way.
+ * LATER: too many fetches are in progress. NO_ROOM: there is no room, and will be none soon.
+ * NOWHERE: there is no such block, or it is damaged. */
 enum fan_bring {
     FAN_BRING,
     FAN_BRING_THERE,

@@ -6,12 +6,12 @@
 
 enum {
     RETRY_NS = 200000,
-    SILENCE_SHARE = 5, /* of the deadline: who says nothing at all for so long is not waited for */
+    SILENCE_SHARE = 5, /* of the deadline: the longest silence of a rank that is waited for */
     SILENCE_LOOK_NS = 10000000
 };
 
-/* Starts grounded flights in their order until there is no room; fails those that waited for as
- * long as they may. */
+/* Starts grounded flights in order until there is no room. Fails those that have waited for too
+ * long. */
 static void retry_grounded(struct fan_node *node, uint64_t now_ns)
 {
     struct fan_flights *flights = &node->flights;
@@ -43,8 +43,9 @@ static void drop_lost(struct fan_node *node, uint64_t now_ns)
     }
 }
 
-/* Whether somebody waited for the rank of a late frame in vain. What was asked for ahead may be
- * late for others went before it, but not if the rank has said nothing at all since. */
+/* Returns whether a late frame means that its rank is late. A block that was asked for ahead may be
+ * late because the rank answers other requests first, but not if the rank has sent nothing at all
+ * since. */
 static bool is_rank_late(const struct fan_node *node, const struct fan_frame *frame)
 {
     uint64_t asked_ns = frame->deadline_ns - node->options.deadline_ns;
@@ -62,14 +63,14 @@ static void drop_late(struct fan_node *node, enum fan_source source, uint64_t no
         if (source == FAN_FROM_RANK && is_rank_late(node, &node->cache.frames[id]))
             fan_ranks_suspect(&node->ranks, node->cache.frames[id].rank, now_ns);
         struct fan_flight *flight = fan_attempt_give_up(node, id);
-        if (source == FAN_FROM_SHARED) /* one that was not begun says nothing of the file */
+        if (source == FAN_FROM_SHARED) /* a read that had not begun tells nothing about the file */
             flight->unreadable |= node->cache.frames[id].state == FAN_ENTRY_QUARANTINED;
         fan_attempt_go_on(node, flight, now_ns);
     }
 }
 
-/* Asks elsewhere where a rank from which somebody waits for a block has said nothing since it was
- * asked, long before the deadline: one that is dead is to cost little. */
+/* Asks another source for a wanted block if the rank has sent nothing at all since it was asked,
+ * long before the deadline, so that a dead rank costs little time. */
 static void leave_silent(struct fan_node *node, uint64_t now_ns)
 {
     uint64_t most_ns = node->options.deadline_ns, silence_ns = most_ns / SILENCE_SHARE;

@@ -6,8 +6,8 @@
 #include "../state/state.h"
 #include "../machine/shared.h"
 
-/* Somebody waits for a flight that was begun for nobody: a read of the shared file system for it
- * goes before those that nobody waits for. */
+/* Makes a flight a demand. If it reads the shared file system, its reading goes before those that
+ * no client waits for. */
 static void hurry(struct fan_node *node, struct fan_flight *flight)
 {
     bool ahead = flight->request.urgency == FAN_AHEAD;
@@ -17,7 +17,7 @@ static void hurry(struct fan_node *node, struct fan_flight *flight)
         fan_readers_hurry(&node->shared, node->cache.frames[flight->frame].reading);
 }
 
-/* Notes that someone wants a block that is on its way. */
+/* Adds a want to the flight of its block. */
 static void join(struct fan_node *node, struct fan_flight *flight, struct fan_want *want)
 {
     bool ahead = flight->request.urgency == FAN_AHEAD;

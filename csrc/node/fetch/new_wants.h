@@ -1,5 +1,5 @@
 /*
- * Finds the new wants of clients.
+ * Finds the new wants in the sessions of clients.
  */
 #ifndef FAN_NODE_NEW_WANTS_H
 #define FAN_NODE_NEW_WANTS_H

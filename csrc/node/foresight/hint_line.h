@@ -1,5 +1,5 @@
 /*
- * The waiting line of hints, of limited length. Pure.
+ * The queue of hints, of limited length. Pure.
  */
 #ifndef FAN_NODE_HINT_LINE_H
 #define FAN_NODE_HINT_LINE_H
@@ -23,10 +23,10 @@ struct fan_hints {
     uint32_t count;
 };
 
-/* Adds a hint to the line. False: the line is full, or the hint covers no blocks. */
+/* Adds a hint to the queue. Returns false if the queue is full, or the hint covers no blocks. */
 bool fan_hints_enter(struct fan_hints *hints, const struct fan_hinted *hinted);
 
-/* Whether the line has a hint for a block. */
+/* Returns whether the queue has a hint for a block. */
 bool fan_hints_have(const struct fan_hints *hints, uint64_t file, uint64_t block);
 
 #endif

@@ -4,9 +4,9 @@
 #include "orders.h"
 #include "../storage/mounts.h"
 
-/* TURN_FRAMES: how many frames are updated in one turn of the thread. SHORT_RECORDS: the records of
- * an order of at most this many are updated at once. SPAN: once keys have grown by this much they
- * are counted from a later moment; this leaves room for the longest orders. */
+/* TURN_FRAMES: how many frames are updated in one turn of the node thread. SHORT_RECORDS: records
+ * of an order with at most so many are updated at once. SPAN: when keys have grown by this much,
+ * they are counted from a later time; that leaves room for the longest orders. */
 enum { TURN_FRAMES = 256, SHORT_RECORDS = 1024, SPAN = 1 << 30 };
 
 static uint32_t key_of(const struct fan_next_uses *uses, uint64_t time)
@@ -15,8 +15,8 @@ static uint32_t key_of(const struct fan_next_uses *uses, uint64_t time)
     return key < FAN_NEVER / 2 ? (uint32_t)key : FAN_NEVER / 2 - 1;
 }
 
-/* The time at which an order uses a record again, after the records that were fetched for it;
- * UINT64_MAX if it does not. is_read: someone reads the record now, so its first place does not
+/* Returns when an order uses a record again, after the records that were fetched for the order;
+ * UINT64_MAX if it does not. is_read: a client reads the record now, so its first place does not
  * count. */
 static uint64_t time_in(struct fan_order *order, uint64_t record, bool is_read)
 {

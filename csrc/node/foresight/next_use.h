@@ -1,8 +1,8 @@
 /*
  * Computes from the known orders when each block is used next; under belady the block cache decides
- * by it. Time is counted in records. An order begins when it is announced, or at the end of the
- * order behind which it comes; nothing is used beyond the known orders. A time must fit into a key
- * of 32 bits, so it counts from a moment that moves on in long jobs.
+ * by that. Time is counted in records. An order begins when it is announced, or at the end of the
+ * order behind which it comes; the time of uses beyond the known orders is unknown. A time must fit
+ * into a 32-bit key, so keys count from a base that moves on in long jobs.
  */
 #ifndef FAN_NODE_NEXT_USE_H
 #define FAN_NODE_NEXT_USE_H
@@ -26,16 +26,16 @@ struct fan_next_uses {
     uint32_t frame;
 };
 
-/* The key of a file's next use. 0 for files that this node keeps for all ranks; FAN_NEVER if no
- * order uses it. Otherwise the first use that the orders have not fetched yet; if someone reads the
- * file now, the use after that. */
+/* Returns the key of a file's next use: 0 for a file that this node keeps for all ranks; FAN_NEVER
+ * if no order uses it; otherwise the first use for which the orders have not fetched it yet.
+ * is_read: a client reads the file now, so the use after that one counts. */
 uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read);
 
-/* Sets the keys of a file's blocks to that of its next use. */
+/* Sets the keys of a file's blocks to the key of its next use. */
 void fan_next_use_renew(struct fan_orders *orders, uint64_t file);
 
-/* Call it after an order was added, whose records now have a sooner next use. Updates the keys at
- * once for a short order; for a long one fan_next_use_advance does it bit by bit. */
+/* Call it after an order was added, because its records now have an earlier next use. Updates the
+ * keys of a short order at once; for a long one, fan_next_use_advance does it step by step. */
 void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order);
 
 /* Updates the keys of the next few frames. Returns whether there are more. */

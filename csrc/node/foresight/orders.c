@@ -5,7 +5,7 @@
 
 #include "../../format/cache_format.h"
 
-/* NEAR_RECORDS: how far a reader may be ahead of the fetched records. */
+/* NEAR_RECORDS: how far ahead of the fetched records a reader's wants are noted. */
 enum { NEAR_RECORDS = 1024, WORD_BITS = 64 };
 
 void fan_order_free(struct fan_order *order)

@@ -1,5 +1,5 @@
 /*
- * An order: the records that one loader reads in one epoch, and the loader's progress.
+ * An order: the records that one loader reads in one epoch, and how far the loader is.
  */
 #ifndef FAN_NODE_ORDERS_H
 #define FAN_NODE_ORDERS_H
@@ -20,7 +20,7 @@
  * on. wanted: one bit for each record that its reader wanted before it was fetched. begins: for
  * next_use.h. */
 struct fan_order {
-    struct fan_turn turn; /* first, so that pointers to both are equal */
+    struct fan_turn turn; /* must be first: code converts between pointers to both */
     struct fan_window_part part;
     uint64_t id;
     uint64_t behind;
@@ -38,8 +38,8 @@ struct fan_order {
     uint64_t begins;
 };
 
-/* All orders of this node. turns: the queue of the orders. uses: the next uses of the blocks in the
- * cache. */
+/* All orders of this node. turns: the queue in which they take turns. uses: the next uses of the
+ * blocks in the cache. */
 struct fan_orders {
     struct fan_queue turns;
     struct fan_window window;
@@ -60,17 +60,17 @@ static inline struct fan_order *fan_orders_after(const struct fan_order *order)
 /* Frees all orders. */
 void fan_orders_fini(struct fan_orders *orders);
 
-/* Makes an order from a copy of a list of a mount's records. ahead: how many may be ahead at once.
- * NULL: there is no memory, or there are too many records. */
+/* Makes an order from a copy of a list of records of one mount. ahead: how many of them may be
+ * ahead at once. Returns NULL if there is no memory, or there are too many records. */
 struct fan_order *fan_order_make(uint32_t mount, const uint64_t *records, uint64_t count,
                                  uint32_t ahead);
 void fan_order_free(struct fan_order *order);
 
-/* The order with an id, or NULL. */
+/* Returns the order with an id, or NULL. */
 struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id);
 
 /* note_want: a client wants a file that is not here, so orders that would soon fetch it need not do
- * so. fan_order_is_wanted: whether a record was wanted in this way. */
+ * so. fan_order_is_wanted: returns whether a client wanted a record in this way. */
 void fan_orders_note_want(const struct fan_orders *orders, uint64_t file);
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place);
 

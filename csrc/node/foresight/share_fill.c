@@ -8,11 +8,12 @@
 #include "../storage/marks.h"
 #include "../storage/keep_run.h"
 
-/* The most bytes between two records of a run: alignment, and records outside this share. */
+/* GAP_MAX_BYTES: between two records of a run, for alignment and for records outside this share.
+ * The others: the most bytes and records of a run, and runs at a time. */
 enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
 
-/* next: the first record that was not begun. running: runs of it that reader threads are at: the
- * list stays for as long. */
+/* next: the first record that was not begun. running: runs of the list that reader threads work on;
+ * the list stays until they are done. */
 struct list {
     struct fan_queued queued;
     uint64_t *records;
@@ -23,7 +24,7 @@ struct list {
     uint32_t running;
 };
 
-/* Records of a list that follow each other and that one thread fetches. */
+/* Records of a list that follow each other in a pack, and that one thread fetches. */
 struct run {
     struct fan_reading reading;
     struct fan_share_fill *fill;
@@ -107,7 +108,7 @@ static bool is_missing(const struct fan_share_fill *fill, const struct list *lis
     return fan_share_is_missing(fill->mounts, list->mount, list->records[i]);
 }
 
-/* How many records from the next one on lie together and are missing. */
+/* Returns how many missing records, from the next one on, lie together. */
 static uint64_t run_length(const struct fan_share_fill *fill, const struct list *list)
 {
     const struct fan_index *index = &fill->mounts->mounts[list->mount].index;
@@ -132,8 +133,8 @@ static int bring(struct fan_reading *reading)
     return fan_keep_run(run->fill->mounts, run->mount, run->records, run->count);
 }
 
-/* A run was brought. Blocks of a record that was found to be damaged may be in the cache: they came
- * from the same place, unchecked. */
+/* Handles the end of a run. If a record was damaged, drops its blocks from the cache, because they
+ * came from the same file unchecked. */
 static void brought(struct fan_node *node, struct fan_reading *reading)
 {
     struct run *run = (struct run *)reading;
@@ -149,7 +150,7 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
     free(run);
 }
 
-/* Hands the next run of a list to a thread. Returns whether that was possible. */
+/* Gives the next run of a list to a reader thread. Returns whether that was possible. */
 static bool begin(struct fan_share_fill *fill, struct list *list)
 {
     uint64_t count = run_length(fill, list);
@@ -172,7 +173,7 @@ static bool begin(struct fan_share_fill *fill, struct list *list)
     return true;
 }
 
-/* The first list with records that were not begun; those of which all was brought are freed. */
+/* Returns the first list with records that were not begun; frees lists that are complete. */
 static struct list *next_list(struct fan_queue *lists)
 {
     struct fan_queued *each = lists->first;

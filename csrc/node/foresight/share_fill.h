@@ -13,9 +13,9 @@
 #include "../storage/mounts.h"
 #include "../storage/readers.h"
 
-/* lists: the rest of each list of records, by urgency: lists that someone waits for come first.
- * running: how many runs the reader threads work on, at most `most`. made: how many lists there
- * have been. mounts, shared, cache, live: the node's. */
+/* lists: the remaining lists of records, by urgency: lists that a caller waits for come first.
+ * running: how many runs the reader threads work on, at most `most`. made: how many lists were ever
+ * added. mounts, shared, cache, live: the node's. */
 struct fan_share_fill {
     struct fan_queue lists[FAN_URGENCIES];
     uint32_t running;
@@ -39,23 +39,23 @@ void fan_share_fill_fini(struct fan_share_fill *fill);
 int fan_share_fill_add(struct fan_share_fill *fill, uint32_t mount, const uint64_t *records,
                        uint64_t count, enum fan_urgency urgency);
 
-/* Adds all records of whole packs that an earlier job left, so that they get checked. Returns 0 or
+/* Adds all records of whole packs that an earlier job left, so that they are checked. Returns 0 or
  * -ENOMEM. */
 int fan_share_fill_check_kept(struct fan_share_fill *fill);
 
-/* Whether the limit of runs in progress is reached. */
+/* Returns whether the limit of runs in progress is reached. */
 static inline bool fan_share_fill_is_busy(const struct fan_share_fill *fill)
 {
     return fill->running >= fill->most;
 }
 
-/* Begins as many runs as allowed. Returns whether there are more records to look at. */
+/* Begins as many runs as allowed. Returns whether more records are left to look at. */
 bool fan_share_fill_advance(struct fan_share_fill *fill);
 
-/* Whether records of a list are still to be fetched. */
+/* Returns whether records of list `number` are still to be fetched. */
 bool fan_share_fill_goes_on(const struct fan_share_fill *fill, uint32_t number);
 
-/* Whether all lists are done. */
+/* Returns whether all lists are done. */
 static inline bool fan_share_fill_is_done(const struct fan_share_fill *fill)
 {
     return fill->lists[FAN_DEMAND].count == 0 && fill->lists[FAN_AHEAD].count == 0;

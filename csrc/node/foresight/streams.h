@@ -1,8 +1,8 @@
 /*
- * Detects from the wants of clients which files of several blocks are read from front to back. A
- * client that finds a block in the cache sends no want, so a run continues with the block behind
- * those that were fetched ahead. Random reads must not look like a run: every block that no one
- * reads is a waste. Pure.
+ * Detects from the wants of clients which files of several blocks are read from front to back (a
+ * run). A client that finds a block in the cache sends no want, so a run continues with the block
+ * behind those that were fetched ahead. Random reads must not look like a run, because every block
+ * that no client reads is fetched in vain. Pure.
  */
 #ifndef FAN_NODE_STREAMS_H
 #define FAN_NODE_STREAMS_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* last: the last wanted block; next: the first block behind those fetched ahead. A want between
- * them is for a block that was still on its way. length: of the run, in wants. */
+ * them is for a block that was still on its way. length: the number of wants in the run. */
 struct fan_stream {
     uint64_t file;
     uint64_t last;
@@ -25,7 +25,7 @@ struct fan_streams {
     struct fan_stream streams[FAN_STREAMS];
 };
 
-/* Notes that a session wants a block. Returns how many of the next blocks to fetch ahead. */
+/* Records that a session wants a block. Returns how many of the following blocks to fetch ahead. */
 uint32_t fan_streams_note(struct fan_streams *streams, uint32_t session, uint64_t file,
                           uint64_t block);
 

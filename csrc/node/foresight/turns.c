@@ -1,6 +1,6 @@
 #include "turns.h"
 
-/* A read of this age counts half. */
+/* A read that is this old counts half as much as a new one. */
 static const double MEMORY_NS = 4e9;
 
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns)
@@ -18,7 +18,8 @@ void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t n
     pace->time_ns = pace->time_ns * kept + time_ns;
 }
 
-/* 0: not known yet. A stream that reads no more, with records ahead, gets slower. */
+/* Returns the time for one record; 0 if unknown. For a stream that has records ahead and reads
+ * none, it grows. */
 static double period_ns(const struct fan_turn *turn, uint64_t now_ns)
 {
     const struct fan_pace *pace = &turn->pace;
@@ -43,7 +44,7 @@ void fan_turns_begin(struct fan_queue *turns, uint64_t now_ns)
     }
 }
 
-/* The time until the reader needs the record that would be fetched next. */
+/* Returns the time until the reader needs the record that would be fetched next. */
 static double lead_ns(const struct fan_turn *turn)
 {
     return (double)turn->ahead * turn->period_ns;

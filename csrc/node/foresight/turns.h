@@ -19,7 +19,7 @@
 #include "../machine/queue.h"
 
 /* records, time_ns: how many records were read lately, and in which time; older reads count less.
- * read: the total number of records read by at_ns, which is 0 before the first note. */
+ * read: the number of all records read by at_ns, which is 0 before the first report. */
 struct fan_pace {
     double records;
     double time_ns;
@@ -30,15 +30,15 @@ struct fan_pace {
 /* One stream. ahead: how many fetched records it has not read yet; period_ns: the time for one
  * record, by its pace. held: nothing more can be fetched for it before the next fan_turns_begin. */
 struct fan_turn {
-    struct fan_queued link; /* first, so that one is the other */
+    struct fan_queued link; /* must be first: code converts between pointers to both */
     struct fan_pace pace;
     uint64_t ahead;
     double period_ns;
     bool held;
 };
 
-/* The streams are a queue of turns; its order decides between streams that need their next record
- * equally soon. */
+/* Returns the first stream of the queue. The order of the queue decides between streams that need
+ * their next record equally soon. */
 static inline struct fan_turn *fan_turn_first(const struct fan_queue *turns)
 {
     return (struct fan_turn *)turns->first;
@@ -49,17 +49,17 @@ static inline struct fan_turn *fan_turn_after(const struct fan_turn *turn)
     return (struct fan_turn *)turn->link.next;
 }
 
-/* Notes that a stream has read `read` records by now. waited: no record was ahead of it. */
+/* Records that a stream has read `read` records by now. waited: no record was ahead of it. */
 void fan_pace_note(struct fan_pace *pace, uint64_t read, bool waited, uint64_t now_ns);
 
 /* Begins a round of decisions; the caller has set `ahead` in each stream. A stream of unknown pace
  * counts as the fastest. */
 void fan_turns_begin(struct fan_queue *turns, uint64_t now_ns);
 
-/* The stream that comes next, or NULL: all are held. */
+/* Returns the stream that comes next, or NULL if all are held. */
 struct fan_turn *fan_turns_next(const struct fan_queue *turns);
 
-/* Notes that one more record of a stream is ahead, or that the stream is held. The stream goes
+/* Records that one more record of a stream is ahead, or that the stream is held. The stream goes
  * behind those that need their next record equally soon. */
 void fan_turns_took(struct fan_queue *turns, struct fan_turn *turn);
 void fan_turns_hold(struct fan_queue *turns, struct fan_turn *turn);

@@ -1,7 +1,7 @@
 #include "window.h"
 
-/* WAKE_SHARE: the part that must be free before resting orders continue. FLOOR_SHARE: the part that
- * is reserved for orders with little ahead, divided evenly. */
+/* WAKE_SHARE: the part of a pool that must be free before resting orders continue. FLOOR_SHARE: the
+ * part that is reserved for orders with little ahead, divided evenly. */
 enum { WAKE_SHARE = 4, FLOOR_SHARE = 4 };
 
 void fan_window_join(struct fan_window *window, struct fan_window_part *part)
@@ -29,13 +29,14 @@ void fan_window_give(struct fan_window *window, struct fan_window_part *part, en
     part->taken[pool] -= bytes;
 }
 
-/* The bytes that an order may have ahead, however much the others have. */
+/* Returns how many bytes an order may always have ahead, however much the others have. */
 static uint64_t floor_of(const struct fan_window *window, enum fan_pool pool)
 {
     return window->most[pool] / FLOOR_SHARE / window->sharers;
 }
 
-/* Whether there is room. A record longer than half of the pool waits until half is free. */
+/* Returns whether the pool has room. A record longer than half of the pool waits until half is
+ * free. */
 static bool fits(const struct fan_window *window, enum fan_pool pool, uint64_t bytes)
 {
     uint64_t most = window->most[pool], needed = bytes < most / 2 ? bytes : most / 2;

@@ -12,16 +12,16 @@
 
 enum fan_pool { FAN_POOL_CACHE, FAN_POOL_PAGES, FAN_POOLS };
 
-/* most: the limit of each pool. taken: the bytes of all orders; sharers: how many orders there are.
- */
+/* most: the limit of each pool in bytes. taken: the bytes of all orders; sharers: the number of
+ * orders. */
 struct fan_window {
     uint64_t most[FAN_POOLS];
     uint64_t taken[FAN_POOLS];
     uint32_t sharers;
 };
 
-/* The part of one order. rests: the pool that has no room for it; FAN_POOLS: the order does not
- * rest. */
+/* One order's part of the window. rests: the pool that has no room for it; FAN_POOLS: the order
+ * does not rest. */
 struct fan_window_part {
     uint64_t taken[FAN_POOLS];
     enum fan_pool rests;
@@ -35,13 +35,13 @@ void fan_window_take(struct fan_window *window, struct fan_window_part *part, en
 void fan_window_give(struct fan_window *window, struct fan_window_part *part, enum fan_pool pool,
                      uint64_t bytes);
 
-/* Whether the order may have `bytes` more ahead; if not, it rests. full: an order with an earlier
- * turn found no room, so this one may not take the room away from it. */
+/* Returns whether the order may have `bytes` more ahead; if not, the order rests. full: an order
+ * with an earlier turn found no room, so this one may not take the room away from it. */
 bool fan_window_admit(const struct fan_window *window, struct fan_window_part *part,
                       enum fan_pool pool, uint64_t bytes, bool full);
 
-/* Wakes an order that rests, if there is room for it again. own: some of its own bytes were read
- * just now. */
+/* Wakes a resting order if there is room for it again. own: some of its own bytes were read just
+ * now. */
 void fan_window_wake(const struct fan_window *window, struct fan_window_part *part, bool own);
 
 #endif

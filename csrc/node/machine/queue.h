@@ -1,6 +1,6 @@
 /*
- * A queue of things, the oldest first. Each thing contains its link, so the queue allocates
- * nothing; a zeroed queue is empty. The caller makes sure that one thread at a time uses a queue.
+ * A first-in, first-out queue. Each element contains its link, so the queue allocates nothing; a
+ * zeroed queue is empty. Only one thread at a time may use a queue.
  */
 #ifndef FAN_NODE_QUEUE_H
 #define FAN_NODE_QUEUE_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The link in a thing, which is in one queue at a time at most. */
+/* The link in an element, which is in at most one queue at a time. */
 struct fan_queued {
     struct fan_queued *next;
 };
@@ -21,10 +21,10 @@ struct fan_queue {
     uint32_t count;
 };
 
-/* The thing that contains the link as its `member`; the link is not NULL. */
+/* Returns the element that contains the link as its `member`; the link must not be NULL. */
 #define FAN_OF_QUEUED(link, type, member) ((type *)((char *)(link) - offsetof(type, member)))
 
-/* Adds a thing behind all others. */
+/* Adds an element behind all others. */
 static inline void fan_queue_put(struct fan_queue *queue, struct fan_queued *link)
 {
     link->next = NULL;
@@ -36,7 +36,7 @@ static inline void fan_queue_put(struct fan_queue *queue, struct fan_queued *lin
     queue->count++;
 }
 
-/* Adds a thing before all others. */
+/* Adds an element before all others. */
 static inline void fan_queue_put_first(struct fan_queue *queue, struct fan_queued *link)
 {
     link->next = queue->first;
@@ -46,7 +46,7 @@ static inline void fan_queue_put_first(struct fan_queue *queue, struct fan_queue
     queue->count++;
 }
 
-/* Takes the oldest thing; NULL if the queue is empty. */
+/* Removes and returns the oldest element; NULL if the queue is empty. */
 static inline struct fan_queued *fan_queue_take(struct fan_queue *queue)
 {
     struct fan_queued *link = queue->first;
@@ -57,7 +57,7 @@ static inline struct fan_queued *fan_queue_take(struct fan_queue *queue)
     return link;
 }
 
-/* Removes a thing from wherever it is in the queue; searches from the front. Returns whether it was
+/* Removes an element from any place of the queue; searches from the front. Returns whether it was
  * there. */
 static inline bool fan_queue_remove(struct fan_queue *queue, const struct fan_queued *link)
 {

@@ -14,8 +14,8 @@
 
 #include "../../common/sys.h"
 
-/* The four accesses that keep a block under its reader (cache_format.h): an entry's state and a
- * pin's, on either side, are in one total order. */
+/* Accesses to the state of an entry or a pin. These four accesses, on either side, are in one total
+ * order, which keeps a block in the cache while it is read (cache_format.h). */
 static inline uint32_t fan_total_load(const uint32_t *field)
 {
     return __atomic_load_n(field, __ATOMIC_SEQ_CST);
@@ -26,14 +26,14 @@ static inline void fan_total_store(uint32_t *field, uint32_t value)
     __atomic_store_n(field, value, __ATOMIC_SEQ_CST);
 }
 
-/* Changes a pin from WANTED to HELD or FAILED, and so publishes its entry or error. false: the
- * client has taken the want back. */
+/* Changes a pin from WANTED to HELD or FAILED, and so publishes its entry or error. Returns false
+ * if the client has withdrawn the want. */
 static inline bool fan_total_change(uint32_t *field, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(field, &from, to, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/* Reads and clears a field that clients set before they rang the doorbell: pairs with their
+/* Reads and clears a field that clients set before they ring the doorbell. Pairs with their
  * fetch-or and increment. */
 static inline uint64_t fan_take64(uint64_t *field)
 {
@@ -61,7 +61,8 @@ static inline void fan_release32(uint32_t *field, uint32_t value)
     __atomic_store_n(field, value, __ATOMIC_RELEASE);
 }
 
-/* Fields whose order is given by another: hints, counts, and what a state publishes. */
+/* Accesses to fields whose order another access determines: hints, counts, and fields that a state
+ * publishes. */
 static inline uint32_t fan_relaxed32(const uint32_t *field)
 {
     return __atomic_load_n(field, __ATOMIC_RELAXED);
@@ -88,7 +89,7 @@ static inline void fan_add64(uint64_t *field, uint64_t amount)
     fan_put64(field, fan_relaxed64(field) + amount);
 }
 
-/* The same if several threads add. */
+/* Adds to a statistic to which several threads add. */
 static inline void fan_count64(uint64_t *field, uint64_t amount)
 {
     __atomic_fetch_add(field, amount, __ATOMIC_RELAXED);

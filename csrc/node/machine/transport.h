@@ -12,12 +12,13 @@
 #include "queue.h"
 
 /* cffi: begin */
-enum { FAN_WIRE_VERSION = 3 }; /* of what ranks send each other */
+enum { FAN_WIRE_VERSION = 3 }; /* the version of the messages between ranks */
 /* cffi: end */
 
 enum { FAN_NO_RANK = UINT32_MAX };
 
-/* Whether someone waits for the bytes (DEMAND): such requests come first in every queue. */
+/* The urgency of a request. DEMAND: a client waits for the bytes; such requests come first in every
+ * queue. */
 enum fan_urgency { FAN_DEMAND = 0, FAN_AHEAD = 1, FAN_URGENCIES = 2 };
 
 /* `bytes` at `offset` of a pack. record: the record to which the bytes belong, for its damage mark.
@@ -28,7 +29,7 @@ struct fan_fetch_request {
     uint64_t record;
     uint64_t offset;
     uint32_t bytes;
-    uint32_t tag;     /* set by the transport: unique among what is outstanding between two ranks */
+    uint32_t tag;     /* set by the transport; unique among the outstanding ones of two ranks */
     uint32_t urgency; /* enum fan_urgency */
 };
 
@@ -47,12 +48,12 @@ struct fan_message {
 };
 
 enum fan_transport_event_kind {
-    FAN_EVENT_FETCHED,   /* token; error: 0, -EIO (damaged there), -ENOENT (not there), or other */
-    FAN_EVENT_CANCELLED, /* token: nothing more will be written there */
+    FAN_EVENT_FETCHED,   /* token; error: 0, -EIO (damaged there), -ENOENT (not there) ... */
+    FAN_EVENT_CANCELLED, /* token: nothing more will be written to its memory */
     FAN_EVENT_REQUEST,   /* rank, request: answer with reply or refuse */
     FAN_EVENT_NOTICE,    /* rank, notice */
-    FAN_EVENT_SENT,      /* token of a reply: its bytes may be freed */
-    FAN_EVENT_MESSAGE    /* rank; error: 0, message, now the caller's; or one of its is lost */
+    FAN_EVENT_SENT,      /* token of a reply: its memory may be freed */
+    FAN_EVENT_MESSAGE    /* rank; error: 0, and the caller owns `message`; or a message is lost */
 };
 
 struct fan_transport_event {
@@ -70,27 +71,27 @@ struct fan_transport {
     uint32_t rank;
     uint32_t world_size;
 
-    /* Posts a receive into `to`, then asks `rank`. A FETCHED event with `token` follows at some
-     * time; the transport never gives up by itself. */
+    /* Posts a receive into `to`, then asks `rank`. A FETCHED event with `token` follows; the
+     * transport itself never gives up. */
     int (*fetch)(void *context, uint32_t rank, const struct fan_fetch_request *request, void *to,
                  uint64_t token);
 
-    /* Asks to give up the receive of `token`: FETCHED or CANCELLED follows, but neither as long as
-     * the bytes are on their way. */
+    /* Asks to give up the receive of `token`. FETCHED or CANCELLED follows, but not before the
+     * bytes on their way have arrived. */
     int (*cancel)(void *context, uint64_t token);
 
-    /* Answers a request with its bytes. They must stay in place until the SENT event with `token`.
-     */
+    /* Answers a request with its bytes, which must stay in place until the SENT event with
+     * `token`. */
     int (*reply)(void *context, uint32_t rank, const struct fan_fetch_request *request,
                  const void *from, uint64_t token);
 
-    /* Refuses a request: the FETCHED event of the other side has -error. */
+    /* Refuses a request: the asking rank's FETCHED event has -error. */
     int (*refuse)(void *context, uint32_t rank, const struct fan_fetch_request *request, int error);
 
     /* Sends a number, which arrives as a NOTICE event. */
     int (*notify)(void *context, uint32_t rank, uint32_t notice);
 
-    /* Takes a message over and sends it to its rank; messages from one rank arrive in order. On
+    /* Takes over a message and sends it to its rank. Messages from one rank arrive in order. After
      * -errno the caller still owns the message. */
     int (*send)(void *context, struct fan_message *message);
 
@@ -98,8 +99,8 @@ struct fan_transport {
      * transport is broken for good. */
     int (*poll)(void *context, struct fan_transport_event *events, int count);
 
-    /* The number of this side's outstanding operations, including messages that are not sent yet.
-     * Wait for them before you close the transport. */
+    /* Returns the number of this rank's outstanding operations, including messages that are not
+     * sent yet. Wait for them before you close the transport. */
     unsigned (*pending)(void *context);
 
     void (*close)(void *context);

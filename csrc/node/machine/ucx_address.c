@@ -1,8 +1,9 @@
 /*
- * Two calls of UCX's, taken by name before MPICH is loaded (fanstore/startup.py). MPICH publishes 4
- * KiB for the address of each node, and so sends what lies behind the address in its memory, by
- * PMI, in lines that only zeros shorten. Slurm's pmi2 (22.05) takes no line of more than 1,024
- * bytes: a start failed by chance. An address given here has zeros behind it.
+ * Replaces two functions of UCX; they are found by name because this library is loaded before MPICH
+ * (fanstore/startup.py). MPICH publishes 4 KiB for the address of each node through PMI, and so
+ * also sends the bytes behind the address in memory; only zeros make the lines shorter. Slurm's
+ * pmi2 (22.05) takes no line of more than 1,024 bytes, so starts failed at random. Addresses that
+ * these functions return have zeros behind them.
  */
 #include <dlfcn.h>
 #include <stddef.h>
@@ -11,13 +12,13 @@
 
 enum { PUBLISHED_BYTES = 4096 };
 
-typedef signed char status; /* ucs_status_t is a packed enum */
+typedef signed char status; /* the size of ucs_status_t, a packed enum */
 enum { NO_MEMORY = -4, UNSUPPORTED = -22 };
 
 status ucp_worker_get_address(void *worker, void **address, size_t *bytes);
 void ucp_worker_release_address(void *worker, void *address);
 
-/* An address of UCX's, in front of our copy of it. */
+/* UCX's own address, in front of the padded copy of it. */
 struct padded {
     void *real;
     char copy[];

@@ -26,7 +26,7 @@ static int read_pages(struct fan_reading *reading)
     return fan_staged_read(disk->mounts, &disk->request);
 }
 
-/* Ignores errors: the program that reads the file gets them. */
+/* Ignores errors of reading ahead: the program that reads the file gets them. */
 static void pages_read(struct fan_node *node, struct fan_reading *reading)
 {
     node->disk_ahead--;

@@ -1,7 +1,7 @@
 /*
- * Reads records ahead: those on this node's disk into the page cache, and those that the disk will
- * keep from the shared file system. Threads do it, a few records at a time, so that the node thread
- * does not wait.
+ * Reads records ahead: those on this node's disk into the page cache, and those that the disk is to
+ * keep from the shared file system. Reader threads do this, a few records at a time, so that the
+ * node thread does not wait.
  */
 #ifndef FAN_NODE_DISK_AHEAD_H
 #define FAN_NODE_DISK_AHEAD_H
@@ -11,14 +11,15 @@
 #include "../fetch/bring.h"
 #include "../machine/transport.h"
 
-/* Whether the record of `whole`, a request for all of the record, belongs on this node's disk. */
+/* Returns whether a record belongs on this node's disk. whole: a request for all of the record. */
 bool fan_disk_ahead_serves(const struct fan_node *node, const struct fan_fetch_request *whole);
 
-/* Fetches the record of a request to this disk, which should keep it but lacks it, before records
- * that no one waits for. LATER: the limit of records on their way is reached. */
+/* Fetches a record that this disk is to keep but lacks, before records that no client waits for.
+ * Returns LATER if too many records are on their way. */
 enum fan_bring fan_disk_keep(struct fan_node *node, const struct fan_fetch_request *request);
 
-/* Reads such a record ahead. LATER: the limit of records being read is reached. */
+/* Reads a record for which fan_disk_ahead_serves is true ahead. Returns LATER if too many records
+ * are being read. */
 enum fan_bring fan_disk_ahead(struct fan_node *node, const struct fan_fetch_request *whole);
 
 #endif

@@ -5,7 +5,7 @@
 #include "../state/state.h"
 #include "../machine/shared.h"
 
-/* The most blocks to look at in one turn. */
+/* The most blocks that are looked at in one turn of the thread. */
 enum { TURN_BLOCKS = 64 };
 
 static void drop(struct fan_node *node)
@@ -13,7 +13,7 @@ static void drop(struct fan_node *node)
     fan_add64(&node->stats.hints_dropped, 1);
 }
 
-/* Takes a hint out of its slot, which belongs to the client again then. */
+/* Takes a hint from its slot, which the client may then use again. */
 static bool take(struct fan_node *node, struct fan_hint *hint)
 {
     if (fan_acquire32(&hint->state) != FAN_HINT_GIVEN)
@@ -37,7 +37,7 @@ static bool take_all(struct fan_node *node, struct fan_session *session)
     return any;
 }
 
-/* Whether clients have given any hints. */
+/* Takes the new hints of all clients. Returns whether there were any. */
 static bool take_given(struct fan_node *node)
 {
     const struct fan_live *live = &node->sessions.live;
@@ -50,8 +50,8 @@ static bool take_given(struct fan_node *node)
     return any;
 }
 
-/* Brings the next block. A short record of this rank's share comes to the local disk instead,
- * whole, and one that is there needs nothing. */
+/* Fetches the next block of a hint. A short record of this rank's share is fetched whole to the
+ * local disk instead; a block on that disk needs nothing. */
 static enum fan_bring bring_next(struct fan_node *node, struct fan_hinted *hinted, uint64_t now_ns)
 {
     struct fan_fetch_request request;

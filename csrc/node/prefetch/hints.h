@@ -1,8 +1,7 @@
 /*
  * Fetches the blocks that clients say they will read soon (cache_format.h). Moves the hints of
- * sessions to a waiting line, and continues with the first hint as earlier blocks arrive. Drops a
- * hint if the line or the cache has no room, or the share of the cache that hints may fill is used
- * up.
+ * sessions to a queue, and continues with the first hint as earlier blocks arrive. Drops a hint if
+ * the queue or the cache has no room, or the share of the cache that hints may fill is used up.
  */
 #ifndef FAN_NODE_HINTS_H
 #define FAN_NODE_HINTS_H

@@ -12,9 +12,10 @@
 #include "../machine/shared.h"
 #include "../storage/marks.h"
 
-/* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; as much again is
- * left for demands. PAGES_BYTES: of this node's disk that are read ahead. TURN_RECORDS: brought in
- * a turn. PASS_RECORDS: passed at once, as nobody else has the lock of the node meanwhile. */
+/* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; an equal part is
+ * left for blocks that clients wait for. PAGES_BYTES: how much of this node's disk may be read
+ * ahead. TURN_RECORDS: how many records are fetched in one turn. PASS_RECORDS: how many are passed
+ * at once, because no other thread gets the node's lock meanwhile. */
 enum {
     ROOM_SHARE = 2,
     PAGES_BYTES = 128 << 20,
@@ -23,12 +24,12 @@ enum {
     RETRY_NS = 1000000
 };
 
-/* In `brought`: what is left is bytes of pages; its reader had it before, so that none awaits it.
- */
+/* Flags in `brought`. IN_PAGES: the other bits count bytes of pages, not of the cache. HAD: the
+ * reader had the record before, so the order awaits no block of it. */
 static const uint32_t IN_PAGES = UINT32_C(1) << 31;
 static const uint32_t HAD = UINT32_C(1) << 30;
 
-/* The result for the next record of an order. */
+/* What happened with the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
 
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind)
@@ -47,7 +48,7 @@ uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint
     return order->id;
 }
 
-/* Call it when an order will not read a block any more. */
+/* Call it when an order will no longer read a block. */
 static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
 {
     struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
@@ -69,7 +70,7 @@ static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
     fan_eviction_check(&node->eviction, file);
 }
 
-/* The size of a record that is fetched whole, or 0. */
+/* Returns the stored size of a record that is fetched whole; 0 for other records. */
 static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order *order,
                              uint64_t record)
 {
@@ -79,7 +80,7 @@ static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order
     return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
 }
 
-/* The loader is past the first record that was brought. */
+/* Handles that the loader is past the first fetched record. */
 static void pass_one(struct fan_node *node, struct fan_order *order)
 {
     uint64_t record = order->records[order->passed];
@@ -95,18 +96,19 @@ static void pass_one(struct fan_node *node, struct fan_order *order)
     fan_next_use_renew(&node->orders, file);
 }
 
-/* The loader is past a record that was not brought. */
+/* Handles that the loader is past a record that was not fetched. */
 static void skip_one(struct fan_node *node, struct fan_order *order)
 {
     uint64_t file = fan_cache_file(order->mount, order->records[order->passed]);
-    for (uint64_t block = 0; block < order->block; block++) /* but for these */
+    for (uint64_t block = 0; block < order->block; block++) /* except these blocks of it */
         let_go(node, file, block);
     order->block = order->bytes = 0;
     order->next = ++order->passed;
     fan_next_use_renew(&node->orders, file);
 }
 
-/* Whether all is done; if not, nothing more is brought until it is. */
+/* Passes records up to `position`. Returns whether it is done; until it is, nothing more is fetched
+ * for the order. */
 static bool pass(struct fan_node *node, struct fan_order *order, uint64_t position)
 {
     for (unsigned i = 0; order->passed < position; i++) {
@@ -136,7 +138,7 @@ int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_
     fan_pace_note(&order->turn.pace, read, order->next <= read, now_ns);
     for (struct fan_order *each = fan_orders_first(orders); each != NULL;
          each = fan_orders_after(each)) {
-        if (each->behind == id) { /* its loader is the same one, later */
+        if (each->behind == id) { /* the same loader reads that order later */
             each->turn.pace = order->turn.pace;
             each->turn.pace.read = 0;
         }
@@ -165,7 +167,7 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
     return 0;
 }
 
-/* On to the next record: of this one so many bytes are ahead. */
+/* Goes on to the next record of an order. bytes: how many bytes of this one are ahead. */
 static void go_on(struct fan_node *node, struct fan_order *order, enum fan_pool pool,
                   uint32_t bytes)
 {
@@ -178,7 +180,7 @@ static void go_on(struct fan_node *node, struct fan_order *order, enum fan_pool 
     order->bytes = 0;
 }
 
-/* Reads the pages of a record that is, or belongs, on this node's disk. */
+/* Reads the pages of a record that this node's disk has, or is to have. */
 static enum step bring_here(struct fan_node *node, struct fan_order *order,
                             const struct fan_fetch_request *request)
 {
@@ -188,8 +190,8 @@ static enum step bring_here(struct fan_node *node, struct fan_order *order,
     return MOVED;
 }
 
-/* An order is to come to a block that is there, or on its way: what that takes of the room for
- * those that are ahead. begun: it was, just now, for this order. */
+/* Makes an order await a block that is in the cache or on its way. begun: the fetch began just now
+ * for this order. Returns the bytes that the block takes of the window. */
 static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool begun)
 {
     struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
@@ -223,7 +225,7 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
     return MOVED;
 }
 
-/* Whether another order must be fetched first. */
+/* Returns whether another order must be fetched first. */
 static bool is_behind(const struct fan_orders *orders, const struct fan_order *order)
 {
     const struct fan_order *first =
@@ -231,7 +233,7 @@ static bool is_behind(const struct fan_orders *orders, const struct fan_order *o
     return first != NULL && first->next < first->count;
 }
 
-/* Brings the next record of an order, or a block of it. */
+/* Fetches the next record of an order, or one block of it. */
 static enum step bring_next(struct fan_node *node, struct fan_order *order, bool full,
                             uint64_t now_ns)
 {
@@ -255,7 +257,7 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
 }
 
-/* How many records its loader has still to read before it comes to the next one. */
+/* Returns how many records the loader must read before it comes to the next record to fetch. */
 static uint64_t ahead_of(const struct fan_orders *orders, const struct fan_order *order)
 {
     const struct fan_order *first =
@@ -265,7 +267,7 @@ static uint64_t ahead_of(const struct fan_orders *orders, const struct fan_order
     return first != NULL ? ahead + ahead_of(orders, first) : ahead;
 }
 
-/* Whether there is an order that does not rest. */
+/* Sets `ahead` of all orders. Returns whether one of them does not rest. */
 static bool begin_turns(struct fan_orders *orders, uint64_t now_ns)
 {
     bool any = false;
@@ -297,7 +299,7 @@ bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns)
         if (step == HELD_UP) {
             full |= order->part.rests != FAN_POOLS;
             fan_turns_hold(turns, &order->turn);
-        } else if (order->block == 0) { /* a record is brought as a whole */
+        } else if (order->block == 0) { /* a record counts when its first block is begun */
             fan_turns_took(turns, &order->turn);
         }
     }

@@ -15,7 +15,7 @@
 
 #include "../foresight/orders.h"
 
-/* How many records of an order may be ahead, however small they are. */
+/* How many records of an order may be ahead, even if they are small. */
 enum { FAN_PREFETCH_RECORDS = 65536 };
 
 struct fan_node;
@@ -24,12 +24,11 @@ struct fan_node;
  * 1 on. */
 uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint64_t behind);
 
-/* Notes that the loader has read `read` records, at least those that it is past. Returns 0 or
- * -EINVAL. */
+/* Records that the loader has read `read` records in all. Returns 0 or -EINVAL. */
 int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_t now_ns);
 
 /* pass: the loader is past the first `position` records. end: the loader reads no more of the
- * order. Blocks that were fetched for these records get no protection any more. Return 0; -EINVAL:
+ * order. Blocks that were fetched for these records are no longer protected. Return 0; -EINVAL:
  * there is no such order; -EAGAIN: the work is not finished, call again. */
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position);
 int fan_prefetch_end(struct fan_node *node, uint64_t id);

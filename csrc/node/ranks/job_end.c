@@ -5,12 +5,13 @@
 
 enum {
     PING_NS = 1000000000,
-    PING_EACH_NS = 1000000, /* rank 0 hears of each other rank: the more, the more seldom */
+    PING_EACH_NS = 1000000, /* times the number of ranks that this rank pings */
     SILENT_DEADLINES = 3,
-    ON_THE_WAY_NS = 2000000000 /* waited for what was asked ahead */
+    ON_THE_WAY_NS = 2000000000 /* how long the end waits for answers to requests ahead */
 };
 
-/* Often enough that a rank has several chances to answer before it counts as lost. */
+/* Returns the time between two pings, short enough that a rank has several chances to answer before
+ * it counts as lost. */
 static uint64_t ping_pause_ns(const struct fan_ranks *ranks)
 {
     uint64_t deadline_ns = ranks->deadline_ns;
@@ -28,7 +29,7 @@ static void notify(struct fan_ranks *ranks, uint32_t rank, enum fan_notice notic
         fan_ranks_lose(ranks, rank);
 }
 
-/* Tells a rank that no rank reads any more, and which ranks are lost: with lost ranks MPI is not
+/* Tells a rank that no rank reads any more, and which ranks are lost: if there are any, MPI is not
  * finalised. */
 static void tell_end(struct fan_ranks *ranks, uint32_t rank)
 {
@@ -39,7 +40,8 @@ static void tell_end(struct fan_ranks *ranks, uint32_t rank)
     notify(ranks, rank, FAN_NOTICE_ALL_FINISHED);
 }
 
-/* Nobody reads any more: passes that on to those that said so to this rank, as all do to rank 0. */
+/* No rank reads any more: tells that to the ranks that announced their end to this one, as all do
+ * to rank 0. */
 static void end(struct fan_ranks *ranks)
 {
     if (ranks->all_finished)
@@ -51,7 +53,8 @@ static void end(struct fan_ranks *ranks)
     }
 }
 
-/* One that was given up here may come late: it is told at once. */
+/* Handles that a rank is finished. The message of a rank that counts as lost here may come late:
+ * that rank is answered at once. */
 static void hear_finished(struct fan_ranks *ranks, uint32_t rank)
 {
     ranks->ranks[rank].finished = true;
@@ -90,7 +93,8 @@ static uint64_t announces_ns(const struct fan_ranks *ranks)
     return ranks->finishing_ns + ON_THE_WAY_NS;
 }
 
-/* Others end when they are told: by then they are to have answered what they were asked ahead. */
+/* Returns whether this rank may announce its end. Other ranks end when they are told to, so they
+ * must have answered its requests ahead by then. */
 static bool may_announce(const struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns)
 {
     return !asked_ahead || now_ns >= announces_ns(ranks);
@@ -103,7 +107,7 @@ static enum fan_told to_be_told(const struct fan_ranks *ranks)
     return fan_ranks_are_counted(ranks) ? FAN_TOLD_RANK_0 : FAN_TOLD_ALL;
 }
 
-/* Says that this rank is finished, and begins to look for silent ones. */
+/* Announces that this rank is finished, and begins to look for silent ranks. */
 static void announce(struct fan_ranks *ranks, uint64_t now_ns)
 {
     ranks->told = to_be_told(ranks);
@@ -117,8 +121,8 @@ static void announce(struct fan_ranks *ranks, uint64_t now_ns)
     }
 }
 
-/* One that let a deadline pass before, and said nothing since, is waited for no longer than for
- * another one. */
+/* Pings a silent rank. A rank that missed a deadline before and has sent nothing since gets no
+ * additional time. */
 static void ask_silent(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns)
 {
     struct fan_rank *at = &ranks->ranks[rank];
@@ -146,7 +150,7 @@ void fan_job_end_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now
         waits = true;
         ask_silent(ranks, rank, now_ns);
         if (ranks->told < to_be_told(ranks))
-            return; /* rank 0 is lost: all are told first, in the next turn */
+            return; /* rank 0 is lost: the next turn first tells all other ranks */
     }
     if (!waits && ranks->own_rank == 0)
         end(ranks);

@@ -18,19 +18,19 @@ enum fan_notice {
     FAN_NOTICE_FINISHED = 1,
     FAN_NOTICE_PING = 2,
     FAN_NOTICE_PONG = 3,
-    FAN_NOTICE_ALL_FINISHED = 4, /* from rank 0: nobody reads any more */
-    FAN_NOTICE_LOST = 5,         /* sent before it: a lost rank, in the bits above */
+    FAN_NOTICE_ALL_FINISHED = 4, /* from rank 0: no rank reads any more */
+    FAN_NOTICE_LOST = 5,         /* sent before it: the number of a lost rank, in the bits above */
     FAN_NOTICE_BITS = 8
 };
 
 /* Handles a NOTICE event. */
 void fan_job_end_notice(struct fan_ranks *ranks, const struct fan_transport_event *event);
 
-/* Announces the end once the caller has asked for it, then pings silent ranks. asked_ahead: blocks
+/* Announces the end if the caller has asked for it, then pings silent ranks. asked_ahead: blocks
  * that this rank requested ahead are still on their way. */
 void fan_job_end_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now_ns);
 
-/* The time at which to call fan_job_end_advance again at the latest. */
+/* Returns when fan_job_end_advance must be called again at the latest. */
 uint64_t fan_job_end_next_ns(const struct fan_ranks *ranks);
 
 #endif

@@ -55,7 +55,7 @@ void fan_messages_refuse(struct fan_messages *messages)
     set_open(messages, false);
 }
 
-/* ---- out ---- */
+/* ---- sending ---- */
 
 static int check(const struct fan_ranks *ranks, uint32_t rank, uint64_t bytes)
 {
@@ -106,7 +106,7 @@ static void fetch_outbox(struct fan_messages *messages)
     pthread_mutex_unlock(&messages->lock);
 }
 
-/* Whether the message is out of the way: sent, or never to be. */
+/* Sends a message. Returns whether it is done with: sent, or never to be sent. */
 static bool send_one(struct fan_ranks *ranks, struct fan_message *message)
 {
     struct fan_transport *transport = ranks->transport;
@@ -144,14 +144,15 @@ bool fan_messages_left(const struct fan_messages *messages)
     return fan_acquire32(&messages->posted) != 0;
 }
 
-/* ---- in ---- */
+/* ---- receiving ---- */
 
-/* The eventfd is readable while the inbox has something: both under the lock. */
+/* Makes the eventfd readable because the inbox is not empty. The caller holds the lock, which
+ * guards both. */
 static void raise_flag(const struct fan_messages *messages)
 {
     const uint64_t one = 1;
     ssize_t written = write(messages->fd, &one, sizeof(one));
-    (void)written; /* it counts to 1 */
+    (void)written; /* the eventfd counts to 1 only */
 }
 
 static void lower_flag(const struct fan_messages *messages)

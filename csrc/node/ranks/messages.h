@@ -1,6 +1,6 @@
 /*
- * Messages between daemons: the outbox, from which the thread sends, and the inbox, from which any
- * caller takes. Any thread may hold their lock, for moments only.
+ * Messages between daemons: the outbox, from which the node thread sends, and the inbox, from which
+ * any caller takes. Any thread may hold their lock, but only for a moment.
  */
 #ifndef FAN_NODE_MESSAGES_H
 #define FAN_NODE_MESSAGES_H
@@ -29,7 +29,7 @@ struct fan_messages {
     bool open;
 };
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 int fan_messages_init(struct fan_messages *messages);
 
 /* Frees all messages that were not taken. Accepts a zeroed struct. */
@@ -44,18 +44,18 @@ void fan_messages_refuse(struct fan_messages *messages);
 int fan_messages_post(struct fan_messages *messages, const struct fan_ranks *ranks, uint32_t rank,
                       const void *data, uint64_t bytes);
 
-/* Takes the next received message, as fan_node_take (node.h). */
+/* Takes the next received message. Parameters and results are those of fan_node_take (node.h). */
 int64_t fan_messages_take(struct fan_messages *messages, void *to, uint64_t room, uint32_t *rank,
                           uint64_t *needed);
 
-/* Only the thread calls this and the functions below. Handles a MESSAGE event. */
+/* Handles a MESSAGE event. Only the node thread calls this function and those below. */
 void fan_messages_come(struct fan_messages *messages, struct fan_ranks *ranks,
                        const struct fan_transport_event *event, uint64_t now_ns);
 
-/* Gives the posted messages to the transport. Returns whether it took any. */
+/* Passes the posted messages to the transport. Returns whether it took any. */
 bool fan_messages_send(struct fan_messages *messages, struct fan_ranks *ranks);
 
-/* Whether there are posted messages that the transport has not taken yet. */
+/* Returns whether there are posted messages that the transport has not taken yet. */
 bool fan_messages_left(const struct fan_messages *messages);
 
 #endif

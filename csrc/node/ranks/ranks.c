@@ -41,7 +41,7 @@ static bool can_be_asked(const struct fan_ranks *ranks, const struct fan_tried *
     return at->lost == 0 && (!at->suspect || now_ns >= at->probed_ns + ranks->deadline_ns);
 }
 
-/* Whether `rank` is the better one of two to ask. */
+/* Returns whether `rank` is better to ask than the rank `than`. */
 static bool is_better(const struct fan_ranks *ranks, uint32_t rank, uint32_t than, uint64_t hash)
 {
     const struct fan_rank *a = &ranks->ranks[rank];

@@ -12,7 +12,8 @@ static bool keeps(const struct fan_node *node, const struct fan_fetch_request *r
            node->options.rank;
 }
 
-/* The block whose bytes a request is for; UINT64_MAX: it is for others. */
+/* Returns the block that contains the bytes of a request; UINT64_MAX if the request is not for one
+ * block. */
 static uint64_t block_of(const struct fan_node *node, const struct fan_fetch_request *request)
 {
     struct fan_fetch_request own;
@@ -26,7 +27,7 @@ static uint64_t block_of(const struct fan_node *node, const struct fan_fetch_req
     return whole ? block : UINT64_MAX;
 }
 
-/* Has a request wait for a flight. */
+/* Makes a request of another rank wait for a flight. */
 static bool ask(struct fan_flight *flight, uint32_t rank, const struct fan_fetch_request *request)
 {
     struct fan_asked *asked = malloc(sizeof(*asked));

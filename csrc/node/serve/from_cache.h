@@ -14,9 +14,9 @@
 
 struct fan_node;
 
-/* Answers a request for bytes that exist, as fan_staged_admit has checked: at once, or when the
- * bytes arrive. False: the bytes are not in this rank's share of memory, or cannot be fetched; then
- * the caller answers. */
+/* Answers a request at once, or when the bytes arrive; fan_staged_admit must have checked that the
+ * bytes exist. Returns false if the bytes are not in this rank's share of memory, or cannot be
+ * fetched: the caller must answer. */
 bool fan_request_answer_from_cache(struct fan_node *node, uint32_t rank,
                                    const struct fan_fetch_request *request, uint64_t now_ns);
 

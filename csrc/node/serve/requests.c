@@ -11,8 +11,8 @@
 #include "../machine/shared.h"
 #include "../storage/marks.h"
 
-/* Requests that may wait for the shared file system. With more, it is slow: whoever asks had better
- * look elsewhere. */
+/* The most requests that may wait for the shared file system. When there are more, that is slow,
+ * and the asking rank does better to ask elsewhere. */
 enum { FILLS_WAITING_MAX = 64 };
 
 /* A request whose bytes are being read. */
@@ -23,7 +23,7 @@ struct serving {
     uint32_t rank;
 };
 
-/* rc: 0, or the -errno that explains why there are no bytes. */
+/* Sends an answer. rc: 0, or the -errno that says why there are no bytes. */
 static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request,
                    int rc)
 {
@@ -33,7 +33,8 @@ static void answer(struct fan_node *node, uint32_t rank, const struct fan_fetch_
         fan_reply_refuse(&node->replies, rank, request, -rc);
 }
 
-/* A reading that was not begun when the node stops is answered as "not here". */
+/* Answers when the reading is done. A reading that had not begun when the node stopped is answered
+ * as "not here". */
 static void serving_read(struct fan_node *node, struct fan_reading *reading)
 {
     struct serving *serving = (struct serving *)reading;
@@ -59,7 +60,8 @@ static int fill_serving(struct fan_reading *reading)
 
 static void filled(struct fan_node *node, struct fan_reading *reading);
 
-/* Has another thread read what a request needs. 0, -ESHUTDOWN (the node stops) or -errno. */
+/* Makes a reader's thread read the bytes of a request. Returns 0, -ESHUTDOWN (the node stops) or
+ * -errno. */
 static int give(struct fan_node *node, struct fan_readers *readers, struct fan_reading how,
                 uint32_t rank, const struct fan_fetch_request *request)
 {
@@ -81,7 +83,7 @@ static int read_apart(struct fan_node *node, uint32_t rank, const struct fan_fet
     return give(node, &node->disk, how, rank, request);
 }
 
-/* Fetches a record of this rank's share that another rank requests. */
+/* Fetches a record of this rank's share because another rank requests it. */
 static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fetch_request *request)
 {
     const struct fan_reading how = {
@@ -92,7 +94,7 @@ static int fill_apart(struct fan_node *node, uint32_t rank, const struct fan_fet
     return give(node, &node->shared, how, rank, request);
 }
 
-/* Answers with the bytes that are here. rc: 0, or the -errno that explains why they are not. */
+/* Answers with bytes on this node. rc: 0, or the -errno that says why they are not here. */
 static void answer_here(struct fan_node *node, uint32_t rank,
                         const struct fan_fetch_request *request, int rc)
 {
@@ -107,8 +109,9 @@ static void answer_here(struct fan_node *node, uint32_t rank,
     answer(node, rank, request, rc);
 }
 
-/* A record of this rank's share was read from the shared file system; where the disk took it, it is
- * served as any other. What else was cached of one that is damaged came unchecked. */
+/* Handles that a record of this rank's share was read from the shared file system. If the disk took
+ * it, it is served like any other. If it is damaged, its blocks in the cache are dropped, because
+ * they were not checked. */
 static void filled(struct fan_node *node, struct fan_reading *reading)
 {
     struct serving *serving = (struct serving *)reading;
@@ -131,7 +134,7 @@ void fan_request_answer(struct fan_node *node, const struct fan_transport_event 
     if (rc == -ENOENT && (fill_apart(node, event->rank, request) == 0 ||
                           fan_request_answer_from_cache(node, event->rank, request, now_ns)))
         return;
-    if (rc == -ENOENT) /* by now it may be */
+    if (rc == -ENOENT) /* it may be here by now */
         rc = fan_staged_admit(&node->mounts, request);
     answer_here(node, event->rank, request, rc);
 }

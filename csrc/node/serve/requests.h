@@ -1,5 +1,5 @@
 /*
- * Answers the requests of other ranks: with the bytes, straight from the mapped pack, or with the
+ * Answers the requests of other ranks: with the bytes, directly from the mapped pack, or with the
  * reason why there are none. If the bytes are not in memory, a reader's thread waits for the disk.
  */
 #ifndef FAN_NODE_REQUESTS_H

@@ -1,4 +1,4 @@
-/* The options with which the node daemon's core is opened (node.h). */
+/* The options of the node daemon's core (node.h). */
 #ifndef FAN_NODE_OPTIONS_H
 #define FAN_NODE_OPTIONS_H
 
@@ -6,14 +6,14 @@
 
 /* cffi: begin */
 struct fan_node_options {
-    const char *job_segment;     /* path of the job segment, complete */
-    uint64_t cache_bytes;        /* the whole cache segment is at most this */
-    uint64_t deadline_ns;        /* of one attempt at one rank */
-    uint64_t shared_deadline_ns; /* of one read of the shared file system */
+    const char *job_segment;     /* path of the job segment, which must be complete */
+    uint64_t cache_bytes;        /* the most bytes of the whole cache segment */
+    uint64_t deadline_ns;        /* for one attempt at one rank */
+    uint64_t shared_deadline_ns; /* for one read of the shared file system */
     uint32_t policy;             /* enum fan_policy */
     uint32_t rank;
     uint32_t world_size;
-    uint32_t idle_sleep_us; /* the thread sleeps at most this long if nothing happens */
+    uint32_t idle_sleep_us; /* the longest sleep of the thread if nothing happens */
 };
 /* cffi: end */
 

@@ -1,6 +1,7 @@
 /*
- * All state of the node daemon's core. The thread holds `lock` while it works, and so does every
- * call of node.h from another thread; no one waits for a disk or a rank while holding it.
+ * The state of the node daemon's core. The thread holds `lock` while it works, and so does every
+ * function of node.h in other threads; none of them waits for a disk or a rank while it holds the
+ * lock.
  */
 #ifndef FAN_NODE_STATE_H
 #define FAN_NODE_STATE_H
@@ -25,8 +26,8 @@
 #include "../foresight/streams.h"
 #include "../machine/transport.h"
 
-/* callers: how many callers of node.h wait for the lock; the thread lets them in. stopping: the
- * thread must end. drained: the thread ended with nothing outstanding. */
+/* callers: how many threads in functions of node.h wait for the lock; the thread then lets them
+ * have it. stopping: the thread must end. drained: the thread ended with nothing outstanding. */
 struct fan_node {
     struct fan_node_options options;
     struct fan_segment segment;
@@ -40,12 +41,12 @@ struct fan_node {
     struct fan_ranks ranks;
     struct fan_messages messages;
     struct fan_replies replies;
-    struct fan_readers disk;   /* of packs that are staged here, for other ranks */
-    struct fan_readers shared; /* of the shared file system, for this node */
+    struct fan_readers disk;   /* read packs that are staged here, for other ranks */
+    struct fan_readers shared; /* read the shared file system, for this node */
     struct fan_share_fill share_fill;
     struct fan_orders orders;
-    uint32_t disk_ahead; /* pieces that are being read by `disk` before anybody wants them */
-    struct fan_node_stats stats; /* relaxed atomics */
+    uint32_t disk_ahead;         /* pieces that `disk` reads before any client wants them */
+    struct fan_node_stats stats; /* all counts are relaxed atomics */
     pthread_mutex_t lock;
     pthread_t thread;
     uint32_t callers;
@@ -54,7 +55,7 @@ struct fan_node {
     bool drained;
 };
 
-/* Take and release the lock as a caller of node.h. */
+/* Takes the lock as a caller from outside of the thread; fan_node_leave releases it. */
 void fan_node_enter(struct fan_node *node);
 void fan_node_leave(struct fan_node *node);
 

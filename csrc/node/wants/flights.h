@@ -1,7 +1,7 @@
 /*
- * Flights: the blocks on their way to this node, and the wants for each. No one wants a flight of
- * urgency FAN_AHEAD yet; the first want that joins it makes it a demand. A flight that finds no
- * room in the cache is grounded until there is some.
+ * Flights: blocks on their way to this node, each with the wants for it. A flight of urgency
+ * FAN_AHEAD has no wants yet; the first want that joins it makes it a demand. A flight for which
+ * the cache has no room is grounded: it waits for room.
  */
 #ifndef FAN_NODE_FLIGHTS_H
 #define FAN_NODE_FLIGHTS_H
@@ -15,7 +15,7 @@
 
 struct fan_want;
 
-/* Another rank's request for a block that is on its way here. */
+/* Another rank's request for a block that is on its way to this node. */
 struct fan_asked {
     struct fan_asked *next;
     struct fan_fetch_request request;
@@ -24,8 +24,8 @@ struct fan_asked {
 
 /* frame: of the attempt in progress, or FAN_NO_FRAME. unreadable: a replica answered that the bytes
  * are damaged, or the shared file system could not deliver them. read_shared: the shared file
- * system was tried. asked_ahead: a rank was asked before anyone wanted the block, so it does not
- * count as late for that alone. hinted: the block is kept until it is read. awaited: as in a frame.
+ * system was tried. asked_ahead: a rank was asked before any client wanted the block, so it is not
+ * late for that alone. hinted: the block is kept until it is read. awaited: as in a frame.
  * grounded_ns: when the flight began to wait for room. */
 struct fan_flight {
     uint64_t file;
@@ -42,7 +42,7 @@ struct fan_flight {
     bool asked_ahead;
     bool hinted;
     struct fan_flight *chained; /* the next flight in this chain of the table */
-    struct fan_queued waiting;  /* its link among the grounded flights */
+    struct fan_queued waiting;  /* its link in the queue of grounded flights */
 };
 
 enum { FAN_FLIGHT_CHAINS = 1024 };
@@ -61,7 +61,7 @@ void fan_flights_fini(struct fan_flights *flights);
 struct fan_flight *fan_flight_find(const struct fan_flights *flights, uint64_t file,
                                    uint64_t block);
 
-/* Makes a flight that no one wants yet, with the urgency of its request. NULL if there is no
+/* Makes a flight without wants, with the urgency of `request`. Returns NULL if there is no
  * memory. */
 struct fan_flight *fan_flight_begin(struct fan_flights *flights, uint64_t file, uint64_t block,
                                     const struct fan_fetch_request *request);
@@ -77,8 +77,8 @@ void fan_flight_hurry(struct fan_flights *flights, struct fan_flight *flight);
 void fan_flight_join(struct fan_flights *flights, struct fan_flight *flight, struct fan_want *want);
 void fan_flight_leave(struct fan_want *want);
 
-/* Grounds a flight at the end, or at the front, of the waiting ones; unground takes the first of
- * them, or returns NULL. */
+/* Adds a flight to the grounded ones, at the end or at the front; unground takes the first of them,
+ * or returns NULL. */
 void fan_flight_ground(struct fan_flights *flights, struct fan_flight *flight, uint64_t now_ns);
 void fan_flight_ground_first(struct fan_flights *flights, struct fan_flight *flight);
 struct fan_flight *fan_flight_unground(struct fan_flights *flights);

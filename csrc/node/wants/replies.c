@@ -5,7 +5,7 @@
 
 #include "../machine/shared.h"
 
-enum { OF_PACK = 0 }; /* the token; of a frame it is the frame's number and 1 */
+enum { OF_PACK = 0 }; /* the token of a pack's reply; a frame's is its number + 1 */
 
 void fan_reply_refuse(struct fan_replies *replies, uint32_t rank,
                       const struct fan_fetch_request *request, int error)
@@ -17,7 +17,7 @@ void fan_reply_refuse(struct fan_replies *replies, uint32_t rank,
     transport->refuse(transport->context, rank, request, error);
 }
 
-/* Sends the bytes. Returns whether the transport took the reply. */
+/* Sends bytes. Returns whether the transport took the reply. */
 static bool reply(struct fan_replies *replies, uint32_t rank,
                   const struct fan_fetch_request *request, const void *bytes, uint64_t token)
 {

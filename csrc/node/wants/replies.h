@@ -22,7 +22,8 @@ struct fan_replies {
     uint64_t refused;
 };
 
-/* Send bytes of a mapped pack, or of a frame of the cache; or the reason why there are none. */
+/* fan_reply sends bytes of a mapped pack, fan_reply_from_frame those of a frame of the cache,
+ * fan_reply_refuse the reason why there are none. */
 void fan_reply(struct fan_replies *replies, uint32_t rank, const struct fan_fetch_request *request,
                const void *bytes);
 void fan_reply_from_frame(struct fan_replies *replies, uint32_t rank,
@@ -34,7 +35,7 @@ void fan_reply_refuse(struct fan_replies *replies, uint32_t rank,
  * not arrive. */
 void fan_reply_all(struct fan_replies *replies, struct fan_asked **asked, uint32_t id);
 
-/* Call it when a reply was sent. token: the event's. */
+/* Call it when a reply was sent. token: from the event. */
 void fan_reply_sent(struct fan_replies *replies, uint64_t token);
 
 #endif

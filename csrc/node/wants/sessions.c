@@ -58,7 +58,7 @@ static void clear_shared(struct fan_session *session)
     fan_total_store(&session->state, FAN_SESSION_FREE);
     for (unsigned i = 0; i < FAN_SESSION_PINS; i++)
         fan_total_store(&session->pins[i].state, FAN_PIN_FREE);
-    __atomic_thread_fence(__ATOMIC_RELEASE); /* no block is written before that is to be seen */
+    __atomic_thread_fence(__ATOMIC_RELEASE); /* to be seen before any block is written there */
     for (unsigned i = 0; i < FAN_SESSION_PINS; i++)
         fan_put32(&session->pins[i].waiters, 0);
     for (unsigned word = 0; word < FAN_SESSION_FILES / 64; word++)
@@ -70,7 +70,7 @@ static void clear_shared(struct fan_session *session)
     fan_put32(&session->pid, 0);
 }
 
-/* Closes the files that a client had open when it went. */
+/* Closes the files that a client had open when it ended. */
 static void close_files(struct fan_eviction *eviction, struct fan_session *session)
 {
     for (unsigned i = 0; i < FAN_SESSION_FILES; i++) {
@@ -132,8 +132,8 @@ static struct fan_pin *pin_of(const struct fan_sessions *sessions, const struct 
     return &session->pins[number % FAN_SESSION_PINS];
 }
 
-/* Answers a pin, if it is still the want that was seen: a client may have taken it back and even
- * want another block with it, which is looked at again then. */
+/* Answers a want. A client may have withdrawn it meanwhile, and even want another block with the
+ * same pin: that pin is looked at again. */
 static void answer(struct fan_sessions *sessions, struct fan_want *want, enum fan_pin_state state)
 {
     uint32_t number = (uint32_t)(want - sessions->wants);

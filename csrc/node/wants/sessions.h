@@ -26,8 +26,8 @@ struct fan_want {
     struct fan_want *next;
 };
 
-/* asked: for each session, one bit for each pin that is a want. failures: the number of wants
- * answered with FAILED; a relaxed atomic. */
+/* asked: for each session, one bit for each pin that is a want. failures: the number of wants that
+ * failed; a relaxed atomic. */
 struct fan_sessions {
     struct fan_segment *segment;
     struct fan_live live;
@@ -37,39 +37,40 @@ struct fan_sessions {
     uint64_t failures;
 };
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int fan_sessions_init(struct fan_sessions *sessions, struct fan_segment *segment);
 void fan_sessions_fini(struct fan_sessions *sessions);
 
-/* Makes a free session live. Returns its number, or -EAGAIN. */
+/* Opens a free session. Returns its number, or -EAGAIN. */
 int fan_session_open(struct fan_sessions *sessions, uint32_t pid);
 
-/* Ends a session with all its wants, pins and open files. Does nothing if it is not live. */
+/* Ends a session with all its wants, pins and open files. Does nothing if it is not open. */
 void fan_session_close(struct fan_sessions *sessions, struct fan_eviction *eviction,
                        uint32_t session);
 
-/* Returns and clears one bit for each session that rang since the last call, among the 64 from 64 *
- * `word` on. Pairs with a client's ringing, which comes after it has set its pin to WANTED. */
+/* Returns one bit for each session, of the 64 from 64 * `word` on, that rang since the last call;
+ * clears these bits. Pairs with the ringing of a client, which comes after it has set its pin to
+ * WANTED. */
 static inline uint64_t fan_sessions_take_rung(struct fan_sessions *sessions, uint32_t word)
 {
     uint64_t *field = &sessions->segment->header->wanted_sessions[word];
     return fan_relaxed64(field) != 0 ? fan_take64(field) : 0;
 }
 
-/* Call it before you look at the pins of a session: clears its `wanted`. Returns whether it is
- * live. */
+/* Call it before you look at the pins of a session: clears its `wanted`. Returns whether the
+ * session is open. */
 bool fan_session_take_wanted(struct fan_sessions *sessions, uint32_t session);
 
-/* Makes a want for the first pin from `pin` on that is in WANTED and was not seen yet, and sets
- * `pin` to the one after it. NULL if there is none. */
+/* Makes a want for the next pin, from number `pin` on, that is WANTED and was not seen yet, and
+ * sets `pin` to the number after it. Returns NULL if there is none. */
 struct fan_want *fan_session_next_want(struct fan_sessions *sessions, uint32_t session,
                                        unsigned *pin, uint64_t now_ns);
 
-/* Fails every pin in WANTED, seen or not, with EREMOTEIO. */
+/* Fails every WANTED pin, seen or not, with EREMOTEIO. */
 void fan_sessions_fail_all(struct fan_sessions *sessions);
 
-/* End a want that is in no flight any more: the pin becomes HELD with the frame, or FAILED with an
- * errno. */
+/* End a want that is in no flight any more: grant sets the pin to HELD with the frame, fail to
+ * FAILED with an errno. */
 void fan_want_grant(struct fan_sessions *sessions, struct fan_want *want, uint32_t id,
                     enum fan_stall_source source);
 void fan_want_fail(struct fan_sessions *sessions, struct fan_want *want, int error);
