@@ -5,7 +5,7 @@
 #include "../../client/code/code.h"
 #include "../real.h"
 
-/* The library's path as the program knows it. */
+/* Replaces the path of a library by the one that the program knows. */
 static __attribute__((noinline)) void show(Dl_info *info)
 {
     char shown[PATH_MAX];

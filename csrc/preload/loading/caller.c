@@ -7,14 +7,15 @@
 
 #include "../../common/sys.h"
 
-/* The search for the file that contains the caller. */
+/* A search for the file that contains the caller. */
 struct search {
     uintptr_t address;
-    char *path; /* PATH_MAX bytes */
+    char *path; /* has room for PATH_MAX bytes */
     bool found;
 };
 
-/* 1: this is it, and the search ends. (dladdr would look through all of its symbols.) */
+/* Returns 1, which ends the search, if this file contains the caller. (dladdr would go through all
+ * of its symbols.) */
 static int look_at(struct dl_phdr_info *info, size_t bytes, void *argument)
 {
     struct search *search = argument;

@@ -7,8 +7,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Writes the path, in the dynamic linker's spelling, of the file that contains address `caller`.
- * false: there is none. */
+/* Writes the path of the file that contains address `caller`, as the dynamic linker spells it.
+ * Returns false if there is none. */
 bool fan_caller_path(void *caller, char path[PATH_MAX]);
 
 #endif

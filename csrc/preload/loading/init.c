@@ -1,4 +1,4 @@
-/* Attaching to the job when a program starts. */
+/* Attaches to the job when a program starts. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -24,10 +24,10 @@
 #include "load.h"
 #include "python_hook.h"
 
-enum { EXIT_FAILED = 125 }; /* fanstore/exit_codes.py */
+enum { EXIT_FAILED = 125 }; /* FAILED in fanstore/exit_codes.py */
 
-/* The value of a variable ("NAME=") in the environment that the constructor is given, which nobody
- * has changed yet; taken out of it when `take`. */
+/* Returns the value of a variable ("NAME=") in the environment that the constructor got, which is
+ * still unchanged; removes the variable if `take`. */
 static const char *variable(char **env, const char *name_and_equals, int take)
 {
     char **at = fan_environment_find(env, name_and_equals);
@@ -37,8 +37,8 @@ static const char *variable(char **env, const char *name_and_equals, int take)
     return value;
 }
 
-/* The path of this library: what LD_PRELOAD names where that is all it names, for dladdr goes
- * through all of the library's symbols. NULL when it is not known. */
+/* Returns the path of this library; NULL if it is unknown. Takes it from LD_PRELOAD if that names
+ * nothing else, because dladdr goes through all of the library's symbols. */
 static const char *own_path(char **env)
 {
     static const char name[] = "/libfanstore_preload.so";
@@ -55,8 +55,8 @@ static const char *own_path(char **env)
     return dladdr((const void *)&fan_job, &own) != 0 ? own.dli_fname : NULL;
 }
 
-/* Whether a mount prefix is FanStore's own directory, which is empty but for the note for programs
- * without the library (fanstore/node/prefix.py). */
+/* Returns whether FanStore made the directory at a mount prefix: it then contains nothing but the
+ * note for programs without the library (fanstore/node/prefix.py). */
 static bool is_bare(const char *prefix)
 {
     static const char note[] = "SERVED-BY-FANSTORE.txt";
@@ -66,8 +66,8 @@ static bool is_bare(const char *prefix)
 }
 
 /* Ends a program that cannot attach to its job, so that it does not find an empty directory. A
- * program that no longer has to do with mounts continues: the job is over, belongs to another user,
- * or is not visible in this mount namespace. */
+ * program that has nothing to do with mounts any more continues: the job is over, belongs to
+ * another user, or is not visible in this mount namespace. */
 static void refuse(char **env, const char *directory, int error)
 {
     static const char prefix[] = "FANSTORE_MOUNT_PREFIX";
@@ -85,16 +85,16 @@ static void refuse(char **env, const char *directory, int error)
     FAN_SYS(exit_group, EXIT_FAILED);
 }
 
-/* Comes before all other initialisation (-z initfirst), also that of libc, whose environ is not set
- * then, and of what stands in front of libc (an allocator, a sanitizer). So nothing here may
- * allocate, or call what those are known to replace. */
+/* Runs before all other initialisation (-z initfirst): before that of libc, so environ is not set
+ * yet, and of libraries in front of libc (an allocator, a sanitizer). So nothing here may allocate,
+ * or call a function that such libraries replace. */
 __attribute__((constructor)) static void fan_init(int argc, char **argv, char **env)
 {
     (void)argc;
     (void)argv;
     const char *directory = variable(env, FAN_JOB_ENV "=", 0);
     const char *handed = variable(env, FAN_HANDOFF_ENV "=", 1);
-    fan_codec_load_with(dlopen); /* ours, which knows of mounts */
+    fan_codec_load_with(dlopen); /* this library's, which knows of mounts */
     bool off = fan_environment_off(variable(env, FAN_OFF_ENV "=", 0));
     bool member = !off && directory != NULL && directory[0] != '\0';
     int error = member ? fan_process_attach(directory, own_path(env)) : 0;
@@ -109,8 +109,8 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
         fan_handoff_adopt(handed);
 }
 
-/* Called by a program's first instructions, when all libraries are ready: does the rest of the
- * start, which allocates. */
+/* A program's first instructions call this function when all libraries are ready. It does the rest
+ * of the start, which allocates. */
 FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, char **argv,
                                  void (*init)(void), void (*fini)(void), void (*at_end)(void),
                                  void *stack_end)
@@ -124,16 +124,16 @@ FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, 
     return REAL(__libc_start_main)(start, argc, argv, init, fini, at_end, stack_end);
 }
 
-/* AddressSanitizer, as a shared library, ends a program that loads another library before it, which
- * might replace malloc. Ours does not. It asks here before it looks at the order; ASAN_OPTIONS
- * comes after this, and counts. */
+/* AddressSanitizer as a shared library ends a program that loads another library before it, because
+ * that might replace malloc. This library does not. AddressSanitizer calls this function before it
+ * checks the order; the user's ASAN_OPTIONS override the result. */
 FAN_EXPORT const char *__asan_default_options(void)
 {
     return "verify_asan_link_order=0";
 }
 
-/* Libraries may still write after this, and libc flushes its streams: so the daemon looks at the
- * outputs only when the process has gone. */
+/* Libraries may still write after this, and libc flushes its streams. So the daemon looks at the
+ * outputs only when the process has ended. */
 __attribute__((destructor)) static void fan_fini(void)
 {
     fan_output_at_exit();

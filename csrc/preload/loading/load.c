@@ -1,6 +1,6 @@
 /*
- * dlopen. The real one looks at its caller, for $ORIGIN and RPATH: so it is jumped to, and finds
- * our caller's return address.
+ * dlopen. The real one looks at its caller, for $ORIGIN and RPATH. So this library jumps to it, and
+ * it finds the return address of the program.
  */
 #include "load.h"
 
@@ -16,12 +16,13 @@
 #include "caller.h"
 #include "load_error.h"
 
-/* LD_LIBRARY_PATH of the program's start, where it may name mounts; whether the linker got places
- * for those. */
+/* The program's LD_LIBRARY_PATH at its start if it may name mounts, and whether the linker got real
+ * directories for those. */
 static const char *library_path;
 static bool library_path_replaced;
 
-/* What the trampoline goes on with: jumps to `call` with `path`, or (NULL) returns `path`. */
+/* How the trampoline continues: it jumps to `call` with `path`; if `call` is NULL, it returns
+ * `path`. */
 struct onward {
     void *call;
     const void *path;
@@ -30,7 +31,7 @@ struct onward {
 struct onward fan_load_dlopen(const char *path, int mode, void *caller);
 
 #if defined(__x86_64__)
-/* At the call of the C function: rdi, rsi, rdx as they came, and on an aligned stack. */
+/* Calls the C function with rdi, rsi and rdx unchanged, and an aligned stack. */
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl dlopen\n"
@@ -61,14 +62,14 @@ __asm__(".text\n"
         "    .cfi_endproc\n"
         ".size dlopen, . - dlopen\n");
 #elif defined(__aarch64__)
-/* The same: x0 and x1 as they came, x30 the return address. */
+/* As above: x0 and x1 unchanged, x30 is the return address. */
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl dlopen\n"
         ".type dlopen, %function\n"
         "dlopen:\n"
         "    .cfi_startproc\n"
-        "    hint #34\n" /* bti c: may be called by a pointer */
+        "    hint #34\n" /* bti c: may be called through a pointer */
         "    stp x29, x30, [sp, #-32]!\n"
         "    .cfi_def_cfa_offset 32\n"
         "    .cfi_offset x29, -32\n"
@@ -99,7 +100,7 @@ struct loading {
     int root;
 };
 
-/* The caller as an item; -1 when nothing of a mount can follow from it. */
+/* Adds the caller as an item and returns it; -1 if the caller has nothing to do with a mount. */
 static int add_caller(struct fan_code_tree *tree, void *caller)
 {
     struct fan_code_room *room = fan_code_room(tree);
@@ -115,7 +116,8 @@ static int add_caller(struct fan_code_tree *tree, void *caller)
     return fan_code_add_known(tree, shown, ours ? place : NULL, -1);
 }
 
-/* Loads a name without a slash: the linker finds the library by itself once its file is there. */
+/* Prepares the load of a name without a slash: the linker finds the library itself once the
+ * library's file is made real. */
 static void prepare_name(struct loading *loading, void *caller)
 {
     int number = add_caller(loading->tree, caller);
@@ -135,7 +137,7 @@ static void prepare_name(struct loading *loading, void *caller)
     fan_code_close_over(loading->tree, loading->root);
 }
 
-/* Loads a path outside, which may need libraries of a mount. */
+/* Prepares the load of a path outside, which may need libraries of a mount. */
 static void prepare_outside(struct loading *loading)
 {
     const char *outside = fan_code_outside(loading->tree);
@@ -146,7 +148,8 @@ static void prepare_outside(struct loading *loading)
         fan_code_close_over(loading->tree, loading->root);
 }
 
-/* $ORIGIN in a path is the caller's, here and for the linker. The path, or NULL: there is none. */
+/* Replaces $ORIGIN in a path by the caller's directory, for this library and for the linker.
+ * Returns the path, or NULL if there is none. */
 static const char *expand_origin(const struct loading *loading, void *caller)
 {
     const char *path = loading->given;
@@ -164,7 +167,8 @@ static const char *expand_origin(const struct loading *loading, void *caller)
     return room->above;
 }
 
-/* What is gone is there still for the linker when it is loaded. */
+/* Sets the path for a library that the mount no longer has: its real file if that is loaded
+ * already, otherwise a path on which the linker fails. */
 static void refuse(struct loading *loading, int error)
 {
     const char *place = fan_code_refused(loading->tree);
@@ -209,8 +213,8 @@ static bool needs_foreign(const struct loading *loading)
     return false;
 }
 
-/* Loads first what the linker would not find, until nothing more can be: a library that is loaded
- * is found by its soname. */
+/* Loads the libraries that the linker would not find, until no more can be loaded. The linker finds
+ * a loaded library by its soname. */
 static void load_foreign(const struct loading *loading, void *handles[FAN_CODE_ITEMS_MAX])
 {
     unsigned count = fan_code_count(loading->tree);
@@ -238,8 +242,8 @@ static __attribute__((noinline)) void *load_with_foreign(const struct loading *l
     return answer;
 }
 
-/* Finds the path to pass instead. true: the library was loaded already, and *answer is its handle.
- */
+/* Finds the path to pass instead. Returns true if the library was loaded already, with *answer as
+ * its handle. */
 static __attribute__((noinline)) bool prepare(struct loading *loading, int mode, void *caller,
                                               void **answer)
 {
@@ -264,8 +268,8 @@ static __attribute__((noinline)) bool prepare(struct loading *loading, int mode,
     return done;
 }
 
-/* Does not examine libraries that this library loads itself: codecs are libraries, too, and are
- * needed to find any other. */
+/* Returns whether this library itself is the caller. Libraries that it loads are not examined:
+ * codecs are among them, and examining needs them. */
 static bool is_ours(void *caller)
 {
     extern const char own_begin[] __asm__("__ehdr_start") __attribute__((visibility("hidden")));
@@ -284,7 +288,8 @@ static struct onward go_on(const char *path, int mode, void *caller)
     return (struct onward){(void *)REAL(dlopen), loading.passed};
 }
 
-/* A library whose system calls are redirected cannot be left to its caller: it runs afterwards. */
+/* Loads a library whose system calls must be redirected. Calls the real dlopen instead of jumping
+ * to it, because code must run afterwards. */
 static struct onward load_raw(struct onward to, int mode)
 {
     void *handle = REAL(dlopen)(to.path, mode);
@@ -307,7 +312,7 @@ void fan_load_begin(char **env)
     char **was = fan_environment_find(env, FAN_LIBRARY_PATH_WAS "=");
     char **none = fan_environment_find(env, FAN_LIBRARY_PATH_NONE "=");
     fan_real_call(
-        FAN_REAL_dlerror); /* looked up later, it would find its text gone: dlsym drops it */
+        FAN_REAL_dlerror); /* a later look-up would lose the error's text: dlsym drops it */
     if (now != NULL && fan_code_mentions_mount(*now))
         library_path = fan_code_keep(*now + sizeof(FAN_LIBRARY_PATH));
     library_path_replaced = library_path != NULL && (was != NULL || none != NULL);

@@ -10,12 +10,12 @@
 #include "../../client/code/code.h"
 #include "../real.h"
 
-/* A thread's record of its last dlopen. */
+/* A thread's last dlopen. */
 struct last {
-    char *given;        /* where another path was passed */
-    const char *passed; /* stays */
-    char *refusal;      /* the whole text */
-    char *shown;        /* what dlerror returned */
+    char *given;        /* the program's path, if another one was passed */
+    const char *passed; /* the path that was passed; it is never freed */
+    char *refusal;      /* the whole text of a refusal */
+    char *shown;        /* the text that dlerror returned */
 };
 
 static pthread_key_t key;
@@ -55,7 +55,7 @@ static struct last *take_last(void)
     return last;
 }
 
-/* No file has this name: the files there are numbers. */
+/* Returns a path that no file has: files in that directory have numbers as names. */
 static const char *nowhere(void)
 {
     char path[PATH_MAX];
@@ -89,14 +89,14 @@ void fan_load_note(const char *given, const char *passed)
     last->passed = passed;
 }
 
-/* Whether an error's text is about `path`. */
+/* Returns whether an error's text is about `path`. */
 static bool is_about(const char *text, const char *path)
 {
     size_t bytes = strlen(path);
     return strncmp(text, path, bytes) == 0 && text[bytes] == ':';
 }
 
-/* The text with the program's paths: one to be freed, or NULL. */
+/* Returns the text with the program's paths, which the caller frees, or NULL. */
 static char *translate(const struct last *last, const char *text)
 {
     bool about = last != NULL && last->given != NULL && is_about(text, last->passed);

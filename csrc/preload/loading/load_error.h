@@ -8,7 +8,7 @@
  * `given` cannot be opened because of `error` (positive). */
 const char *fan_load_refuse(const char *given, int error);
 
-/* Notes that `passed` is about to be loaded in place of `given`. */
+/* Records that `passed` is about to be loaded in place of `given`. */
 void fan_load_note(const char *given, const char *passed);
 
 #endif

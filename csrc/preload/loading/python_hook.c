@@ -1,9 +1,9 @@
 /*
- * A CPython interpreter tells its audit hooks of each import (PEP 578). Once torch's DataLoader is
- * there, in_job/start.py of the job directory is run, which has the loader tell the daemon in which
- * order it will read; in_job/tensorflow_start.py does so for tf.data. CPython's functions are looked
- * up by name: nothing of Python is needed to build or load this library. Whatever fails here is
- * noted for the report, and the program goes on.
+ * Watches the imports of a CPython interpreter through its audit hooks (PEP 578). When torch's
+ * DataLoader is loaded, runs in_job/start.py of the job directory, which makes the loader announce
+ * to the daemon in which order it will read; in_job/tensorflow_start.py does so for tf.data. Looks
+ * up CPython's functions by name, so that this library needs nothing of Python to be built or
+ * loaded. If something fails, the report says so, and the program goes on.
  */
 #include "python_hook.h"
 
@@ -21,7 +21,7 @@
 #include "../../client/job/notes.h"
 #include "../../common/sys.h"
 
-enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* Py_file_input */
+enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* the value of Py_file_input */
 
 static struct {
     void *(*PyDict_New)(void);
@@ -74,7 +74,8 @@ static const struct {
 #undef LOOK_UP
 };
 
-/* Modules of loaders, the last name that each defines, and what is to be run once that is there. */
+/* Modules of loaders, the last name that each one defines, and the file to run when that name
+ * exists. */
 static struct {
     const char *module, *last, *file;
     enum { WAITING, LOADING, DONE } state;
@@ -92,7 +93,7 @@ static bool code_path(char path[PATH_MAX], const char *file)
     return length < PATH_MAX;
 }
 
-/* The text of a file, to be freed; NULL where it cannot be read. */
+/* Returns the text of a file, which the caller frees; NULL if it cannot be read. */
 static char *read_text(const char *path)
 {
     int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
@@ -107,7 +108,8 @@ static char *read_text(const char *path)
     return NULL;
 }
 
-/* note_sample(number, dataset): what this thread opens from now on is of that sample. */
+/* The Python function note_sample(number, dataset): files that this thread opens from now on belong
+ * to that sample. */
 static void *note_sample(void *self, void *arguments)
 {
     (void)self;
@@ -118,7 +120,7 @@ static void *note_sample(void *self, void *arguments)
     return python.Py_BuildValue("");
 }
 
-/* As struct PyMethodDef is in CPython's stable ABI; METH_VARARGS is 1. */
+/* A struct PyMethodDef, as in CPython's stable ABI; METH_VARARGS is 1. */
 static struct {
     const char *name;
     void *(*function)(void *self, void *arguments);
@@ -133,15 +135,16 @@ static void put(void *dict, const char *key, void *value)
     python.Py_DecRef(value);
 }
 
-/* Whether what code has raised belongs to the job, whose signal handlers run wherever its process is:
- * Ctrl-C, and all once the code has begun, which lets nothing else out. */
+/* Returns whether an exception is the job's own: a signal handler of the job may run at any line
+ * (Ctrl-C), and once the started code has set `begun`, every exception is the job's. */
 static bool is_the_jobs(void *globals)
 {
     return globals != NULL && (python.PyErr_ExceptionMatches(*python.PyExc_Exception) == 0 ||
                                python.PyDict_GetItemString(globals, "begun") != NULL);
 }
 
-/* Runs code in a namespace of its own. False: it failed, or left an exception of the job's. */
+/* Runs code in a namespace of its own. Returns false if it failed, or left an exception of the
+ * job's. */
 static bool run(const char *text, const char *path)
 {
     void *code = python.Py_CompileString(text, path, FILE_INPUT);
@@ -174,7 +177,7 @@ static void start(const char *file)
     free(text);
 }
 
-/* Whether all of a module is there. */
+/* Returns whether a module is completely loaded. */
 static bool loaded(const char *module_name, const char *last)
 {
     void *name = python.PyUnicode_FromString(module_name);
@@ -186,8 +189,9 @@ static bool loaded(const char *module_name, const char *last)
     return there;
 }
 
-/* Called by the interpreter, which holds its lock, for each event; nearly all are of others. The
- * import is about to begin: so what a loader's own module imports comes while it is loaded. */
+/* The interpreter calls it for each event, with its lock held; nearly all events are of other
+ * kinds. The event of an import comes before the import, so a loader's module is found complete
+ * only at a later import. */
 static int hear(const char *event, void *arguments, void *unused)
 {
     (void)unused;
@@ -202,7 +206,7 @@ static int hear(const char *event, void *arguments, void *unused)
             loaders[i].state = DONE;
             start(loaders[i].file);
             if (python.PyErr_Occurred() != NULL)
-                return -1; /* the import is where the job hears of it */
+                return -1; /* the job's exception is raised from the import */
         } else if (loaders[i].state == WAITING && text != NULL &&
                    strcmp(text, loaders[i].module) == 0) {
             loaders[i].state = LOADING;

@@ -13,7 +13,7 @@
 #define ADDED FAN_ADDED_ENV "="
 #define OFF FAN_OFF_ENV "="
 
-/* The preload, the job, what was added, the handoff and the end. */
+/* Entries that may be added: the preload, the job, FANSTORE_ADDED, the handoff and the end. */
 enum { ENTRIES_MORE = 5, BYTES_MAX = 1 << 24 };
 
 /* strncmp may be a sanitizer's, which is not ready yet when a program starts. */
@@ -26,13 +26,14 @@ static bool is_variable(const char *entry, const char *name_and_equals)
     return *name_and_equals == '\0';
 }
 
-/* Whether an LD_PRELOAD that a program made names the library already. */
+/* Returns whether an LD_PRELOAD of the program's own names this library already. */
 static bool names_us(const char *entry)
 {
     return strstr(entry, fan_job.preload + sizeof(PRELOAD) - 1) != NULL;
 }
 
-/* Whether an entry is an LD_PRELOAD of others, in front of which ours is put. */
+/* Returns whether an entry is an LD_PRELOAD with other libraries, in front of which this library is
+ * put. */
 static bool is_others_preload(const char *entry)
 {
     return fan_job.preload != NULL && is_variable(entry, PRELOAD) && !names_us(entry);
@@ -68,7 +69,7 @@ int fan_environment_measure(struct fan_environment *made, char *const env[])
     return made->off ? 0 : fan_job_joinable();
 }
 
-/* The handoff's text after its name, where there is anything to hand on. */
+/* Writes the handoff's text behind its name, if there is anything to hand on. */
 static void put_handoff(struct fan_environment *made, char *variable)
 {
     char *text = stpcpy(variable, HANDOFF);
@@ -85,7 +86,7 @@ static char *in_front_of(const char *others, char *to)
     return to;
 }
 
-/* The variable that says so, or NULL. */
+/* Returns the variable that lists what was added, or NULL. */
 static const char *what_was_added(bool preload, bool merged, bool job)
 {
     if (preload && !merged)

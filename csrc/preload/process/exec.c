@@ -1,4 +1,4 @@
-/* The exec family, under all its names. */
+/* The exec family, with all its variants. */
 #include <alloca.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -38,7 +38,7 @@ FAN_EXPORT int execvp(const char *file, char *const argv[])
     return execvpe(file, argv, environ);
 }
 
-/* Collects the arguments of execl and its kin, up to and with the NULL. */
+/* Collects the arguments of execl and its relatives, including the NULL. */
 static size_t collect(const char *first, va_list list, char **argv, size_t room)
 {
     size_t n = 0;
@@ -82,7 +82,7 @@ FAN_EXPORT int execle(const char *path, const char *first, ...)
     return execve(path, argv, env);
 }
 
-/* The kernel cannot find a file of ours by its descriptor, only by its path. */
+/* Starts a file of ours by its path, because the kernel cannot find it by the descriptor. */
 static int start_descriptor(int fd, char *const argv[], char *const env[])
 {
     char path[PATH_MAX];

@@ -1,4 +1,4 @@
-/* Processes: fork, vfork, and the shells that libc starts by itself. */
+/* Processes: fork, vfork, and the shells that libc starts itself. */
 #include <alloca.h>
 #include <errno.h>
 #include <pty.h>
@@ -21,7 +21,8 @@
 #include "../undeclared.h"
 #include "environment.h"
 
-/* A seccomp filter may kill the program for calls that it does not expect. */
+/* A seccomp filter may kill the program for system calls that it does not expect. When the program
+ * sets one, the library stops making such calls (fan_restrict). */
 FAN_EXPORT int prctl(int option, ...)
 {
     unsigned long given[4];
@@ -35,14 +36,14 @@ FAN_EXPORT int prctl(int option, ...)
     return REAL(prctl)(option, given[0], given[1], given[2], given[3]);
 }
 
-/* Names that no header declares. */
+/* Functions that no header declares. */
 pid_t __fork(void);
 int __clone(int (*function)(void *), void *stack, int flags, void *argument, ...);
 FILE *_IO_popen(const char *command, const char *mode);
 
 FAN_EXPORT pid_t fork(void)
 {
-    fan_process_watch_forks(); /* a constructor's comes before main */
+    fan_process_watch_forks(); /* a constructor may fork before main */
     pid_t pid = REAL(fork)();
     if (pid < 0 && fan_job.view_count > 0)
         fan_file_after_failed_fork();
@@ -62,8 +63,8 @@ FAN_EXPORT pid_t _Fork(void)
     return pid;
 }
 
-/* Arms the overlay and finds the real call; the assembly below jumps to it, because vfork's caller
- * returns twice from the same frame. */
+/* Starts the overlay and returns the real call, to which the assembly below jumps: vfork returns
+ * twice from the same frame. */
 void *fan_vfork_begin(void) __attribute__((visibility("hidden"), used));
 void *fan_vfork_begin(void)
 {
@@ -94,15 +95,16 @@ __asm__(".text\n"
         "    stp x29, x30, [sp, #-16]!\n"
         "    bl fan_vfork_begin\n"
         "    ldp x29, x30, [sp], #16\n"
-        "    mov x16, x0\n" /* a jump by another register may not enter libc's guarded pages */
+        "    mov x16, x0\n" /* a jump by another register may not enter guarded pages of libc */
         "    br x16\n"
         ".size vfork, . - vfork\n"
         ".globl __vfork\n"
         ".set __vfork, vfork\n");
 #endif
 
-/* A child that shares our memory shares the thread-local one, too, unless it is a thread: it would
- * write to this thread's lane. One for which this thread waits may, when that has its lane. */
+/* Keeps a child that shares memory out of this thread's lane. Unless it is a thread, it also shares
+ * the thread-local memory, and would write to this lane. A child for which this thread waits may do
+ * so if this thread has a lane. */
 static void share_lane(int flags)
 {
     if (fan_job.view_count == 0 || (flags & (CLONE_VM | CLONE_SETTLS)) != CLONE_VM)
@@ -113,7 +115,7 @@ static void share_lane(int flags)
         fan_lane_share();
 }
 
-/* The three behind `argument` are taken whether they were given or not, as libc does. */
+/* Always reads the three arguments behind `argument`, given or not, as libc does. */
 FAN_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argument, ...)
 {
     va_list more;
@@ -126,15 +128,15 @@ FAN_EXPORT int clone(int (*function)(void *), void *stack, int flags, void *argu
     return REAL(clone)(function, stack, flags, argument, parent_tid, thread_memory, child_tid);
 }
 
-/* libc starts a shell past our wrappers, with the environment as it is: for that moment it is the
- * one that a program of ours is started with. */
+/* libc starts a shell itself, with the environment as it is. So while it starts one, environ is
+ * replaced by the environment that programs get from this library. */
 struct lent {
     struct fan_environment environment;
     char **before;
     bool lent;
 };
 
-/* 1: there is one to be lent, 0: none, -EIO: no shell is to be started. */
+/* Returns 1 if environ can be replaced, 0 if it need not be, -EIO if no shell may be started. */
 static int can_lend(struct lent *lent)
 {
     int rc = fan_job.view_count > 0 ? fan_environment_measure(&lent->environment, environ) : -E2BIG;
@@ -188,15 +190,15 @@ FAN_EXPORT FILE *popen(const char *command, const char *mode)
     return stream;
 }
 
-/* libc replaces descriptors 0, 1 and 2 past the library. */
+/* Forgets descriptors 0, 1 and 2, which libc replaces without calling this library. */
 static void forget_standard(void)
 {
     if (fan_job.view_count > 0)
         fan_file_remove_range(0, 2);
 }
 
-/* Outputs that are still open are finished by the end of the process: the daemon is told that it is
- * one in good order. */
+/* The end of the process finishes outputs that are still open: the daemon is told that it ends
+ * normally. */
 FAN_EXPORT void _exit(int status)
 {
     fan_output_at_exit();
@@ -221,7 +223,8 @@ FAN_EXPORT int daemon(int stay, int keep)
     return rc;
 }
 
-/* Before glibc 2.34 these lie in libutil, which may have been loaded out of our sight. */
+/* Before glibc 2.34 these functions are in libutil, which may have been loaded without this library
+ * seeing it. */
 FAN_EXPORT int login_tty(int terminal)
 {
     __typeof__(&login_tty) call = REAL(login_tty);

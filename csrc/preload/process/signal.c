@@ -1,5 +1,5 @@
-/* Signals: the program's handlers of SIGBUS and SIGSEGV live beside ours (client/machine/fault.h).
- */
+/* Signals: keeps the program's handlers of SIGBUS and SIGSEGV beside those of this library
+ * (client/machine/fault.h). */
 #include <signal.h>
 
 #include "../../client/machine/fault.h"

@@ -1,6 +1,7 @@
 /*
- * posix_spawn. libc performs a list of file actions inside, past our wrappers, so both the list and
- * the spawning are our own here: a vfork child performs the actions through the wrappers.
+ * posix_spawn. libc performs a list of file actions itself, without calling this library. So the
+ * list and the start are this library's own: a vfork child performs the actions through the
+ * intercepted calls.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -22,13 +23,13 @@
 
 enum tag { DO_OPEN, DO_CLOSE, DO_DUP2, DO_CHDIR, DO_FCHDIR, DO_CLOSEFROM, DO_TCSETPGRP };
 
-/* One entry of the list, to which the `__actions` of libc's struct points. */
+/* An entry of the list to which `__actions` of libc's struct points. */
 struct action {
     enum tag tag;
     int fd, to;
     int flags;
     mode_t mode;
-    char *path; /* own */
+    char *path; /* a copy */
 };
 
 static struct action *entries(const posix_spawn_file_actions_t *actions)
@@ -93,7 +94,8 @@ FAN_EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *acti
     return possible(fd) && possible(to) ? append(actions, action, NULL) : EBADF;
 }
 
-/* Newer headers give the names with _np to the linker without it, older ones lack the latter. */
+/* Declared here without _np: newer headers redirect the names with _np to these, older ones lack
+ * them. */
 int fan_add_chdir(posix_spawn_file_actions_t *actions,
                   const char *path) __asm__("posix_spawn_file_actions_addchdir");
 int fan_add_fchdir(posix_spawn_file_actions_t *actions,
@@ -106,7 +108,7 @@ FAN_EXPORT int fan_add_chdir(posix_spawn_file_actions_t *actions, const char *pa
     return append(actions, (struct action){.tag = DO_CHDIR}, path);
 }
 
-/* The actions that are given a descriptor and no more. */
+/* The actions that take only a descriptor. */
 #define ADD_FD(name, what, allowed)                                                                \
     FAN_EXPORT int posix_spawn_file_actions_##name(posix_spawn_file_actions_t *actions, int fd)    \
     {                                                                                              \
@@ -128,7 +130,7 @@ FAN_EXPORT int fan_add_fchdir(posix_spawn_file_actions_t *actions, int fd)
     return possible(fd) ? append(actions, action, NULL) : EBADF;
 }
 
-/* The child's task. error: its result, in the memory that both share. */
+/* The task of the child. error: its result, in memory that both share. */
 struct order {
     struct fan_program program;
     const posix_spawn_file_actions_t *actions;
@@ -177,7 +179,7 @@ static int perform(const struct action *action)
     return -EINVAL;
 }
 
-/* The kernel's own struct; all zero is the default action. */
+/* The kernel's own struct; all zeros mean the default action. */
 struct kernel_sigaction {
     void *handler;
     unsigned long flags;
@@ -185,7 +187,7 @@ struct kernel_sigaction {
     uint64_t mask;
 };
 
-/* No handler of the parent's may run in the memory they share. */
+/* Resets signals, because no handler of the parent may run in memory that both share. */
 static void reset_signals(const sigset_t *defaults)
 {
     static const struct kernel_sigaction plain;
@@ -237,7 +239,7 @@ static int set_attributes(const posix_spawnattr_t *attributes, sigset_t *mask)
     return rc < 0 ? (int)rc : 0;
 }
 
-/* The child: never returns to its caller. */
+/* Runs in the child: performs the actions and starts the program. Never returns to its caller. */
 static __attribute__((noinline)) int obey(struct order *order)
 {
     int rc = set_attributes(order->attributes, &order->mask);
@@ -260,18 +262,18 @@ static __attribute__((noinline)) pid_t start_child(struct order *order)
     return pid;
 }
 
-/* The descriptor number that an action makes in the child, or -1. */
+/* Returns the descriptor number that an action makes in the child, or -1. */
 static int given_out(const struct action *action)
 {
     return action->tag == DO_OPEN ? action->fd : action->tag == DO_DUP2 ? action->to : -1;
 }
 
-/* Moves our descriptors away from the numbers that the child will use: the child cannot move them.
- */
+/* Moves the library's descriptors away from the numbers that the child will use, because the child
+ * cannot move them. */
 static void make_room(const posix_spawn_file_actions_t *actions)
 {
     int used = actions != NULL ? actions->__used : 0, highest = -1;
-    fan_file_before_vfork(); /* what the child needs has its place before others are left */
+    fan_file_before_vfork(); /* descriptors that the child needs get their places first */
     for (int i = 0; i < used; i++) {
         int fd = given_out(&entries(actions)[i]);
         highest = fd > highest ? fd : highest;
@@ -308,13 +310,14 @@ static int spawn(pid_t *pid, const struct fan_program *program,
     return error;
 }
 
-/* Since glibc 2.39. */
+/* Declared by glibc since 2.39. */
 int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
                 const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
 int pidfd_spawnp(int *pidfd, const char *file, const posix_spawn_file_actions_t *actions,
                  const posix_spawnattr_t *attributes, char *const argv[], char *const env[]);
 
-/* A descriptor of a child that was just started and that nobody has waited for. 0 or an errno. */
+/* Opens a descriptor of a child that was just started and not yet waited for. Returns 0 or an
+ * errno. */
 static int describe_child(int error, pid_t pid, int *pidfd)
 {
     long fd = error == 0 ? FAN_SYS(pidfd_open, pid, 0) : -error;

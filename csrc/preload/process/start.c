@@ -27,7 +27,7 @@ enum { ARGUMENTS_MAX = 1 << 20 };
 struct start {
     char *const *argv;
     struct fan_environment environment;
-    unsigned scripts; /* interpreters so far */
+    unsigned scripts; /* interpreters of scripts so far */
 };
 
 static size_t count(char *const list[])
@@ -38,8 +38,8 @@ static size_t count(char *const list[])
     return n;
 }
 
-/* Prepares for a program that the library cannot enter. It is about to run, unless the kernel
- * refuses it. */
+/* Prepares for a program that the library cannot enter, which will run unless the kernel refuses
+ * it. */
 static void give_real_files(struct start *start, bool shut_out)
 {
     if (!shut_out)
@@ -52,7 +52,7 @@ static void give_real_files(struct start *start, bool shut_out)
     fan_environment_again(&start->environment);
 }
 
-/* exec of what lies outside the mounts. -errno. */
+/* Executes a path outside the mounts. Returns -errno. */
 static int exec_outside(int dirfd, const char *path, int flags, struct start *start)
 {
     if (start->environment.need.placeholders || fan_output_any())
@@ -63,7 +63,7 @@ static int exec_outside(int dirfd, const char *path, int flags, struct start *st
     return -errno;
 }
 
-/* exec of an open file. -errno. */
+/* Executes an open file. Returns -errno. */
 static int exec_open(int fd, struct start *start)
 {
     if (start->environment.need.placeholders || fan_output_any())
@@ -71,7 +71,7 @@ static int exec_open(int fd, struct start *start)
     return (int)FAN_SYS(execveat, fd, "", start->argv, start->environment.entries, AT_EMPTY_PATH);
 }
 
-/* exec of what was made ready. -errno. */
+/* Executes a program that was made real. Returns -errno. */
 static int exec_code(struct fan_start_code *code, struct start *start)
 {
     char **entries = start->environment.entries, **handoff = start->environment.handoff;
@@ -85,7 +85,7 @@ static int exec_code(struct fan_start_code *code, struct start *start)
 
 static int start_path(const char *path, struct start *start);
 
-/* The interpreter opens the script by its path, as it does elsewhere. */
+/* Passes the script's path to its interpreter, as the kernel does. */
 static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
                         struct start *start)
 {
@@ -111,8 +111,8 @@ static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
     return rc;
 }
 
-/* Without a place for it (its disk is full, or runs no programs), the kernel runs the program by
- * descriptor: an output itself, of an input a copy in memory. */
+/* Runs a program by its descriptor because there is no place for its file (the disk is full, or
+ * runs no programs): an output itself, or a copy of an input in memory. */
 static int start_unplaced(int from, struct start *start)
 {
     if (fan_file_get(from)->kind == FAN_FILE_OUTPUT)
@@ -134,7 +134,7 @@ static int start_program(int from, const char *path, struct start *start)
     return rc == -ENOEXEC ? rc : start_unplaced(from, start);
 }
 
-/* A program or script of the mount, open as `from`. */
+/* Starts a program or script of a mount, open as `from`. */
 static int start_open(int from, const char *path, struct start *start)
 {
     char head[FAN_SCRIPT_HEAD_BYTES + 1];
@@ -161,7 +161,7 @@ static int may_run_in_tree(const struct fan_target *target)
     return (int)FAN_SYS(faccessat, target->dirfd, target->path, X_OK);
 }
 
-/* Whether this process may run a target: 0 or -errno. */
+/* Checks whether this process may run a target. Returns 0 or -errno. */
 static int may_run(const struct fan_target *target)
 {
     bool output = target->where == FAN_OUTPUT;
@@ -182,7 +182,7 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     if (rc != 0)
         return rc;
     if (target->where == FAN_OUTPUT)
-        target->where = FAN_BEYOND; /* opened by the path it was found at */
+        target->where = FAN_BEYOND; /* to be opened by the path at which it was found */
     int from = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     if (from < 0)
         return from;
@@ -191,8 +191,8 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     return rc;
 }
 
-/* The dynamic linker is given the program of a mount that was made real. -ENOENT: it asks for none.
- */
+/* Starts the dynamic linker with a program of a mount, which is made real. Returns -ENOENT if it is
+ * asked for none. */
 static int start_linker(const char *path, struct start *start)
 {
     struct fan_target target;
@@ -267,7 +267,7 @@ static int start_candidate(const char *path, struct start *start, bool shell)
     return rc == -ENOEXEC && shell ? start_shell(path, start) : rc;
 }
 
-/* Whether to continue the search along PATH after this failure. */
+/* Returns whether to continue the search along PATH after this failure. */
 static bool passes_by(int rc)
 {
     return rc == -ENOENT || rc == -EACCES || rc == -ESTALE || rc == -ENOTDIR || rc == -ENODEV ||
@@ -302,8 +302,8 @@ static int search(const char *name, struct start *start, bool shell)
     }
 }
 
-/* execveat(2) of what may be outside, and of a descriptor itself. Nobody would give back what is
- * not on the stack once the program has started. */
+/* Calls execveat(2) for a path that may be outside, or a descriptor. Allocates on the stack,
+ * because nothing else is freed once the program has started. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wframe-larger-than="
 static int start_at(const struct fan_program *program, struct start *start)

@@ -1,5 +1,5 @@
 /*
- * Starts programs: does exec as the kernel does, but also for programs and scripts of a mount.
+ * Starts programs: does what exec does in the kernel, also for programs and scripts of a mount.
  */
 #ifndef FAN_PRELOAD_START_H
 #define FAN_PRELOAD_START_H
@@ -7,16 +7,16 @@
 #include <stdbool.h>
 
 enum fan_start {
-    FAN_START_PATH,        /* the name is a path: execve */
-    FAN_START_AT,          /* a path at a descriptor, or the descriptor itself: execveat */
-    FAN_START_SEARCH,      /* search PATH: posix_spawnp */
-    FAN_START_SEARCH_SHELL /* and give a file of unknown format to a shell: execvp */
+    FAN_START_PATH,        /* execve: the name is a path */
+    FAN_START_AT,          /* execveat: a path relative to a descriptor, or the descriptor itself */
+    FAN_START_SEARCH,      /* posix_spawnp: search along PATH */
+    FAN_START_SEARCH_SHELL /* execvp: and run a file of unknown format with a shell */
 };
 
 struct fan_program {
     enum fan_start how;
     const char *name;
-    int dirfd, flags; /* FAN_START_AT */
+    int dirfd, flags; /* for FAN_START_AT */
 };
 
 /* Replaces this process, which may be a vfork child. Returns -errno on failure. */

@@ -75,8 +75,8 @@ int fan_start_code_begin(struct fan_start_code *code, const char *program, const
     return 0;
 }
 
-/* The variables with the other LD_LIBRARY_PATH, and the note of what it was. Whatever comes last
- * stays last: the handoff. */
+/* Puts the changed LD_LIBRARY_PATH and the variable with its old value. The handoff stays the last
+ * entry. */
 static void put_variables(const struct fan_start_code *code, char **to, char *text,
                           struct fan_environment *environment)
 {
@@ -113,7 +113,7 @@ const char *fan_start_code_end(struct fan_start_code *code, void *memory,
     return text;
 }
 
-/* Whether the directories that an open ELF file names may lie in mounts. */
+/* Returns whether the directories that an open ELF file names may be in mounts. */
 static bool names_mount(int fd)
 {
     struct fan_elf elf;
@@ -125,7 +125,7 @@ static bool names_mount(int fd)
     return length == -ENAMETOOLONG || (length > 0 && fan_code_mentions_mount(list));
 }
 
-/* The interpreter of an open script, in `line`, or NULL. */
+/* Returns the interpreter of an open script, written to `line`, or NULL. */
 static const char *read_script(int fd, char head[FAN_SCRIPT_HEAD_BYTES + 1],
                                char line[FAN_SCRIPT_HEAD_BYTES + 1])
 {
@@ -150,8 +150,8 @@ static __attribute__((noinline)) bool is_in_mount(const char *path)
            target.where != FAN_MISSING;
 }
 
-/* What a script, whose head was read, has to do with mounts; a descriptor of its interpreter, or
- * -1, in *fd. */
+/* Finds out how a script depends on mounts; its head was read. Sets *fd to a descriptor of its
+ * interpreter, or -1. */
 static enum fan_start_outside look_at_script(const char *path, const char *interpreter, bool code,
                                              int *fd)
 {
@@ -178,7 +178,7 @@ enum fan_start_outside fan_start_look(const char *path, char *const env[],
         enum fan_start_outside found = look_at_script(path, interpreter, code, &fd);
         if (found != FAN_START_WITH_CODE)
             return found;
-        memcpy(head, line, sizeof(line)); /* *program ends where it should */
+        memcpy(head, line, sizeof(line)); /* *program is the terminated name within it */
     }
     code = code || (fd >= 0 && names_mount(fd));
     if (fd >= 0)

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Options of the dynamic linker that take an argument. */
+/* Returns whether an option of the dynamic linker takes an argument. */
 static bool takes_word(const char *option)
 {
     static const char *const known[] = {"--library-path", "--inhibit-rpath", "--audit", "--preload",
