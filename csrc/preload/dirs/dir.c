@@ -24,7 +24,8 @@
 #include "../real.h"
 #include "../undeclared.h"
 
-/* libc itself lists a directory of the output tree; the descriptor is noted as one of the tree. */
+/* Lets libc list a directory of the output tree. The library records that the descriptor is one of
+ * the tree. */
 static DIR *open_tree(const struct fan_target *target)
 {
     int fd = fan_tree_open(target, O_RDONLY | O_NONBLOCK | O_DIRECTORY | O_CLOEXEC, 0);
@@ -47,7 +48,7 @@ static DIR *open_ours(const struct fan_target *target)
     return (DIR *)(void *)stream;
 }
 
-/* The kernel opened a directory: through a link it may be one of a mount. */
+/* Checks a directory that the kernel opened: a link may have led to one of a mount. */
 static DIR *check_opened(DIR *dir)
 {
     const char *rest;
@@ -95,7 +96,7 @@ FAN_EXPORT DIR *fdopendir(int fd)
     return (DIR *)(void *)stream;
 }
 
-/* An entry of libc's own stream, with the inode number and the type that stat(2) shows. */
+/* Returns an entry of libc's own stream with the inode number and the type that stat(2) shows. */
 static struct dirent *shown(DIR *dir, struct dirent *entry)
 {
     int fd = entry != NULL && fan_job.view_count > 0 ? REAL(dirfd)(dir) : -1;
@@ -147,7 +148,7 @@ FAN_EXPORT int closedir(DIR *dir)
 {
     struct fan_dirstream *stream = fan_given(dir) ? fan_dirstream_of(dir) : NULL;
     if (stream == NULL) {
-        if (fan_job.view_count > 0 && fan_given(dir)) /* libc closes it past us */
+        if (fan_job.view_count > 0 && fan_given(dir)) /* libc closes it itself */
             fan_file_remove(REAL(dirfd)(dir));
         return REAL(closedir)(dir);
     }
@@ -253,7 +254,8 @@ static void close_for_glob(void *dir)
     closedir(dir);
 }
 
-/* libc's glob calls its own opendir and stat; its GLOB_ALTDIRFUNC lets it call ours. */
+/* libc's glob calls libc's own opendir and stat; GLOB_ALTDIRFUNC makes it call those of this
+ * library. */
 FAN_EXPORT int glob(const char *pattern, int flags, int (*error)(const char *, int), glob_t *found)
 {
     if (fan_job.view_count == 0 || (flags & GLOB_ALTDIRFUNC))
@@ -276,7 +278,7 @@ static int enter_input(const struct fan_target *target)
     return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;
 }
 
-/* Changes into the directory of the tree that stands for it. */
+/* Changes into the directory of the output tree that stands for `target`. */
 static int enter_output(struct fan_target *target)
 {
     int rc = S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, X_OK, true)
@@ -322,7 +324,7 @@ FAN_EXPORT char *getcwd(char *buffer, size_t bytes)
     if (fan_job.view_count == 0)
         return REAL(getcwd)(buffer, bytes);
     long length = fan_cwd_path(path, sizeof(path));
-    if (length < 0 || path[0] != '/') /* too long for us, or unreachable: libc knows what to do */
+    if (length < 0 || path[0] != '/') /* too long for the library, or unreachable: libc answers */
         return REAL(getcwd)(buffer, bytes);
     if (buffer == NULL) {
         buffer = malloc(bytes > 0 ? bytes : (size_t)length + 1);
@@ -341,7 +343,7 @@ FAN_EXPORT char *getcwd(char *buffer, size_t bytes)
     return buffer;
 }
 
-/* Uses the name in $PWD, if it leads to the working directory. */
+/* Returns the name in $PWD if that leads to the working directory. */
 FAN_EXPORT char *get_current_dir_name(void)
 {
     struct stat here, named;

@@ -1,6 +1,6 @@
 /*
- * Tree walks. libc's nftw and ftw call its own opendir and stat, so a walk that starts in a mount
- * is done here.
+ * Tree walks. libc's nftw and ftw call libc's own opendir and stat, so a walk that starts in a
+ * mount is done here.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -18,13 +18,14 @@
 typedef int visit_fn(const char *path, const struct stat *st, int kind, struct FTW *place);
 typedef int old_visit_fn(const char *path, const struct stat *st, int kind);
 
-/* A directory that a walk that follows links has visited. */
+/* A directory that was visited by a walk that follows links. */
 struct seen {
     dev_t device;
     ino_t inode;
 };
 
-/* full: absolute where the walk changes directory; the part from `skip` on is what is reported. */
+/* full: the path; absolute if the walk changes directory. The program gets the part from `skip`
+ * on. */
 struct walk {
     visit_fn *visit;
     old_visit_fn *old_visit;
@@ -50,7 +51,8 @@ static int report(struct walk *walk, const struct stat *st, int kind, size_t bas
     return walk->old_visit(path, st, kind == FTW_SL || kind == FTW_SLN ? FTW_F : kind);
 }
 
-/* Gets the type and attributes of the walk's path. -1: the walk ends with errno. */
+/* Reads the type and attributes of the walk's path. Returns -1 if the walk must end, with errno
+ * set. */
 static int look(struct walk *walk, struct stat *st, int level)
 {
     bool physical = walk->flags & FTW_PHYS;
@@ -73,8 +75,8 @@ static int compare_seen(const void *left, const void *right)
     return a->inode < b->inode ? -1 : a->inode > b->inode;
 }
 
-/* A walk that follows links enters each directory only once. 1: visited before, 0: not, -1: no
- * memory. */
+/* A walk that follows links enters each directory only once. Returns 1 if it was visited before, 0
+ * if not, -1 if there is no memory. */
 static int seen_before(struct walk *walk, const struct stat *st)
 {
     struct seen *entry = malloc(sizeof(*entry));
@@ -120,7 +122,7 @@ static int visit_names(struct walk *walk, DIR *dir, size_t length, int level)
     while (rc == 0 && (entry = readdir(dir)) != NULL) {
         rc = visit_name(walk, entry->d_name, length, level);
         if (rc == 0 && entry->d_type != DT_REG)
-            rc = enter(walk); /* back from where that went */
+            rc = enter(walk); /* back, in case the function changed the directory */
     }
     return (walk->flags & FTW_ACTIONRETVAL) && rc == FTW_SKIP_SIBLINGS ? 0 : rc;
 }
@@ -157,7 +159,7 @@ static int visit_entry(struct walk *walk, size_t length, size_t base, int level)
                          : report(walk, &st, kind, base, level);
 }
 
-/* Writes the start to the walk's path. Returns its length, or 0 and sets errno. */
+/* Copies the start to the walk's path. Returns its length, or 0 and sets errno. */
 static size_t begin(struct walk *walk, const char *start, const char *here)
 {
     size_t bytes = strlen(start);
@@ -177,7 +179,7 @@ static size_t begin(struct walk *walk, const char *start, const char *here)
     return length;
 }
 
-/* To where the start is a name. */
+/* Changes into the directory that contains the start. */
 static int enter_parent(struct walk *walk, size_t base)
 {
     if (base == walk->skip)

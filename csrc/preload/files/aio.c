@@ -1,7 +1,7 @@
 /*
- * POSIX AIO. libc reads in threads of its own, past the library, so a read of a file of ours is
- * done at once, and is over when the call returns. libc's aio_error, aio_return and aio_suspend
- * only look at the control block.
+ * POSIX AIO. libc reads in threads of its own, without calling this library. So a read of a file of
+ * ours is done at once, and is complete when the call returns. libc's aio_error, aio_return and
+ * aio_suspend only look at the control block.
  */
 #include <aio.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "../../client/files/filetable.h"
 #include "../real.h"
 
-enum { PRIORITY_MAX = 20 }; /* as libc has it */
+enum { PRIORITY_MAX = 20 }; /* libc's limit */
 
 static struct fan_file *regular(const struct aiocb *block)
 {
@@ -54,8 +54,8 @@ static bool is_ours(const struct aiocb *block)
     return fan_given(block) && block->aio_lio_opcode == LIO_READ && regular(block) != NULL;
 }
 
-/* Does the reads of a list that are on files of ours, and removes them from the list. Returns
- * whether any failed. */
+/* Does the reads in a list that are of our files, and removes them from the list. Returns whether
+ * any failed. */
 static bool read_list(struct aiocb *list[], int count)
 {
     bool failed = false;

@@ -33,15 +33,15 @@ static int cookie_close(void *cookie)
     return fan_close_quietly(cookie_fd(cookie));
 }
 
-/* Only after freopen: a stream over a file of ours is never written. */
+/* Called only after freopen: no stream over a file of ours is written. */
 static ssize_t cookie_write(void *cookie, const char *buffer, size_t bytes)
 {
     ssize_t put = write(cookie_fd(cookie), buffer, bytes);
     return put > 0 ? put : 0;
 }
 
-/* Behind each libc FILE lies the address of a table of functions. This is the one of cookie
- * streams, once known. */
+/* In memory, the address of a table of functions follows a libc FILE. This is the address of the
+ * table of cookie streams, once known. */
 static _Atomic(const void *) cookie_calls;
 
 static const void *calls_of(const FILE *stream)

@@ -1,7 +1,7 @@
 /*
- * FILE streams over files of the mount. libc's stdio does not call the exported read, which we
- * intercept, so a stream is made with fopencookie. Its descriptor's number is stored in it, so that
- * fileno returns it.
+ * FILE streams over files of a mount. libc's stdio does not call the exported read, which this
+ * library intercepts, so a stream is made with fopencookie. The number of its descriptor is stored
+ * in the stream, so that fileno returns it.
  */
 #ifndef FAN_PRELOAD_COOKIE_H
 #define FAN_PRELOAD_COOKIE_H
@@ -13,11 +13,11 @@
  * errno. */
 FILE *fan_stream_make(int fd, const char *mode);
 
-/* Whether a stream was made here: it is a cookie stream with a descriptor. */
+/* Returns whether this library made a stream: whether it is a cookie stream with a descriptor. */
 bool fan_stream_is_ours(const FILE *stream);
 
-/* If descriptor 0 is a file of ours, makes stdin a stream over it, unless stdin is one already or
- * still holds buffered input. */
+/* Makes stdin a stream over descriptor 0 if that is a file of ours, unless stdin is one already or
+ * has buffered input. */
 void fan_stream_take_stdin(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Descriptors: duplicating, fcntl, locks, hints, waiting. */
+/* Calls for descriptors: duplicating, fcntl, locks, hints, waiting. */
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -29,7 +29,7 @@ static bool is_virtual(const struct fan_file *file)
     return file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);
 }
 
-/* Notes that the kernel made `to` a duplicate of `from`. */
+/* Records that the kernel made `to` a duplicate of `from`. */
 static int note_duplicate(int from, int to)
 {
     struct fan_file *file = fan_file_get(from);
@@ -55,7 +55,7 @@ FAN_EXPORT int dup(int fd)
     return to < 0 ? to : note_duplicate(fd, to);
 }
 
-/* Moves a parked descriptor away because the program wants its number. */
+/* Moves a descriptor of the library away because the program wants its number. */
 static int make_room(int fd)
 {
     return fan_is_parked(fd) ? fan_repark(fd) : 0;
@@ -90,7 +90,7 @@ FAN_EXPORT int fcntl(int fd, int command, ...)
     if (file == NULL) {
         int got = REAL(fcntl)(fd, command, argument);
         if (duplicates && got >= 0)
-            fan_file_remove(got); /* a number of ours that was closed past us */
+            fan_file_remove(got); /* closed by a call that the library did not see */
         return got;
     }
     if (duplicates) {
@@ -162,7 +162,7 @@ FAN_EXPORT int lockf(int fd, int command, off_t bytes)
     return (int)fan_answer(known ? 0 : writes ? -EBADF : -EINVAL);
 }
 
-/* A call with nothing to do on our file, but which libc makes a cancellation point. */
+/* Makes a cancellation point of a call that has nothing to do for our file, as libc does. */
 static int nothing_to_do(int rc)
 {
     fan_cancel_point();
@@ -232,8 +232,8 @@ FAN_EXPORT int posix_fallocate(int fd, off_t offset, off_t bytes)
     return fan_regular(fd) != NULL ? EBADF : REAL(posix_fallocate)(fd, offset, bytes);
 }
 
-/* A regular file is always ready; its placeholder is not pollable, so the real call never sees
- * it. */
+/* Returns whether one of the entries is a regular file of ours, which is always ready. The kernel
+ * must not see it, because a placeholder cannot be polled. */
 static bool any_regular(const struct pollfd *fds, nfds_t count)
 {
     for (nfds_t i = 0; fan_job.view_count > 0 && i < count; i++) {
@@ -243,14 +243,14 @@ static bool any_regular(const struct pollfd *fds, nfds_t count)
     return false;
 }
 
-/* Hides our entries and counts those that are ready. */
+/* Hides the entries of our files from the kernel. Returns how many are ready. */
 static int hide(struct pollfd *fds, nfds_t count)
 {
     const short all = POLLIN | POLLOUT | POLLRDNORM | POLLWRNORM;
     int ready = 0;
     for (nfds_t i = 0; i < count; i++) {
         if (fds[i].fd >= 0 && fan_regular(fds[i].fd) != NULL) {
-            fds[i].fd ^= INT_MIN; /* negative: left alone by the kernel */
+            fds[i].fd ^= INT_MIN; /* the kernel ignores negative descriptors */
             ready += (fds[i].events & all) != 0;
         }
     }
@@ -280,7 +280,8 @@ static void show_all(void *polled)
     show(all->fds, all->count);
 }
 
-/* The array is the program's: what cleans up after a cancelled thread sees it whole. */
+/* Waits with the hidden entries, then shows them. The array is the program's, so it is restored
+ * even if the thread is cancelled while it waits. */
 static int wait_and_show(struct polled *all, const struct timespec *timeout, const sigset_t *mask)
 {
     int got;
@@ -330,7 +331,7 @@ FAN_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timesp
     return ppoll(fds, count, timeout, mask);
 }
 
-/* Removes our files from a set and puts them into `ours`. Returns how many there were. */
+/* Moves our files from a set to `ours`. Returns how many there were. */
 static int take_out(int count, fd_set *set, fd_set *ours)
 {
     int taken = 0;
@@ -361,12 +362,12 @@ FAN_EXPORT int pselect(int count, fd_set *reads, fd_set *writes, fd_set *excepts
     if (fan_job.view_count == 0 || count > FD_SETSIZE)
         return REAL(pselect)(count, reads, writes, excepts, timeout, mask);
     int ready = take_out(count, reads, &our_reads) + take_out(count, writes, &our_writes);
-    take_out(count, excepts, &our_excepts); /* never exceptional */
+    take_out(count, excepts, &our_excepts); /* no file has exceptional conditions */
     int got = REAL(pselect)(count, reads, writes, excepts, ready > 0 ? &none : timeout, mask);
     put_back(count, reads, &our_reads);
     put_back(count, writes, &our_writes);
     if (got < 0)
-        put_back(count, excepts, &our_excepts); /* an error leaves the sets as they were */
+        put_back(count, excepts, &our_excepts); /* after an error the sets are as before */
     return got < 0 ? got : got + ready;
 }
 

@@ -1,4 +1,5 @@
-/* Properties of the file system of a path or descriptor: space, limits, extended attributes. */
+/* Calls that ask for properties of the file system of a path or descriptor: space, limits, extended
+ * attributes. */
 #include <fcntl.h>
 #include <linux/limits.h>
 #include <string.h>
@@ -30,7 +31,8 @@ static int statvfs_ours(const struct fan_target *target, struct statvfs *fs)
     return 0;
 }
 
-/* For an output the mount's properties are shown, as for an input. */
+/* Returns whether a real call succeeded on a target in an output tree: an output shows the mount's
+ * properties, as an input does. */
 static bool in_tree(const struct fan_target *target, int rc)
 {
     return rc == 0 && target->where == FAN_TREE && fan_view_dataset(target->view) != NULL;
@@ -62,7 +64,7 @@ FAN_EXPORT int statvfs(const char *path, struct statvfs *fs)
     FAN_BY_PATH(AT_FDCWD, path, 0, statvfs_ours(&target, fs), statvfs_real(&target, fs));
 }
 
-/* Whether a query on a descriptor is answered with the mount's properties. */
+/* Returns whether a query on a descriptor must show the mount's properties. */
 static bool shows_mount(const struct fan_file *file)
 {
     return file != NULL && file->kind != FAN_FILE_NEAR;
@@ -86,13 +88,15 @@ FAN_EXPORT int fstatvfs(int fd, struct statvfs *fs)
     return 0;
 }
 
-/* Inputs have no extended attributes: they are not stored. The kernel keeps those of outputs. */
+/* Returns the answer for extended attributes: an error for a missing target, else `when_found`. A
+ * dataset stores no attributes; the kernel keeps those of outputs. */
 static long no_attributes(const struct fan_target *target, long when_found)
 {
     return fan_answer(target->where == FAN_MISSING ? -target->error : when_found);
 }
 
-/* The error for the name of an attribute: that there is none, or that there can be none. */
+/* Returns the errno for the name of an attribute: there is none of this name, or there can be
+ * none. */
 static int unnamed(const char *name)
 {
     static const char *const spaces[] = {"user.", "trusted.", "security.", "system."};
@@ -157,7 +161,7 @@ FAN_EXPORT ssize_t flistxattr(int fd, char *list, size_t bytes)
     return fan_answer(fan_file_is_path(fd, file) ? -EBADF : 0);
 }
 
-/* Limits are those of any file system here; "/" stands for the mount. */
+/* A mount has the limits of other file systems here: those of "/". */
 FAN_EXPORT long pathconf(const char *path, int name)
 {
     struct fan_target target;

@@ -1,7 +1,7 @@
 /*
- * Calls for sockets, terminals, timers and watches that get a file of ours, and the errno with
- * which they answer. The kernel is asked first; only the EBADF that a placeholder causes is
- * replaced. Most are rows of calls.def.
+ * Calls for sockets, terminals, timers and watches that get a file of ours, and their errnos. The
+ * kernel is asked first, and only the EBADF that a placeholder causes is replaced. Most of these
+ * calls are rows of calls.def.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -20,7 +20,7 @@
 #include "../undeclared.h"
 #include "of_file.h"
 
-/* The kernel's flags do not tell it of an input: its placeholder is always open with O_PATH. */
+/* The kernel's flags do not tell this of an input, whose placeholder is always open with O_PATH. */
 bool fan_file_is_path(int fd, const struct fan_file *file)
 {
     if (file != NULL && fan_file_is_directory(file))
@@ -31,14 +31,14 @@ bool fan_file_is_path(int fd, const struct fan_file *file)
     return flags >= 0 && flags & O_PATH;
 }
 
-/* The real call's result as an error number. */
+/* Replaces EBADF in a result that is an error number. */
 static int code_of_file(int code, int fd, int error)
 {
     return code == EBADF && fan_regular(fd) != NULL ? error : code;
 }
 
-/* Calls a function with arguments of any type: they are passed on in registers, and an int result
- * lies in the lower half. */
+/* Calls a function with arguments of any type: they are passed in registers, and an int result is
+ * in the lower half of one. */
 static inline __attribute__((always_inline)) long
 of_file(enum fan_real_index index, int error, long a, long b, long c, long d, long e, long f)
 {
@@ -88,7 +88,7 @@ FAN_EXPORT int ptsname_r(int fd, char *buffer, size_t bytes)
     return code_of_file(REAL(ptsname_r)(fd, buffer, bytes), fd, ENOTTY);
 }
 
-/* Newer than some libc's: made directly there. */
+/* Makes the system call itself if libc is too old for it. */
 FAN_EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,
                             const struct timespec *timeout, const sigset_t *mask)
 {
@@ -99,7 +99,7 @@ FAN_EXPORT int epoll_pwait2(int fd, struct epoll_event *events, int most,
     return (int)fan_of_file(rc, fd, EINVAL);
 }
 
-/* Neither side of a tee(2) may be a file; whether the second can be written is looked at first. */
+/* tee(2) fails if either side is a file, but first if the second cannot be written. */
 FAN_EXPORT ssize_t tee(int fd, int out, size_t bytes, unsigned flags)
 {
     ssize_t moved = REAL(tee)(fd, out, bytes, flags);
@@ -110,7 +110,7 @@ FAN_EXPORT ssize_t tee(int fd, int out, size_t bytes, unsigned flags)
     return moved;
 }
 
-/* Inside libc the read and the look bypass the library. */
+/* libc's own function would read and check the descriptor without calling this library. */
 FAN_EXPORT int eventfd_read(int fd, eventfd_t *value)
 {
     return read(fd, value, sizeof(*value)) == sizeof(*value) ? 0 : -1;

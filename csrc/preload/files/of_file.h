@@ -1,4 +1,4 @@
-/* Helpers for calls that are meant for other kinds of descriptors but get a file of ours. */
+/* Helpers for calls that are meant for other kinds of descriptors, but get a file of ours. */
 #ifndef FAN_PRELOAD_OF_FILE_H
 #define FAN_PRELOAD_OF_FILE_H
 
@@ -8,7 +8,8 @@
 
 #include "../../client/files/filetable.h"
 
-/* The regular file of a descriptor, or NULL: for any other, the kernel's own answer is right. */
+/* Returns the regular file of a descriptor; NULL for all other descriptors, for which the kernel's
+ * answer is right. */
 static inline struct fan_file *fan_regular(int fd)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -21,16 +22,16 @@ static inline bool fan_file_is_directory(const struct fan_file *file)
     return kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_OUTDIR;
 }
 
-/* fan_file_is_path for a file for which fan_file_is_directory is true. */
+/* Is fan_file_is_path for a file for which fan_file_is_directory is true. */
 static inline bool fan_directory_is_path(const struct fan_file *file)
 {
     return file->slot->status & O_PATH;
 }
 
-/* Whether the program opened `fd` with O_PATH. file: the table's entry for it, or NULL. */
+/* Returns whether the program opened `fd` with O_PATH. file: the table's entry for it, or NULL. */
 bool fan_file_is_path(int fd, const struct fan_file *file);
 
-/* Passes on the real call's result for a descriptor, but changes EBADF, which a placeholder causes,
+/* Returns the real call's result for a descriptor, but changes EBADF, which a placeholder causes,
  * to the errno for a file. */
 static inline long fan_of_file(long rc, int fd, int error)
 {
@@ -39,7 +40,8 @@ static inline long fan_of_file(long rc, int fd, int error)
     return rc;
 }
 
-/* The inode number that stat(2) shows for an entry of a directory in the output tree (stat.c). */
+/* Returns the inode number that stat(2) shows for an entry of a directory in the output tree
+ * (stat.c). */
 ino_t fan_shown_inode(int directory, const char *name, ino_t inode);
 
 #endif

@@ -1,4 +1,4 @@
-/* open and close, under all their names. */
+/* open and close, with all their variants. */
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ static int real_open(struct fan_target *target, int flags, mode_t mode)
 
 static void note_real(int fd, const char *path, int flags)
 {
-    fan_file_remove(fd); /* a number of ours that was closed past us */
+    fan_file_remove(fd); /* closed by a call that the library did not see */
     if (path[0] == '/' && fan_output_reopened(fd, path))
         return;
     if (flags & O_DIRECTORY)

@@ -127,7 +127,7 @@ FAN_EXPORT int remap_file_pages(void *at, size_t bytes, int prot, size_t page, i
                              : REAL(remap_file_pages)(at, bytes, prot, page, flags);
 }
 
-/* Finds the next piece: in the mapped pack itself, else by reading it to `room`. */
+/* Finds the next piece: in the mapped pack, or by reading it to `room`. */
 static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char *room, size_t size,
                           const char **piece)
 {
@@ -143,16 +143,16 @@ static ssize_t next_piece(struct fan_file *file, int64_t at, size_t bytes, char 
     return (uint64_t)left < most ? left : (ssize_t)most;
 }
 
-/* A piece that went straight from the mapped pack: that it could not be read the kernel calls a bad
- * address. */
+/* Returns the result of writing a piece from the mapped pack. If the pack could not be read, the
+ * kernel reports a bad address. */
 static long count_piece(long put)
 {
     const long answer = put == -EFAULT ? -EIO : put;
     return answer > 0 || answer == -EIO ? fan_content_counted(answer) : answer;
 }
 
-/* Moves up to `bytes` from a file of ours into a descriptor of the kernel's, a piece at a time.
- * `offset` as in sendfile(2): NULL takes the shared one. */
+/* Copies up to `bytes` from a file of ours to a descriptor of the kernel's, one piece at a time.
+ * `offset`: as in sendfile(2); NULL uses the shared one. */
 static ssize_t pour(int out, off_t *out_offset, struct fan_file *file, off_t *offset, size_t bytes)
 {
     char room[4096];
@@ -217,7 +217,8 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
         return fan_answer(-EINVAL);
     if (out_offset != NULL)
         return fan_answer(-ESPIPE);
-    /* Once it holds something, a pipe is not waited for: the reader may be this very thread. */
+    /* Does not wait for room in a pipe that holds something already, because this thread may be its
+     * reader. */
     const size_t page = 4096;
     size_t done = 0;
     const struct timespec none = {0};
@@ -235,7 +236,8 @@ FAN_EXPORT ssize_t splice(int in, off64_t *in_offset, int out, off64_t *out_offs
     return (ssize_t)done;
 }
 
-/* Entries of a directory of the output tree, with the inode numbers that stat(2) shows. */
+/* Sets the inode numbers in entries of a directory of the output tree to those that stat(2)
+ * shows. */
 static void show_entries(int fd, char *buffer, long bytes)
 {
     for (long at = 0; at < bytes;) {
@@ -259,7 +261,7 @@ FAN_EXPORT ssize_t getdents64(int fd, void *buffer, size_t bytes)
     return fan_answer(got);
 }
 
-/* getdents64(2), and where it began. */
+/* Calls getdents64(2), and stores where it began. */
 FAN_EXPORT ssize_t getdirentries(int fd, char *buffer, size_t bytes, off_t *base)
 {
     off_t start = lseek(fd, 0, SEEK_CUR);

@@ -1,4 +1,4 @@
-/* The attributes of a path or descriptor: stat under all its names, access, links. */
+/* Calls for the attributes of a path or descriptor: stat with all its variants, access, links. */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static unsigned at_flags(int flags)
            (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
 }
 
-/* The file that AT_EMPTY_PATH names where the kernel's answer is not the whole one, or NULL. */
+/* Returns the file that AT_EMPTY_PATH names if the kernel's answer alone is not enough, or NULL. */
 static struct fan_file *output_at(int dirfd, const char *path, int flags)
 {
     if (!(flags & AT_EMPTY_PATH) || (fan_given(path) && path[0] != '\0'))
@@ -45,7 +45,7 @@ static struct fan_file *output_at(int dirfd, const char *path, int flags)
     return file != NULL && file->kind == FAN_FILE_OUTPUT ? file : NULL;
 }
 
-/* glibc before 2.33 has no `stat` to pass the call to. */
+/* Calls fstatat: glibc before 2.33 has no `stat` to call. */
 static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
 {
     __typeof__(&fstatat) call = REAL(fstatat);
@@ -54,7 +54,7 @@ static int real_stat(int dirfd, const char *path, struct stat *st, int flags)
     return (int)fan_answer(FAN_SYS(newfstatat, dirfd, path, st, flags));
 }
 
-/* The same of a target that is outside, or in the output tree. */
+/* Calls stat for a target that is outside, or in the output tree. */
 static int stat_real(const struct fan_target *target, struct stat *st, int flags)
 {
     int rc = real_stat(target->dirfd, target->path, st, flags);
@@ -63,7 +63,8 @@ static int stat_real(const struct fan_target *target, struct stat *st, int flags
     return rc;
 }
 
-/* The caller's buffer may be a bad address: EFAULT, as the kernel says. */
+/* Copies the result at the end: the caller's buffer may be a bad address, for which the kernel
+ * returns EFAULT. */
 static int stat_ours(const struct fan_target *target, struct stat *st)
 {
     struct stat own;
@@ -71,7 +72,8 @@ static int stat_ours(const struct fan_target *target, struct stat *st)
     return (int)fan_answer(rc == 0 ? fan_copy(st, &own, sizeof(own)) : rc);
 }
 
-/* Reached by a link outside, the skeleton's directory stands for one of the dataset. */
+/* Returns whether attributes may be those of a directory of the skeleton, which a link outside can
+ * lead to and which stands for one of the dataset. */
 static bool may_be_skeleton(mode_t mode, uid_t uid)
 {
     return fan_job.view_count > 0 && S_ISDIR(mode) && (mode & 07777) == 0700 &&
@@ -130,7 +132,7 @@ FAN_EXPORT int fstat(int fd, struct stat *st)
     return (int)fan_answer(rc);
 }
 
-/* The version of the struct, which is one on 64-bit Linux, is not looked at. */
+/* Ignores the version of the struct: 64-bit Linux has only one. */
 FAN_EXPORT int __xstat(int version, const char *path, struct stat *st)
 {
     (void)version;
@@ -155,7 +157,7 @@ FAN_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat 
     return stat_at(dirfd, path, st, flags);
 }
 
-/* rc: the result of filling `st`. */
+/* Converts `st` to a statx. rc: the result of filling `st`. */
 static int give_statx(int rc, const struct stat *st, struct statx *stx)
 {
     struct statx own;
@@ -178,7 +180,7 @@ static int statx_output(int fd, const struct fan_file *file, struct statx *stx)
     return give_statx(fan_stat_file(fd, file, &st), &st, stx);
 }
 
-/* statx(2) of a target that is outside, or in the output tree. */
+/* Calls statx(2) for a target that is outside, or in the output tree. */
 static int statx_real(const struct fan_target *target, int flags, unsigned mask, struct statx *stx)
 {
     int rc = REAL(statx)(target->dirfd, target->path, flags, mask, stx);
@@ -228,7 +230,8 @@ static int access_ours(const struct fan_target *target, int mode, int flags)
                                : fan_permitted(target->dataset, target->id, mode, effective));
 }
 
-/* Whether an original may be written is for the mount to say, by whichever road it is reached. */
+/* Returns flags for access(2): the mount decides whether an original may be written, however the
+ * path leads there. */
 static unsigned access_flags(int mode, int flags)
 {
     return at_flags(flags) | (mode & W_OK ? FAN_THROUGH : 0u);
@@ -251,7 +254,7 @@ FAN_EXPORT int euidaccess(const char *path, int mode)
     return faccessat(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
 }
 
-/* The directory above one of the tree may be one of the dataset. */
+/* A directory above one of the output tree may be one of the dataset. */
 ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
 {
     struct stat st;
@@ -262,7 +265,7 @@ ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
     return st.st_ino;
 }
 
-/* Copies a text without its NUL, as much as fits. */
+/* Copies a text without its NUL, as much of it as fits. */
 static ssize_t give_text(const char *text, size_t length, char *buffer, size_t bytes)
 {
     size_t take = length < bytes ? length : bytes;
@@ -270,7 +273,8 @@ static ssize_t give_text(const char *text, size_t length, char *buffer, size_t b
     return fan_answer(rc < 0 ? rc : (long)take);
 }
 
-/* "/proc/self/fd/N" of a virtual descriptor names a placeholder: show the file instead. */
+/* "/proc/self/fd/N" of a virtual descriptor is a link to a placeholder: show the file's path
+ * instead. */
 static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
 {
     if (strncmp(path, "/proc/", 6) != 0 && strncmp(path, "/dev/fd/", 8) != 0)
@@ -283,8 +287,8 @@ static ssize_t readlink_proc(const char *path, char *buffer, size_t bytes)
     return length < 0 ? fan_answer(length) : give_text(room->path, (size_t)length, buffer, bytes);
 }
 
-/* What /proc says of an output, or of a program that was made real ("/proc/self/exe"): show the
- * mount's path. */
+/* Shows the mount's path where /proc names an output, or a program that was made real
+ * ("/proc/self/exe"). */
 static ssize_t readlink_shown(int dirfd, const char *path, char *buffer, size_t bytes)
 {
     const char *rest;
@@ -322,7 +326,7 @@ static ssize_t readlink_ours(const struct fan_target *target, const char *path, 
     return give_text(to, length, buffer, bytes);
 }
 
-/* A link of the output tree is stored behind FAN_TREE_LINK. */
+/* Reads a link of the output tree, which is stored behind FAN_TREE_LINK. */
 static ssize_t readlink_tree(const struct fan_target *target, char *buffer, size_t bytes)
 {
     FAN_OFF_STACK(struct fan_path, path);
@@ -393,7 +397,7 @@ static char *realpath_ours(struct fan_target_room *room, char *resolved)
     return give_path(room->path, (size_t)length, resolved);
 }
 
-/* The kernel's own path of the file. */
+/* Returns the mount's path of a file in the output tree, from the kernel's path of it. */
 static char *realpath_tree(struct fan_target_room *room, char *resolved)
 {
     const struct fan_target *target = &room->target;
@@ -414,7 +418,7 @@ static char *realpath_inside(struct fan_target_room *room, char *resolved)
                                           : realpath_ours(room, resolved);
 }
 
-/* A directory's real path may lie in a skeleton of ours. */
+/* Shows the mount's path of a directory whose real path lies in a skeleton. */
 static char *shown(char *path)
 {
     if (path != NULL)
@@ -445,7 +449,7 @@ FAN_EXPORT char *realpath(const char *path, char *resolved)
         shown(got);
         got = give_path(got, strlen(got), resolved);
     } else if (resolved != NULL) {
-        memcpy(resolved, own, sizeof(room->path)); /* where it failed, as glibc leaves it */
+        memcpy(resolved, own, sizeof(room->path)); /* up to the failure, as glibc leaves it */
     }
     return fan_logged_pointer("realpath", path, target, got);
 }
@@ -462,7 +466,7 @@ FAN_EXPORT char *canonicalize_file_name(const char *path)
     return realpath(path, NULL);
 }
 
-/* Inside libc the look at the file bypasses the library. */
+/* libc's own function would look at the file without calling this library. */
 FAN_EXPORT key_t ftok(const char *path, int project)
 {
     struct stat st;

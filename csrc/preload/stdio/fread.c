@@ -1,6 +1,7 @@
 /*
- * fread. libc fills a cookie stream's buffer again and again, and copies each time; of its own
- * streams it reads what is larger than the buffer straight to the caller. So do we.
+ * fread. For a cookie stream, libc fills the buffer again and again, and copies each time; for its
+ * own streams it reads requests larger than the buffer directly into the caller's memory. This does
+ * the same for cookie streams.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include "../real.h"
 #include "../undeclared.h"
 
-#undef fread_unlocked /* a macro of stdio.h */
+#undef fread_unlocked /* stdio.h defines a macro */
 
 /* libc's flags of a stream (libio.h). */
 enum {
@@ -21,7 +22,7 @@ enum {
     IN_BACKUP = 0x100,
     LINE_BUFFERED = 0x200,
     WRITING = 0x800,
-    /* In these states libc has more to do than to read. */
+    /* In these states libc must do more than read. */
     SPECIAL = UNBUFFERED | NO_READS | _IO_EOF_SEEN | IN_BACKUP | LINE_BUFFERED | WRITING
 };
 
@@ -45,13 +46,13 @@ static size_t drain(FILE *stream, char *to)
     return bytes;
 }
 
-/* Reads what the stream has buffered, and the rest from its descriptor. Returns the number of
- * bytes. */
+/* Copies what the stream has buffered, and reads the rest from its descriptor. Returns the number
+ * of bytes. */
 static size_t read_through(FILE *stream, char *to, size_t bytes)
 {
     size_t done = drain(stream, to);
     if (stream->_mode == 0)
-        stream->_mode = -1; /* from now on a stream of bytes */
+        stream->_mode = -1; /* marks it as a stream of bytes */
     while (done < bytes) {
         ssize_t got = read(stream->_fileno, to + done, bytes - done);
         if (got <= 0) {
@@ -59,7 +60,7 @@ static size_t read_through(FILE *stream, char *to, size_t bytes)
             break;
         }
         done += (size_t)got;
-        if (stream->_offset >= 0) /* where libc knows it */
+        if (stream->_offset >= 0) /* if libc knows the offset */
             stream->_offset += got;
     }
     return done;
@@ -82,7 +83,7 @@ static size_t read_locked(fread_fn *real, void *to, size_t size, size_t count, F
     return items;
 }
 
-/* Whether more is asked for than libc would take from a buffer. */
+/* Returns whether more is asked for than libc would take from a buffer. */
 static bool is_large(size_t size, size_t count, const FILE *stream)
 {
     size_t bytes;
@@ -109,7 +110,7 @@ FAN_EXPORT size_t fread(void *to, size_t size, size_t count, FILE *stream)
     return items;
 }
 
-/* What _FORTIFY_SOURCE calls; `room` is the size of the buffer. */
+/* The check of _FORTIFY_SOURCE; `room` is the size of the buffer. */
 static void check_room(size_t room, size_t size, size_t count)
 {
     size_t bytes;

@@ -1,4 +1,4 @@
-/* Opening and closing streams over files of the mount (cookie.h), and of outputs. */
+/* Opens and closes streams over files of a mount (cookie.h), and over outputs. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #include "../real.h"
 #include "../undeclared.h"
 
-/* open(2)'s flags for fopen(3)'s mode. -EINVAL. */
+/* Returns open(2)'s flags for a mode of fopen(3), or -EINVAL. */
 static int parse_mode(const char *mode)
 {
     int access = strchr(mode, '+') != NULL ? O_RDWR : mode[0] == 'r' ? O_RDONLY : O_WRONLY;
@@ -33,15 +33,16 @@ static int parse_mode(const char *mode)
 
 enum { MODE_BYTES = 64, REAL_PATH_BYTES = 40 };
 
-/* A real file with the content of an input, by a path that libc can open in `mode`; or the output
- * itself. A descriptor, which must outlive the path's use, or -errno. */
+/* Makes a real file with the content of an input, at a path that libc can open in `mode`; for an
+ * output, the path of the output itself. Returns a descriptor, which must stay open while the path
+ * is used, or -errno. */
 static int open_real(struct fan_target *target, const char *mode, char path[REAL_PATH_BYTES])
 {
     int flags = parse_mode(mode);
     bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
     int fd = flags < 0 ? flags : input ? fan_open_copy(target) : fan_open(target, flags, 0666);
     const struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
-    if (file != NULL && file->kind == FAN_FILE_REGULAR) { /* a link among the outputs led there */
+    if (file != NULL && file->kind == FAN_FILE_REGULAR) { /* an output link led to an input */
         int copy = fan_real_copy(fan_file_get(fd));
         fan_close_quietly(fd);
         fd = copy;
@@ -51,7 +52,7 @@ static int open_real(struct fan_target *target, const char *mode, char path[REAL
     return fd;
 }
 
-/* The mode for opening a file that exists by now. */
+/* Writes the mode for opening a file that exists by now: without "x". */
 static void without_exclusive(const char *mode, char plain[MODE_BYTES])
 {
     size_t n = 0;
@@ -64,8 +65,8 @@ static void without_exclusive(const char *mode, char plain[MODE_BYTES])
     plain[n] = '\0';
 }
 
-/* libc's stream over the real file `fd`, which it opened by itself: its own descriptor is noted in
- * place of `fd`, which is closed. */
+/* Records the descriptor of a stream that libc opened over the real file `fd` in place of `fd`, and
+ * closes `fd`. */
 static FILE *take_over(FILE *stream, int fd)
 {
     int error = errno;
@@ -77,7 +78,7 @@ static FILE *take_over(FILE *stream, int fd)
     return stream;
 }
 
-/* libc converts characters only in its own streams. */
+/* Opens a stream that converts characters, which libc does only in its own streams. */
 static FILE *open_converted(struct fan_target *target, const char *mode)
 {
     char path[REAL_PATH_BYTES], plain[MODE_BYTES];
@@ -105,7 +106,7 @@ static FILE *open_stream(struct fan_target *target, const char *mode)
         return NULL;
     }
     if ((flags & O_APPEND) && (flags & O_ACCMODE) == O_WRONLY)
-        lseek(fd, 0, SEEK_END); /* as fopen does, and fdopen does not */
+        lseek(fd, 0, SEEK_END); /* fopen does this; fdopen does not */
     FILE *stream = fdopen(fd, mode);
     if (stream == NULL)
         fan_close_quietly(fd);
@@ -118,8 +119,8 @@ static unsigned resolve_for(const char *mode)
     return fan_open_resolve(flags < 0 ? O_RDONLY : flags);
 }
 
-/* libc opens, closes and replaces the descriptors of its own streams past us: what stood under the
- * number is forgotten, and the daemon told once that is done. */
+/* Forgets the number of a libc stream's descriptor, and tells the daemon when that is done: libc
+ * opens, closes and replaces such descriptors without calling this library. */
 static void forget_number(const FILE *stream)
 {
     if (fan_job.view_count > 0 && stream != NULL && stream->_fileno >= 0)
@@ -157,13 +158,13 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
         return REAL(fdopen)(fd, mode);
     int flags = parse_mode(mode);
     if (flags < 0 || (flags & O_ACCMODE) != O_RDONLY) {
-        errno = EINVAL; /* the mode is not one that the descriptor allows */
+        errno = EINVAL; /* the descriptor does not allow the mode */
         return NULL;
     }
     return fan_stream_make(fd, mode);
 }
 
-/* A stream of libc's own is to show a file of ours: it is given a real copy, or the output. */
+/* Makes a stream of libc's own show a file of ours: a real copy, or the output. */
 static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
 {
     char path[REAL_PATH_BYTES], plain[MODE_BYTES];
@@ -184,7 +185,7 @@ static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *st
 
 enum { NO_READS = 4, NO_WRITES = 8 }; /* libc's flags of a stream */
 
-/* A cookie stream stays one: the descriptor below it is exchanged. */
+/* Replaces the descriptor below a cookie stream, which stays one. */
 static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
 {
     int flags = parse_mode(mode);
@@ -210,7 +211,7 @@ static FILE *reopen_cookie(const char *path, const char *mode, FILE *stream)
     return stream;
 }
 
-/* In another mode, the file stays: so does what its number stands for. */
+/* Changes only the mode: the file stays, and so does the meaning of its number. */
 static FILE *reopen_same(const char *mode, FILE *stream)
 {
     int fd = stream->_fileno;
@@ -232,7 +233,7 @@ static FILE *reopen(const char *path, const char *mode, FILE *stream)
         return reopen_cookie(path, mode, stream);
     if (path == NULL)
         return reopen_same(mode, stream);
-    /* A stream is closed where it cannot be reopened: there is no second try. */
+    /* Closes the stream if it cannot be reopened, so there is no second try. */
     if (fan_locate(AT_FDCWD, path, resolve_for(mode) | FAN_THROUGH, &target) ||
         target.where == FAN_TREE)
         return reopen_native(&target, mode, stream);

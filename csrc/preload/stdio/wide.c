@@ -1,5 +1,5 @@
 /*
- * Wide characters from streams of ours. libc keeps no wide side for a cookie stream, so characters
+ * Wide characters from streams of ours. libc has no wide buffer for a cookie stream, so characters
  * and lines are decoded here from its bytes. Other calls for wide characters fail on such a stream.
  */
 #include <wchar.h>
