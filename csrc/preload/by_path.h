@@ -6,9 +6,10 @@
 #include "log.h"
 #include "real.h"
 
-/* The body of a call. Resolves `path` into `target`; a path of a mount is answered with `ours`, any
- * other with `real`. If `real` finds nothing (ENOENT) and a link outside leads into a mount after
- * all, `ours` answers, or `real` if a link there led out again. Both expressions use `target`. */
+/* The body of a call that takes a path. Resolves `path` into `target`, and answers with `ours` for
+ * a path of a mount, with `real` for any other. If `real` finds nothing (ENOENT) because a link
+ * outside leads into a mount, `ours` answers, or `real` again if a link in the mount leads out.
+ * Both expressions use `target`. */
 #define FAN_BY_PATH(dirfd, path, how, ours, real)                                                  \
     struct fan_target target;                                                                      \
     bool found = fan_locate(dirfd, path, how, &target);                                            \

@@ -36,8 +36,9 @@ bool fan_cancel_hold(void)
     return before == PTHREAD_CANCEL_ENABLE;
 }
 
-/* Without this, pthread_setcancelstate ends a thread that may be cancelled anywhere with NULL
- * instead of PTHREAD_CANCELED (glibc 2.36). */
+/* Enables cancellation again. A thread that may be cancelled at any instruction first gets the
+ * deferred type: otherwise pthread_setcancelstate ends it with NULL instead of PTHREAD_CANCELED
+ * (glibc 2.36). */
 void fan_cancel_release(void)
 {
     bool anywhere = fan_cancel_anywhere;

@@ -1,9 +1,9 @@
 /*
- * Cancellation of threads (pthread_cancel). A call that is a cancellation point in libc is also one
- * for our files: it acts on a pending request when it begins, before it does anything, so that a
- * thread that ends there holds none of our locks or memory. Waiting for the node daemon or for
- * another rank is no cancellation point; those waits have limits, and the thread ends at its next
- * cancellation point.
+ * Cancellation of threads (pthread_cancel). A call that is a cancellation point in libc is one for
+ * our files, too. It acts on a pending request at its beginning, so that a thread that ends there
+ * holds none of the library's locks or memory. Waiting for the node daemon or for another rank is
+ * no cancellation point; those waits have limits, and the thread ends at its next cancellation
+ * point.
  */
 #ifndef FAN_PRELOAD_CANCEL_H
 #define FAN_PRELOAD_CANCEL_H
@@ -15,12 +15,12 @@
 
 typedef void fan_cancel_fn(void);
 
-/* pthread_testcancel, once it has been looked up: before glibc 2.34 only libpthread has it, which a
- * program without threads does not load. */
+/* The function pthread_testcancel, once it has been found: before glibc 2.34 only libpthread has
+ * it, which a program without threads does not load. */
 extern _Atomic(fan_cancel_fn *) fan_cancel_test __attribute__((visibility("hidden")));
 fan_cancel_fn *fan_cancel_find(void);
 
-/* Call it before a library is loaded: libpthread may come with it. */
+/* Call it before a library is loaded, because libpthread may be loaded with it. */
 void fan_cancel_look_again(void);
 
 /* Whether this thread may be cancelled at any instruction (PTHREAD_CANCEL_ASYNCHRONOUS). */
@@ -45,23 +45,23 @@ static inline void fan_cancel_end(bool held)
         fan_cancel_release();
 }
 
-/* Begins a call that changes data shared between threads. This is a cancellation point; from here
- * to fan_cancel_end, a thread that may be cancelled at any instruction will not be. */
+/* Begins a call that changes data shared between threads. This is a cancellation point. Until
+ * fan_cancel_end, a thread that may be cancelled at any instruction is not cancelled. */
 static inline bool fan_cancel_begin(void)
 {
     fan_cancel_point();
     return __builtin_expect(fan_cancel_anywhere, 0) && fan_cancel_hold();
 }
 
-/* Begins a call that holds a lock or memory while it makes calls that may be cancellation points.
- */
+/* Begins a call that holds a lock or memory while it makes calls that may be cancellation points:
+ * until fan_cancel_end the thread is not cancelled. */
 static inline bool fan_cancel_enter(void)
 {
     fan_cancel_point();
     return fan_cancel_hold();
 }
 
-/* close(2) without a cancellation point. */
+/* Calls close(2) without a cancellation point. */
 int fan_close_quietly(int fd);
 
 #endif

@@ -20,7 +20,8 @@ void fan_log_begin(const char *value)
         fan_log_fd = (int)fd;
 }
 
-/* A program may close the log, and its number may then belong to another file. */
+/* Returns whether the descriptor is still the log: a program may close it, and another file may get
+ * its number. */
 static bool is_still_the_log(void)
 {
     struct stat now;
@@ -28,7 +29,7 @@ static bool is_still_the_log(void)
            now.st_ino == log_file.st_ino;
 }
 
-/* The names of errors that are common for paths; others are shown as numbers. */
+/* Returns the name of an error that is common for paths; other errors are shown as numbers. */
 static const char *name_of(int error)
 {
 #define NAME(error)                                                                                \
@@ -50,7 +51,7 @@ static const char *taken_for(const struct fan_target *target, int error)
     static const char *const names[] = {[FAN_OUTSIDE] = "outside", [FAN_INPUT] = "input",
                                         [FAN_MISSING] = "missing", [FAN_BEYOND] = "output",
                                         [FAN_OUTPUT] = "output",   [FAN_TREE] = "output"};
-    bool none = error == ENOENT && target->where != FAN_OUTSIDE; /* so the node daemon said */
+    bool none = error == ENOENT && target->where != FAN_OUTSIDE; /* the daemon said so */
     return none ? "missing" : names[target->where];
 }
 

@@ -10,14 +10,14 @@
 
 #define FAN_LOG_ENV "FANSTORE_LOG_CALLS"
 
-/* The descriptor; -1: nothing is logged. */
+/* The descriptor of the log; -1: nothing is logged. */
 extern int fan_log_fd __attribute__((visibility("hidden")));
 
-/* Called by the constructor with the variable's value, or NULL. Ignores a value that is not the
- * number of an open descriptor: programs inherit the variable, but often not the descriptor. */
+/* The constructor calls it with the variable's value, or NULL. Ignores a value that is not the
+ * number of an open descriptor: programs often inherit the variable without the descriptor. */
 void fan_log_begin(const char *value);
 
-/* Writes one line with one write(2): no lock, no allocation, errno left alone. answer: the call's
+/* Writes one line with one write(2): no lock, no allocation, errno unchanged. answer: the call's
  * result; -1 is a failure with errno. target: the result of resolving `path`. */
 void fan_log_write(const char *call, const char *path, const struct fan_target *target,
                    long answer);
@@ -31,7 +31,7 @@ static inline long fan_logged(const char *call, const char *path, const struct f
     return answer;
 }
 
-/* The same for a call that returns a pointer. */
+/* Like fan_logged, for a call that returns a pointer. */
 static inline void *fan_logged_pointer(const char *call, const char *path,
                                        const struct fan_target *target, void *answer)
 {

@@ -5,7 +5,8 @@
 
 _Atomic(void *) fan_real_calls[FAN_REAL_COUNT];
 
-/* All names in one object: a table of pointers would be relocated at the start of every program. */
+/* All names are in one object: a table of pointers would have to be relocated at the start of every
+ * program. */
 static const struct names {
 #define FAN_NAME(name) char name##_[sizeof(#name)];
 #include "calls.def"

@@ -1,6 +1,6 @@
 /*
- * The real calls behind the intercepted ones: the next definition after ours, so that other
- * preloads keep working. Looked up when first needed.
+ * The real calls behind the intercepted ones: the next definition after this library's, so that
+ * other preloads keep working. Each is looked up when it is first needed.
  */
 #ifndef FAN_PRELOAD_REAL_H
 #define FAN_PRELOAD_REAL_H
@@ -28,7 +28,7 @@ enum fan_real_index {
 
 extern _Atomic(void *) fan_real_calls[FAN_REAL_COUNT];
 
-/* Looks a call up; NULL if no later library has it. */
+/* Looks up a real call; NULL if no later library has it. */
 void *fan_real_find(enum fan_real_index index);
 
 static inline void *fan_real_call(enum fan_real_index index)
@@ -42,8 +42,8 @@ static inline void *fan_real_call(enum fan_real_index index)
 /* Exports a function from the library. */
 #define FAN_EXPORT __attribute__((visibility("default")))
 
-/* Whether an argument that a header declares nonnull is really not NULL: the assembly hides the
- * value, so that the compiler cannot assume it. */
+/* Returns whether an argument that a header declares nonnull is not NULL. The assembly hides the
+ * value, so that the compiler cannot assume this. */
 static inline bool fan_given(const void *argument)
 {
     __asm__("" : "+r"(argument));

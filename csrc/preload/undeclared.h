@@ -20,7 +20,7 @@ int posix_spawn_file_actions_addchdir(posix_spawn_file_actions_t *actions, const
 int posix_spawn_file_actions_addfchdir(posix_spawn_file_actions_t *actions, int fd);
 int posix_spawn_file_actions_addclosefrom_np(posix_spawn_file_actions_t *actions, int from);
 int posix_spawn_file_actions_addtcsetpgrp_np(posix_spawn_file_actions_t *actions, int fd);
-/* Declared by newer headers than glibc 2.28's. */
+/* Newer headers than those of glibc 2.28 declare these. */
 #ifndef CLOSE_RANGE_UNSHARE
 #define CLOSE_RANGE_UNSHARE (1U << 1)
 #endif

@@ -1,5 +1,5 @@
-/* Attributes: mode, owner, times, size, extended ones. The node daemon's, but for those of inputs,
- * which no call changes: it is refused as on a read-only file system. */
+/* Calls that change attributes: mode, owner, times, size, extended ones. The node daemon answers
+ * for outputs. A change of an input fails, as on a read-only file system. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
@@ -25,7 +25,8 @@ static unsigned follow_flags(int flags)
            (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
 }
 
-/* Whether a real descriptor is one of an original: inherited, or opened through a link outside. */
+/* Returns whether a real descriptor is of an original file of the dataset: inherited, or opened
+ * through a link outside. */
 static bool is_original(int fd)
 {
     char path[PATH_MAX];
@@ -39,14 +40,15 @@ static bool is_original(int fd)
     return view != NULL && !view->prefix_made;
 }
 
-/* An input, or the original of one. */
+/* Returns whether a descriptor is an input, or the original of one. */
 static bool is_input(int fd)
 {
     const struct fan_file *file = fan_file_get(fd);
     return file != NULL ? file->record != NULL : is_original(fd);
 }
 
-/* A change through a descriptor. true: `*rc` is the result; false: the kernel does it. */
+/* Makes a change through a descriptor. Returns true if `*rc` is the result, false if the kernel
+ * must make it. */
 static bool changed_fd(int fd, struct fan_output_call *call, int *rc)
 {
     bool input = is_input(fd);
@@ -56,7 +58,8 @@ static bool changed_fd(int fd, struct fan_output_call *call, int *rc)
     return input || *rc == -EBADF || fan_output_change_directory(fd, call, rc);
 }
 
-/* The descriptor itself (AT_EMPTY_PATH), or with AT_FDCWD the working directory. */
+/* Makes a change of the descriptor itself (AT_EMPTY_PATH), or with AT_FDCWD of the working
+ * directory. */
 static bool changed_empty(int dirfd, const char *path, unsigned flags,
                           struct fan_output_call *call, struct fan_target *target, int *rc)
 {
@@ -70,8 +73,8 @@ static bool changed_empty(int dirfd, const char *path, unsigned flags,
            (fan_output_is_directory(dirfd) && fan_output_change_directory(dirfd, call, rc));
 }
 
-/* A change of an existing file. true: `*rc` is the result; false: make the real call with the
- * target. */
+/* Makes a change of an existing file. Returns true if `*rc` is the result, false if the caller must
+ * make the real call with the target. */
 static bool changed(int dirfd, const char *path, int flags, struct fan_output_call *call,
                     struct fan_target *target, int *rc)
 {
@@ -84,8 +87,7 @@ static bool changed(int dirfd, const char *path, int flags, struct fan_output_ca
     return ours;
 }
 
-/* Passes on the kernel's result of a change of `fd` itself; if it is an output, tells the daemon.
- */
+/* Returns the kernel's result of a change of `fd` itself; if it is an output, tells the daemon. */
 static int changed_really(int fd, int rc)
 {
     if (rc == 0)
@@ -99,7 +101,7 @@ FAN_EXPORT int truncate(const char *path, off_t bytes)
     struct fan_target target;
     int rc;
     if (bytes < 0)
-        return REAL(truncate)(path, bytes); /* EINVAL, whatever the path */
+        return REAL(truncate)(path, bytes); /* the kernel returns EINVAL for any path */
     bool ours = fan_output_change(AT_FDCWD, path, 0, &call, &target, &rc);
     bool directory = target.where == FAN_INPUT && S_ISDIR(target.record->mode);
     rc = ours ? (int)fan_answer(directory ? -EISDIR : rc) : REAL(truncate)(target.path, bytes);
@@ -183,7 +185,7 @@ FAN_EXPORT int utimensat(int dirfd, const char *path, const struct timespec time
     struct fan_output_call call = {.request.op = FAN_OUTPUT_CHANGE};
     struct fan_target target;
     int rc, bad = fan_output_set_times(&call, times);
-    if (bad || call.request.change == 0) /* refused, or done, before the path is looked at */
+    if (bad || call.request.change == 0) /* the kernel answers before it looks at the path */
         return REAL(utimensat)(dirfd, path, times, flags);
     rc = changed(dirfd, path, flags, &call, &target, &rc)
              ? (int)fan_answer(rc)
@@ -201,7 +203,7 @@ FAN_EXPORT int futimens(int fd, const struct timespec times[2])
                                       : changed_really(fd, REAL(futimens)(fd, times));
 }
 
-/* The same in microseconds. false with errno: not a time. */
+/* Converts microseconds to nanoseconds. Returns false and sets errno if a time is not valid. */
 static bool in_nanoseconds(const struct timeval times[2], struct timespec fine[2])
 {
     for (unsigned i = 0; times != NULL && i < 2; i++) {
@@ -214,7 +216,7 @@ static bool in_nanoseconds(const struct timeval times[2], struct timespec fine[2
     return true;
 }
 
-/* The older calls do the same as the newest, except for their answer to a NULL path. */
+/* The older calls do what the newest one does, except for a NULL path. */
 static int set_times(int dirfd, const char *path, const struct timeval times[2], int flags)
 {
     struct timespec fine[2];
@@ -255,7 +257,8 @@ FAN_EXPORT int utime(const char *path, const struct utimbuf *times)
     return set_times(AT_FDCWD, path, times != NULL ? both : NULL, 0);
 }
 
-/* No output has extended attributes, by whichever road: a file system without them. */
+/* Returns whether the path is in a mount: outputs have no extended attributes, however the path
+ * leads to them, as on a file system without them. */
 static bool attributed(const char *path, unsigned flags, struct fan_target *target, int *rc)
 {
     struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};

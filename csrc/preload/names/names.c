@@ -1,6 +1,6 @@
-/* Names: removing, renaming, linking, making. The kernel's in the output tree, the node daemon's
- * where other ranks are concerned; those of inputs no call changes: it is refused as on a read-only
- * file system. */
+/* Calls that change names: remove, rename, link, make. The kernel makes changes in the output tree;
+ * the node daemon decides if other ranks are concerned. A change of an input fails, as on a
+ * read-only file system. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 enum last { LAST_NAME, LAST_DOT, LAST_DOT_DOT };
 
-/* The kind of the last component of a path, before links are looked at. */
+/* Returns the kind of the last component of a path, before links are followed. */
 static enum last last_of(const char *path)
 {
     size_t end = strlen(path);
@@ -34,7 +34,7 @@ static enum last last_of(const char *path)
     return end - start == 2 && memcmp(path + start, "..", 2) == 0 ? LAST_DOT_DOT : LAST_NAME;
 }
 
-/* Removing an input. */
+/* Returns the errno for removing an input. */
 static int refuse_removal(const struct fan_target *target, const char *path, int flags)
 {
     bool directory = flags & AT_REMOVEDIR;
@@ -55,7 +55,7 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
     struct fan_target target;
     int rc;
     if (flags & ~AT_REMOVEDIR)
-        return REAL(unlinkat)(dirfd, path, flags); /* EINVAL is the kernel's to say */
+        return REAL(unlinkat)(dirfd, path, flags); /* the kernel must report EINVAL */
     if (!fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)) {
         rc = REAL(unlinkat)(target.dirfd, target.path, flags);
         return (int)fan_logged("unlink", path, &target, rc);
@@ -98,23 +98,22 @@ static bool is_beyond(const struct fan_end *end)
     return end->ours && end->target.where == FAN_BEYOND;
 }
 
-/* For the daemon to say, or an input. */
+/* Returns whether an end exists: if so, the daemon decides about it, or it is an input. */
 static bool is_there(const struct fan_end *end)
 {
     return end->ours && end->target.where != FAN_MISSING;
 }
 
-/* Tries a rename with at least one end of ours. Returns 0, -errno, FAN_END_MOVED. */
+/* Tries a rename of which at least one end is in a mount. Returns 0, -errno, FAN_END_MOVED. */
 static int rename_ends(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_RENAME, .flags = flags}};
     bool outputs = is_beyond(from) && is_beyond(to);
     bool inputs = is_input(from) || is_input(to);
     if ((flags & ~RENAME_NOREPLACE) && !(inputs && flags == RENAME_EXCHANGE))
-        return -EINVAL; /* as on file systems without RENAME_EXCHANGE */
+        return -EINVAL; /* as on a file system without RENAME_EXCHANGE */
     if (outputs || ((flags & RENAME_NOREPLACE) && is_there(from) && is_there(to)))
-        return fan_output_pair(&call, from,
-                               to); /* a name that is taken is told before whose it is */
+        return fan_output_pair(&call, from, to); /* EEXIST comes before EXDEV */
     int rc = fan_end_reached(from);
     rc = rc == 0 ? fan_end_reached(to) : rc;
     if (rc != 0)
@@ -147,7 +146,7 @@ static bool in_tree(const struct fan_end *end)
     return end->target.where == FAN_TREE;
 }
 
-/* Whether the kernel is to do what is asked of two ends: both outside, or in one tree. */
+/* Returns whether the kernel must do the call: both ends are outside, or in one output tree. */
 static bool is_kernels(const struct fan_end *a, const struct fan_end *b)
 {
     if (a->ours || b->ours || in_tree(a) != in_tree(b))
@@ -155,7 +154,8 @@ static bool is_kernels(const struct fan_end *a, const struct fan_end *b)
     return !in_tree(a) || a->target.view == b->target.view;
 }
 
-/* A rename in the tree is seen to be under way by a walk over it (stage-out). */
+/* Renames in the output tree. Counts the beginning and the end, so that a walk over the tree
+ * (stage-out) notices the rename. */
 static int rename_really(const struct fan_end *from, const struct fan_end *to, unsigned flags)
 {
     bool counted = in_tree(from);
@@ -167,8 +167,8 @@ static int rename_really(const struct fan_end *from, const struct fan_end *to, u
     return rc;
 }
 
-/* Of two ends that no single file system has: what is missing comes first, and inputs are read
- * only. */
+/* Returns the errno for two ends that are in no single file system: a missing one counts first, and
+ * inputs are read-only. */
 static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_names, unsigned flags)
 {
     const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE;
@@ -185,7 +185,7 @@ static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_na
     return !one ? -EXDEV : plain_names ? -EROFS : -EBUSY;
 }
 
-/* If the daemon must decide about one of two ends, it decides about both. */
+/* Makes the daemon decide about both ends if it must decide about one. */
 static int ask_both(struct fan_end *a, struct fan_end *b)
 {
     struct fan_end *end = is_beyond(a) && in_tree(b) ? b : is_beyond(b) && in_tree(a) ? a : NULL;
@@ -221,7 +221,7 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
     return logged_pair("rename", from, old, to, new, rc);
 }
 
-/* Which directory this is, is found out before two paths are on a stack that may be small. */
+/* Finds out the working directory early, before two paths are on a stack that may be small. */
 static void know_directory(void)
 {
     if (fan_job.view_count > 0)
@@ -244,7 +244,7 @@ FAN_EXPORT int rename(const char *from, const char *to)
     return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
 }
 
-/* Where a link to something of another file system was to be made. */
+/* Returns the errno for a link to a file of another file system. */
 static int link_across(struct fan_end *to)
 {
     if (to->ours && to->target.where != FAN_BEYOND)
@@ -256,8 +256,8 @@ static int link_across(struct fan_end *to)
     return rc == 0 ? -EXDEV : rc;
 }
 
-/* One try at a link of which at least one end is ours: the old name must be there, the new one
- * not. */
+/* Tries once to make a link of which at least one end is in a mount: the old name must exist, the
+ * new one must not. */
 static int link_ends(struct fan_end *from, struct fan_end *to, unsigned flags)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_LINK, .flags = flags}};
@@ -326,7 +326,7 @@ FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
     struct fan_target target;
     int rc;
     if (!is_content(content))
-        return REAL(symlinkat)(content, dirfd, path); /* refused by the kernel before all else */
+        return REAL(symlinkat)(content, dirfd, path); /* the kernel checks this first */
     rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
              ? (int)fan_answer(rc)
              : real_symlink(content, &target);
@@ -355,7 +355,7 @@ FAN_EXPORT int mkdir(const char *path, mode_t mode)
     return mkdirat(AT_FDCWD, path, mode);
 }
 
-/* glibc before 2.33 has no `mknodat` to hand on to. */
+/* Makes the system call: glibc before 2.33 has no `mknodat` to call. */
 static int real_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
 {
     __typeof__(&mknodat) call = REAL(mknodat);
@@ -363,7 +363,7 @@ static int real_mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
                         : (int)fan_answer(FAN_SYS(mknodat, dirfd, path, mode, device));
 }
 
-/* A regular file; the daemon refuses all other kinds. */
+/* Makes a regular file; the daemon refuses other kinds. */
 FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = mode}};
@@ -380,7 +380,8 @@ FAN_EXPORT int mknod(const char *path, mode_t mode, dev_t device)
     return mknodat(AT_FDCWD, path, mode, device);
 }
 
-/* What mknod is in programs built with glibc before 2.33; of the version there is one. */
+/* The function that programs built with glibc before 2.33 call for mknod; only one version
+ * exists. */
 FAN_EXPORT int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
 {
     return version == 0 ? mknodat(dirfd, path, mode, *device) : (int)fan_answer(-EINVAL);

@@ -1,6 +1,6 @@
 /*
- * Calls that do not work on a mount and that fail, so that the program notices: inside libc and the
- * kernel they would look at the real directory below the mount, which is empty.
+ * Calls that do not work in a mount, and fail so that the program notices. Otherwise libc and the
+ * kernel would look at the real directory at the mount prefix, which is empty.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,8 @@
 #include "../../client/paths/resolve.h"
 #include "../real.h"
 
-/* Whether a path is in a mount. If so, sets errno to EOPNOTSUPP, or to that of a missing file. */
+/* Returns whether a path is in a mount. If so, sets errno to EOPNOTSUPP, or to ENOENT and so on for
+ * a missing file. */
 static bool refused(int dirfd, const char *path, bool nofollow, bool empty,
                     struct fan_target *target)
 {
@@ -43,7 +44,8 @@ FAN_EXPORT int fanotify_mark(int fd, unsigned flags, uint64_t mask, int dirfd, c
                                inside ? target.path : path);
 }
 
-/* libc walks with calls of its own inside. A path where nothing is, is for the walk to report. */
+/* libc walks with its own internal calls. Leaves a path that does not exist to the walk, which
+ * reports it. */
 FAN_EXPORT FTS *fts_open(char *const *paths, int options,
                          int (*compare)(const FTSENT **, const FTSENT **))
 {

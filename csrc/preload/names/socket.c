@@ -1,4 +1,4 @@
-/* Sockets: their names would be files, and descriptors travel through them. */
+/* Sockets: addresses that are paths, and descriptors that are sent through sockets. */
 #include <alloca.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 #define PATH_START offsetof(struct sockaddr_un, sun_path)
 
-/* The path in an address, terminated; empty where it has none. */
+/* Copies the path in an address, with a NUL; an empty text if it has none. */
 static void take_path(const struct sockaddr *address, socklen_t bytes,
                       char path[sizeof(struct sockaddr_un)])
 {
@@ -34,8 +34,8 @@ static void take_path(const struct sockaddr *address, socklen_t bytes,
 
 typedef int call_fn(int fd, const struct sockaddr *address, socklen_t bytes);
 
-/* bind or connect to a socket in an output tree. An address has room for 108 bytes, which a path in
- * the job directory may exceed. */
+/* Calls bind or connect for a socket in an output tree. An address has room for 108 bytes, which
+ * the path in the job directory may exceed. */
 static int in_tree(call_fn *call, int fd, const struct fan_target *target)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -51,8 +51,8 @@ static int in_tree(call_fn *call, int fd, const struct fan_target *target)
     return call(fd, (const struct sockaddr *)&address, (socklen_t)(PATH_START + bytes + 1));
 }
 
-/* Changes the kernel's path of a socket in an output tree to the mount's. room: the size of the
- * address. */
+/* Replaces the kernel's path of a socket in an output tree by the mount's path. room: the size of
+ * the address. */
 static void show_address(struct sockaddr *address, socklen_t room, socklen_t *bytes)
 {
     struct sockaddr_un own = {.sun_family = AF_UNIX};
@@ -90,7 +90,8 @@ FAN_EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *bytes)
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }
 
-/* A name that another rank keeps: the daemon gets it, and tells where it is in the tree. -errno. */
+/* Binds to a name that another rank keeps: the daemon makes it, and says where it is in the output
+ * tree. Returns -errno. */
 static __attribute__((noinline)) int bind_beyond(int fd, struct fan_target *target)
 {
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = S_IFSOCK}};
@@ -106,7 +107,7 @@ static __attribute__((noinline)) int bind_beyond(int fd, struct fan_target *targ
     return in_tree(REAL(bind), fd, &there) == 0 ? 0 : -errno;
 }
 
-/* Makes no socket outside through a link of a mount. */
+/* Does not make a socket outside through a link of a mount. */
 FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
 {
     char path[sizeof(struct sockaddr_un)];
@@ -138,8 +139,8 @@ FAN_EXPORT int connect(int fd, const struct sockaddr *address, socklen_t bytes)
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }
 
-/* Descriptors handed to another process (SCM_RIGHTS): ours mean nothing there, so it is given the
- * real descriptions, which then are ours, too. */
+/* Descriptors sent to another process (SCM_RIGHTS). The process could not use placeholders, so it
+ * gets real files; from then on these stand for our files here, too. */
 enum { HANDED_MAX = 253, CONTROL_MAX = 1 << 16 }; /* the first is the kernel's limit */
 
 static bool hands_over(const struct cmsghdr *part)
@@ -147,7 +148,7 @@ static bool hands_over(const struct cmsghdr *part)
     return part->cmsg_level == SOL_SOCKET && part->cmsg_type == SCM_RIGHTS;
 }
 
-/* Our file behind the `i`th descriptor of a part, or NULL. */
+/* Returns our file of descriptor number `i` in a part, or NULL. */
 static struct fan_file *handed(const struct cmsghdr *part, size_t i, int *fd)
 {
     memcpy(fd, CMSG_DATA(part) + i * sizeof(*fd), sizeof(*fd));
@@ -182,7 +183,7 @@ static bool hands_over_ours(const struct msghdr *message)
     return false;
 }
 
-/* Puts copies into the parts of `message`. How many, in `copies`; or -errno. */
+/* Puts copies into the parts of `message`. Returns how many it put into `copies`; or -errno. */
 static int put_copies(struct msghdr *message, int copies[HANDED_MAX])
 {
     int made = 0;
@@ -206,7 +207,7 @@ static int put_copies(struct msghdr *message, int copies[HANDED_MAX])
     return made;
 }
 
-/* sendmsg with real copies of the descriptors that it hands over. */
+/* Calls sendmsg with real copies of the descriptors in the message. */
 static ssize_t send_with_copies(int fd, const struct msghdr *message, int flags)
 {
     int copies[HANDED_MAX];
@@ -229,7 +230,7 @@ FAN_EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
     return fan_of_file(sent, fd, ENOTSOCK);
 }
 
-/* If one of the messages passes on a descriptor of ours, sends them one after the other. */
+/* Sends the messages one by one if one of them contains a descriptor of ours. */
 FAN_EXPORT int sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
     unsigned sent = 0, first = 0;

@@ -1,5 +1,5 @@
-/* Makes files and directories with free names. libc makes them past the library, so under a mount
- * the names are tried here. */
+/* Makes files and directories with free names (mkstemp and so on). libc makes them without calling
+ * this library, so under a mount the names are tried here. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -12,9 +12,10 @@
 #include "../../common/sys.h"
 #include "../real.h"
 
-enum { RANDOM_BYTES = 6, TRIES_MAX = 62 * 62 * 62 }; /* as many as libc */
+enum { RANDOM_BYTES = 6, TRIES_MAX = 62 * 62 * 62 }; /* the numbers of libc */
 
-/* Finds the random part of a template under a mount. NULL: let libc serve or refuse the call. */
+/* Returns the random part of a template under a mount; NULL if libc must serve or refuse the
+ * call. */
 static char *random_part(char *template, int suffix_bytes)
 {
     struct fan_target target;
@@ -47,8 +48,8 @@ static void fill(char part[RANDOM_BYTES])
         part[i] = letters[bits % (sizeof(letters) - 1)];
 }
 
-/* Makes a file (flags of open(2)), or a directory (-1), under the first name that is free. What
- * open or mkdir answer; errno is left alone on success. */
+/* Makes a file (with flags of open(2)), or a directory (-1), with the first free name. Returns the
+ * result of open or mkdir; errno is unchanged on success. */
 static int make_free(char *template, char *part, int flags)
 {
     int before = errno;

@@ -1,8 +1,8 @@
 /*
- * Watches (inotify). An input never changes: a watch of one is granted, on an empty file of the
- * job's that stands for it, and never says anything; of an input directory, on its counterpart in
- * the output tree. In a job of several ranks nobody on this node knows of all changes, and a
- * program is told to look by itself.
+ * Watches (inotify). An input never changes: its watch is on an empty file of the job that stands
+ * for it, and reports nothing. The watch of an input directory is on its counterpart in the output
+ * tree. In a job of several ranks no process on this node knows of all changes, so the call fails,
+ * and programs look by themselves.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,8 @@
 
 enum { NAME_BYTES = 48 };
 
-/* The path of the file that stands for an input; there is one for all of its names. 0 or -errno. */
+/* Writes the path of the file that stands for an input; all names of the input share one. Returns 0
+ * or -errno. */
 static int stand_in(const struct fan_target *target, char path[PATH_MAX])
 {
     size_t bytes = fan_job.directory.bytes;

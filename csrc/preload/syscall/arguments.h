@@ -4,13 +4,13 @@
 
 #include <stdbool.h>
 
-/* Returns one letter for each argument, as in calls.def; "" for a call that is not there. */
+/* Returns one letter for each argument, as in calls.def; "" for a call that is not listed. */
 const char *fan_call_arguments(long number);
 
-/* Whether --trap catches the call: those with a path. */
+/* Returns whether --trap catches the call: whether it takes a path. */
 bool fan_call_has_path(long number);
 
-/* Whether the call is redirected if loaded code makes it past libc. */
+/* Returns whether the call is redirected if loaded code makes it without libc. */
 bool fan_call_is_redirected(long number);
 
 #endif

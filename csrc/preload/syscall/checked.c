@@ -1,6 +1,6 @@
 /*
- * Calls of fortified programs (_FORTIFY_SOURCE): the room in the buffer is the last argument,
- * behind those of the call itself, of whatever types they are.
+ * Calls of fortified programs (_FORTIFY_SOURCE). The size of the buffer is their last argument,
+ * behind those of the call itself, of any types.
  */
 #include "../real.h"
 #include "../undeclared.h"

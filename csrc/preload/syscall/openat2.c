@@ -1,6 +1,6 @@
 /*
- * openat2(2) in a mount. Its rules for what a path may lead through are followed name by name, with
- * the calls that know mounts; the kernel follows what lies outside.
+ * openat2(2) in a mount. Follows the path name by name under the call's rules, with the intercepted
+ * calls; the kernel follows paths outside.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 
 enum { SCOPED = RESOLVE_BENEATH | RESOLVE_IN_ROOT };
 
-/* A path on its way: what was passed, without links and, where the rules are SCOPED, without "..";
- * and what is left. */
+/* A path that is being followed: the part already followed, without links and, under SCOPED rules,
+ * without ".."; and the rest. */
 struct way {
     int dirfd;
     uint64_t rules;
@@ -35,8 +35,8 @@ struct way {
     char rest[PATH_MAX];
 };
 
-/* The target of the link at `done`, whose own name begins at `before`, goes in front of `rest`. 1: it
- * is absolute, and `rest` goes on from the root. */
+/* Puts the target of the link at `done`, whose name begins at `before`, in front of `rest`. Returns
+ * 1 if the target is absolute, so that `rest` continues from the root. */
 static int take_link(struct way *way, size_t before)
 {
     char target[PATH_MAX];
@@ -55,13 +55,13 @@ static int take_link(struct way *way, size_t before)
     return leaves;
 }
 
-/* To the name that `done` ends with since `before`. */
+/* Handles the name from `before` to the end of `done`: follows a link, enters a directory. */
 static int arrive(struct way *way, size_t before)
 {
     struct stat st;
     bool last = way->rest[0] == '\0';
     if (fstatat(way->dirfd, way->done, &st, AT_SYMLINK_NOFOLLOW) != 0)
-        return errno == ENOENT && last ? 0 : -errno; /* it may be about to be made */
+        return errno == ENOENT && last ? 0 : -errno; /* the call may create it */
     if ((way->rules & RESOLVE_NO_XDEV) && st.st_dev != way->device)
         return -EXDEV;
     if (S_ISLNK(st.st_mode))
@@ -78,7 +78,7 @@ static int go_up(struct way *way)
     return 0;
 }
 
-/* Puts the first name of what is left behind `done`. Its length, or -ENAMETOOLONG. */
+/* Appends the first name of the rest to `done`. Returns its length, or -ENAMETOOLONG. */
 static int take_name(struct way *way)
 {
     char *name = way->rest + strspn(way->rest, "/"), *end = name + strcspn(name, "/"), first = *end;
@@ -95,7 +95,7 @@ static int take_name(struct way *way)
     return fits ? (int)bytes : -ENAMETOOLONG;
 }
 
-/* Passes the first name of what is left. */
+/* Follows the first name of the rest. */
 static int pass(struct way *way)
 {
     size_t before = strlen(way->done);
@@ -110,12 +110,13 @@ static int pass(struct way *way)
     return up ? go_up(way) : 0;
 }
 
-/* Whether a path lies in a mount, leads through one, or has to stay below a directory there. */
+/* Returns whether a path is in a mount, leads through one, or must stay below a directory in
+ * one. */
 static bool is_ours(int dirfd, const char *path, const struct open_how *how)
 {
     struct fan_target target;
     if (how->resolve != 0 && (strncmp(path, "/proc/", 6) == 0 || fan_proc_fd(path) >= 0))
-        return false; /* whether links there are magic, the kernel knows */
+        return false; /* only the kernel knows whether links there are magic */
     if ((how->resolve & SCOPED) && (fan_locate(dirfd, ".", 0, &target) || target.where == FAN_TREE))
         return true;
     if (how->resolve & RESOLVE_IN_ROOT)
@@ -124,7 +125,7 @@ static bool is_ours(int dirfd, const char *path, const struct open_how *how)
            target.where == FAN_TREE || (how->resolve != 0 && target.path != path);
 }
 
-/* Follows the path in `rest`. 1: as take_link. */
+/* Follows the path in `rest`. Returns what take_link returns. */
 static int follow(struct way *way)
 {
     struct stat st;
@@ -137,7 +138,7 @@ static int follow(struct way *way)
     return rc;
 }
 
-/* Opens a path of a mount by the rules. -1 and errno on failure. */
+/* Opens a path of a mount under the rules. Returns -1 and sets errno on failure. */
 static int open_by_rules(int dirfd, const char *path, const struct open_how *how)
 {
     FAN_OFF_STACK(struct way, way);
@@ -146,7 +147,7 @@ static int open_by_rules(int dirfd, const char *path, const struct open_how *how
         rc = -ENAMETOOLONG;
     if (path[0] == '/' && (how->resolve & RESOLVE_BENEATH))
         rc = -EXDEV;
-    if (how->resolve & RESOLVE_CACHED) /* nothing is known to be at hand */
+    if (how->resolve & RESOLVE_CACHED) /* nothing is known to be in the kernel's cache */
         rc = -EAGAIN;
     if (rc < 0)
         return (int)fan_answer(rc);
@@ -162,12 +163,12 @@ static int open_by_rules(int dirfd, const char *path, const struct open_how *how
                            (int)how->flags | O_NOFOLLOW, (mode_t)how->mode);
 }
 
-/* Since glibc 2.43. */
+/* Declared by glibc since 2.43. */
 FAN_EXPORT int openat2(int dirfd, const char *path, const struct open_how *given, size_t bytes)
 {
     struct open_how how;
     bool look = fan_job.view_count > 0 && fan_given(path);
-    /* An empty path is nowhere: any other errno is about the rules themselves. */
+    /* Opening an empty path returns ENOENT: any other errno is about the rules themselves. */
     long rc = look ? FAN_SYS(openat2, AT_FDCWD, "", given, bytes) : 0;
     if (look && rc == -ENOENT)
         rc = fan_copy(&how, given, sizeof(how));

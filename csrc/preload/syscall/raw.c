@@ -39,14 +39,15 @@ static unsigned marks_in(const char *names, size_t bytes)
     return found;
 }
 
-/* Code that may be read and that the program does not write to. */
+/* Returns whether a segment is code: readable, and not written by the program. */
 static bool is_code(const ElfW(Phdr) *segment)
 {
     return segment->p_type == PT_LOAD &&
            (segment->p_flags & (PF_R | PF_W | PF_X)) == (PF_R | PF_X);
 }
 
-/* For the report. A program has no name there, and libc may not know it yet. */
+/* Adds a path to the job's report. A program has no name in the list of loaded files, and libc may
+ * not know it yet. */
 static void note(const char *path)
 {
     char program[PATH_MAX];
@@ -71,7 +72,7 @@ static void redirect_segments(const struct dl_phdr_info *info)
         note(info->dlpi_name);
 }
 
-/* 1: this is the library, and the search ends. */
+/* Returns 1, which ends the search, if this is the library. */
 static int take_library(struct dl_phdr_info *info, size_t bytes, void *argument)
 {
     const struct link_map *map = argument;
@@ -87,7 +88,7 @@ void fan_raw_loaded(void *handle)
     dl_iterate_phdr(take_library, handle);
 }
 
-/* The table of names that a loaded file's dynamic section tells of. */
+/* Returns the table of names to which a loaded file's dynamic section points. */
 static const char *names_of(const ElfW(Dyn) *entry, uintptr_t base, size_t *bytes)
 {
     uintptr_t names = 0;
@@ -102,8 +103,8 @@ static const char *names_of(const ElfW(Dyn) *entry, uintptr_t base, size_t *byte
 
 static bool is_off;
 
-/* The first one is the program. Go's runtime takes the numbers of its calls from variables, so that
- * none of them is found: the report names the program. */
+/* Handles the first file in the list, the program. Go's runtime takes the numbers of its system
+ * calls from variables, so none of them is found: the report names such a program. */
 static int take_program(struct dl_phdr_info *info, size_t bytes, void *argument)
 {
     static const char go_note[] = "Go\0";

@@ -1,7 +1,7 @@
 /*
- * Redirects the system calls of programs and libraries that make calls with paths by themselves, as
- * Rust's rustix does (safetensors saves files that way). This happens when they are loaded, and
- * only for those that contain Rust's standard library.
+ * Redirects the system calls of programs and libraries that make calls with paths without libc, as
+ * Rust's rustix does (safetensors saves files that way). Does so when they are loaded, and only for
+ * those that contain Rust's standard library.
  */
 #ifndef FAN_PRELOAD_RAW_H
 #define FAN_PRELOAD_RAW_H
@@ -10,11 +10,11 @@
 
 #define FAN_REDIRECT_ENV "FANSTORE_REDIRECT"
 
-/* Called by the constructor: redirects the calls of the program itself. redirect: the value of
- * FAN_REDIRECT_ENV, or NULL; "0" leaves all code of the process alone. */
+/* The constructor calls it: redirects the calls of the program itself. redirect: the value of
+ * FAN_REDIRECT_ENV, or NULL; "0" leaves all code of the process unchanged. */
 void fan_raw_begin(const char *redirect);
 
-/* Whether to call fan_raw_loaded for the library at a path after loading it; false if it is loaded
+/* Returns whether to call fan_raw_loaded after loading the library at `path`; false if it is loaded
  * already. */
 bool fan_raw_wanted(const char *path);
 

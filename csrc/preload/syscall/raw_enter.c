@@ -14,8 +14,9 @@
 #include "../../common/sys.h"
 #include "syscall.h"
 
-/* The caller keeps what it likes in vector registers and flags, and 128 bytes below its stack:
- * 0xe6 are the parts of XSAVE that C code may change (SSE, AVX, AVX-512), 2,688 bytes at most. */
+/* Saves everything that the calling code may keep in vector registers and flags, and skips the 128
+ * bytes below its stack pointer. 0xe6 selects the parts of XSAVE that C code may change (SSE, AVX,
+ * AVX-512), at most 2,688 bytes. */
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl fan_raw_enter\n"
@@ -72,9 +73,9 @@ __asm__(".text\n"
         "    jmp *%rcx\n"
         ".size fan_raw_enter, . - fan_raw_enter\n");
 
-/* What was opened to be read is a real file: the code may read it with instructions that are left
- * as they are. (read(2) has the number 0, which is loaded otherwise.) In a prefix that was there
- * before the kernel finds the original. */
+/* Opens a real file instead of a file of ours that is opened for reading, because the code may read
+ * it with instructions that are not redirected. (read(2) has the number 0, which code loads in
+ * another way.) In a prefix that existed before, the kernel finds the original file. */
 static long open_really(long number, const struct fan_arguments *x, int fd)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -100,7 +101,8 @@ static bool is_open(unsigned number)
 long fan_raw_call(unsigned number, const struct fan_arguments *x)
     __attribute__((visibility("hidden")));
 
-/* The kernel's answer, -errno on failure. The instruction is no cancellation point. */
+/* Makes a system call. Returns the kernel's answer, or -errno. The instruction is no cancellation
+ * point. */
 __attribute__((used)) long fan_raw_call(unsigned number, const struct fan_arguments *x)
 {
     int saved = errno, cancel;

@@ -18,7 +18,7 @@
 
 enum { PAGE = 4096, DETOUR_BYTES = 96, AT_ONCE = PAGE / DETOUR_BYTES, JUMP = 0xe9 };
 
-/* As far as a jump with 32 bits reaches, and some. */
+/* The reach of a jump with a 32-bit offset, with a margin. */
 static const int64_t reach = INT32_MAX - (1 << 20);
 
 static bool is_near(const unsigned char *a, const unsigned char *begin, const unsigned char *end)
@@ -34,11 +34,12 @@ static unsigned char *map_page(uintptr_t at)
         return NULL;
     if ((uintptr_t)got == at)
         return (unsigned char *)got;
-    fan_sys_munmap((void *)got, PAGE); /* a kernel that takes the place as a hint */
+    fan_sys_munmap((void *)got, PAGE); /* the kernel only took the address as a hint */
     return NULL;
 }
 
-/* A page within reach of the code: below it, where the kernel puts what comes next, or above. */
+/* Returns a page within reach of the code: below it, where the kernel puts new mappings, or above
+ * it. */
 static unsigned char *find_page(const unsigned char *begin, const unsigned char *end)
 {
     enum { TRIES = 2000 };
@@ -62,8 +63,8 @@ static unsigned char *put(unsigned char *to, const void *from, size_t bytes)
     return to + bytes;
 }
 
-/* What runs in a site's place: the same instructions, and instead of the last one a jump to
- * fan_raw_enter with the way back in rcx. */
+/* Writes the instructions of a site; in place of the last one, a jump to fan_raw_enter with the way
+ * back in rcx. */
 static void write_detour(unsigned char *to, const struct fan_raw_site *site)
 {
     static const unsigned char movabs_rcx[] = {0x48, 0xb9},
@@ -76,8 +77,8 @@ static void write_detour(unsigned char *to, const struct fan_raw_site *site)
     put(to, &enter, sizeof(enter));
 }
 
-/* Puts a jump in the place of `mov $number, %eax`, which is as long: whoever jumps to what comes
- * after it finds it as it was. */
+/* Replaces `mov $number, %eax` by a jump, which is as long, so that code that jumps behind it still
+ * works. */
 static int write_jump(const unsigned char *at, const unsigned char *detour)
 {
     unsigned char jump[FAN_RAW_MOV_BYTES] = {JUMP};

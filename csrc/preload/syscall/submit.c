@@ -1,9 +1,9 @@
 /*
- * The kernel's own asynchronous calls, which take descriptors past the library. io_submit(2) looks
- * its descriptors up before it returns: for that moment a read of an input names a memory file with
- * the bytes that are asked for. A ring of io_uring is filled without any call, so that there is
- * none in a job: ENOSYS, as of a kernel without it. The names are those of libaio and liburing,
- * whose own calls are instructions and not libc's.
+ * The kernel's asynchronous calls, which take descriptors without this library seeing them.
+ * io_submit(2) looks its descriptors up before it returns: meanwhile a read of an input names a
+ * memory file with the requested bytes. A ring of io_uring is filled without any call, so in a job
+ * there are no rings: ENOSYS, as in a kernel without them. The functions are those of libaio and
+ * liburing, whose own system calls do not go through libc.
  */
 #include <errno.h>
 #include <limits.h>
@@ -27,8 +27,8 @@ int io_uring_queue_init_params(unsigned entries, struct io_uring *ring,
 int io_uring_queue_init_mem(unsigned entries, struct io_uring *ring,
                             struct io_uring_params *parameters, void *buffer, size_t bytes);
 
-/* The input that an entry of a list reads, and the entry in `block`; NULL: the kernel's to judge.
- */
+/* Returns the input that an entry of a list reads, and the entry in `block`; NULL if the kernel
+ * must handle the entry. */
 static struct fan_file *input_of(struct iocb **entry, struct iocb **block)
 {
     struct iocb own;
@@ -39,7 +39,7 @@ static struct fan_file *input_of(struct iocb **entry, struct iocb **block)
     return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
 }
 
-/* The number of bytes that an entry asks for; the kernel reports errors in its vector. */
+/* Returns how many bytes an entry asks for; the kernel reports errors in its vector. */
 static uint64_t asked_of(const struct iocb *block)
 {
     const struct iovec *vector = (const struct iovec *)(uintptr_t)block->aio_buf;
@@ -95,13 +95,13 @@ long fan_submit(long context, long count, void *list)
     return done > 0 ? done : rc;
 }
 
-/* libaio and liburing answer -errno, and leave errno alone. */
+/* Functions of libaio and liburing return -errno, and do not change errno. */
 FAN_EXPORT int io_submit(void *context, long count, struct iocb **list)
 {
     return (int)fan_submit((long)context, count, list);
 }
 
-/* Without a job, where the library was loaded so that it can be found. */
+/* Answers -ENOSYS in a job; outside of one, calls the real function if a later library has it. */
 #define NO_RING(name, parameters, arguments)                                                       \
     FAN_EXPORT int name parameters                                                                 \
     {                                                                                              \

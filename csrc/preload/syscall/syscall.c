@@ -1,6 +1,6 @@
 /*
- * syscall(2) by number: some programs (node) ask for the newer calls in this way. calls.def says
- * what is answered to each number. Numbers that are not there go to the kernel.
+ * syscall(2) by number: some programs (node) make newer calls in this way. calls.def says how each
+ * number is answered. Other numbers go to the kernel.
  */
 #include "syscall.h"
 
@@ -45,16 +45,16 @@ long fan_syscall_pass(long number, const struct fan_arguments *x)
     return REAL(syscall)(number, x->a, x->b, x->c, x->d, x->e, x->f);
 }
 
-/* Another library's wrapper may be made of syscall(2), and ours calls it in turn: what is not ours
- * goes straight on. */
+/* Returns whether a descriptor is ours, or one that the library keeps. Calls for others go directly
+ * to the kernel: another library may implement a call by syscall(2), and be called by this one. */
 static bool is_ours(long fd)
 {
     return fan_file_get((int)fd) != NULL || fan_is_parked((int)fd);
 }
 
 #ifdef SYS_getdents
-/* An entry as getdents(2) has it is as long as getdents64's: the name lies one byte lower, and the
- * type in the last byte. */
+/* Converts entries of getdents64 to those of getdents(2), which are as long: the name is one byte
+ * lower, and the type is in the last byte. */
 static long old_entries(int fd, char *buffer, size_t bytes)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -74,7 +74,7 @@ static long old_entries(int fd, char *buffer, size_t bytes)
 }
 #endif
 
-/* fork past libc: its handlers do not run. */
+/* Forks without libc, whose fork handlers do not run. */
 static long raw_fork(long number, const struct fan_arguments *x)
 {
     fan_file_before_fork();
@@ -86,7 +86,7 @@ static long raw_fork(long number, const struct fan_arguments *x)
     return pid;
 }
 
-/* The kernel's own sigset and its size, for pselect6. */
+/* The kernel's own struct for pselect6: a signal set and its size. */
 struct mask_and_size {
     const sigset_t *mask;
     size_t bytes;
@@ -99,8 +99,8 @@ static long wait_with_mask(const struct fan_arguments *x)
                    (const struct timespec *)x->e, with != NULL ? with->mask : NULL);
 }
 
-/* Passes on a call that makes a descriptor. Forgets any file of ours at its number: that was closed
- * past the library. */
+/* Makes a call that returns a new descriptor. Forgets a file of ours with that number, which was
+ * closed without this library seeing it. */
 static long given(long number, const struct fan_arguments *x)
 {
     long fd = fan_syscall_pass(number, x);
@@ -123,7 +123,7 @@ static long change_mode(int dirfd, const char *path, mode_t mode, int flags)
     return itself ? fchmod(dirfd, mode) : fchmodat(dirfd, path, mode, flags);
 }
 
-/* getcwd(2): the length with the NUL; libc's would make room for NULL. */
+/* Answers getcwd(2): returns the length with the NUL. libc's getcwd would allocate for NULL. */
 static long working_directory(char *buffer, size_t bytes)
 {
     if (buffer == NULL || bytes == 0)
@@ -156,8 +156,8 @@ long fan_syscall_answer(long number, const struct fan_arguments *x)
 
 enum { PLAIN, POINT };
 
-/* Whether libc makes the call a cancellation point under its own name. syscall(2) is none: it is
- * what some call because of that. */
+/* Returns whether libc makes the call a cancellation point under its own name. syscall(2) is none,
+ * and some programs use it for that reason. */
 static bool may_cancel(long number)
 {
     switch (number) {

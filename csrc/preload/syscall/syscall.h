@@ -1,5 +1,5 @@
 /*
- * syscall(2) by number: passes calls on our files to the wrapper of the same call.
+ * syscall(2) by number: passes calls on our files to the intercepted function of the same call.
  */
 #ifndef FAN_PRELOAD_SYSCALL_H
 #define FAN_PRELOAD_SYSCALL_H
@@ -14,8 +14,8 @@ long fan_syscall_answer(long number, const struct fan_arguments *x);
 /* Makes the real call. */
 long fan_syscall_pass(long number, const struct fan_arguments *x);
 
-/* io_submit(2), but turns reads of inputs into reads of memory. Returns how many it accepted, or
- * -errno. */
+/* Is io_submit(2), but turns reads of inputs into reads of memory. Returns how many entries it
+ * accepted, or -errno. */
 long fan_submit(long context, long count, void *list);
 
 #endif
