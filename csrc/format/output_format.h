@@ -3,7 +3,7 @@
  * and the answers. The client makes a connection to `outputs` in the job directory for each
  * request. Fixed-width fields in this machine's byte order; texts do not end with a NUL.
  *
- *     request | path | other answer | text
+ *     request | path | other        answer | text
  *
  * Paths are relative to the mount `view`, as the program gave them: not in normal form.
  */

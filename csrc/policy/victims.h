@@ -3,23 +3,23 @@
  * and the caller reports each event; there is no clock, no lock and no content. The node daemon
  * uses it, and simulations do.
  *
- *     close a block of a file that nobody has open goes, whether or not room is needed
- *     lru the block that was not used for the longest goes when room is needed
- *     random any block goes when room is needed, each as likely as every other
- *     minio what came while there was room stays for good; the rest passes through as under close
- *     none as close, in a cache of a few blocks
+ *     close   evicts a block whose file no client has open, even if no room is needed
+ *     lru     if room is needed, evicts the block that has been unused for longest
+ *     random  if room is needed, evicts any block, each with the same probability
+ *     minio   keeps blocks that came while there was room for good; others pass through as in close
+ *     none    like close, in a cache of a few blocks
  *
  * These policies need an oracle, which knows of each block when it is used next, or how often:
  *
- *     frequency the block with the fewest reads goes when room is needed
- *     reuse the block whose next use is farthest goes when room is needed; one whose next use
- *                 is beyond the next epoch is not kept, unless nobody else has a copy
- *     belady the block whose next use is farthest goes when room is needed; one whose next use
- *                 is farther than that of all that may go is not kept. In the node daemon that is
- *                 so of what stays, as under minio, and what is not kept passes through
+ *     frequency   if room is needed, evicts the block with the fewest reads
+ *     reuse       if room is needed, evicts the block whose next use is farthest; does not keep a
+ *                 block whose next use is beyond the next epoch, unless no other node has a copy
+ *     belady      if room is needed, evicts the block whose next use is farthest; does not keep a
+ *                 block whose next use is farther than that of all blocks that may be evicted. In
+ *                 the node daemon only blocks that stay are treated so; others pass through
  *
- * Without an oracle, if room is needed and nothing else is left, blocks of open files go too, the
- * least recently used first, so that a file larger than the cache can be read.
+ * Without an oracle, if room is needed and nothing else is left, evicts blocks of open files too,
+ * the least recently used first, so that a file larger than the cache can be read.
  */
 #ifndef FAN_POLICY_VICTIMS_H
 #define FAN_POLICY_VICTIMS_H

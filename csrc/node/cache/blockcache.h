@@ -3,7 +3,7 @@
  * reads back what a client could overwrite, except pins and `touched`.
  *
  *     free -> filling -> ready -> doomed -> free
- *     `-----> quarantined -----> free
+ *                `-----> quarantined -----> free
  *
  * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned, or
  * being sent, become ready again. The transport may still write to a quarantined frame. Under minio
