@@ -1,9 +1,8 @@
-"""The benchmark suite: FanStore beside the directory it came from and other ways to serve it.
+"""The benchmark suite: compares FanStore with the source directory and with other ways to serve it.
 
-One run, one table. Every repetition of a row asks all peers in turn, so that whatever else the
-machine does meets all alike; ratios are of medians within that run. docs/performance.md explains
-the method.
-"""
+One run makes one table. Every repetition of a row asks all peers in turn, so that disturbances of
+the machine affect all of them alike; ratios are of medians within the run. docs/performance.md
+explains the method."""
 
 from __future__ import annotations
 
@@ -25,12 +24,12 @@ from table import lines, missed_lines
 from warm import Settings
 
 QUICK_SETTINGS, SETTINGS = Settings(3, 8_000_000, quick=True), Settings(7, 40_000_000)
-# Of the modules with rows of their own, those that --quick runs.
+# Modules with rows of their own that --quick runs.
 QUICK_ROWS = ("decoding",)
 
 
 def make_plan(arguments: argparse.Namespace) -> Plan:
-    """What the arguments ask for."""
+    """Returns the plan that the arguments describe."""
     quick, patterns = arguments.quick, arguments.rows
     wanted = [case for case in cases(quick) if chosen(case.key, patterns)]
     cold_keys = [f"cold-{size}" for size in SIZES if chosen(f"cold-{size}", patterns)]

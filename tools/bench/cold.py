@@ -1,4 +1,4 @@
-"""Cold rows: the pages of the files in question are dropped, then a new process reads them."""
+"""Cold rows: drops the files' pages from memory, then a new process reads them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from results import OURS, Goal, Result
 from rows import SIZES, TITLES, C, Kind
 from warm import Settings, say
 
-# Readings of one size and peer last at most so long.
+# The longest time of one measurement of a size and peer.
 WINDOW_NS = 300_000_000
-# When more than this part is still in memory after dropping, the reading is not cold.
+# A measurement counts as cold if at most this part of the pages is still in memory after dropping.
 CACHED_MOST = 0.02
 PAGE_BYTES = 4096
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def files_below(path: Path) -> Iterator[Path]:
-    """A file or device, or the regular files below a directory."""
+    """Yields `path` if it is a file or device, else the regular files below it."""
     if not path.is_dir():
         yield path
         return
@@ -34,7 +34,8 @@ def files_below(path: Path) -> Iterator[Path]:
 
 
 def drop(places: Sequence[Path]) -> float:
-    """Drops the pages of all files there; the part of them that is still in memory."""
+    """Drops the pages of all files in `places`. Returns the part of them that is still in
+    memory."""
     cached = pages = 0
     for path in (file for place in places for file in files_below(place)):
         try:
@@ -42,7 +43,7 @@ def drop(places: Sequence[Path]) -> float:
         except OSError:
             continue
         try:
-            with contextlib.suppress(OSError):  # a file system that is never written
+            with contextlib.suppress(OSError):  # the file system may be read-only
                 os.fdatasync(fd)
             os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
             found, looked = _cached_pages(fd)
@@ -53,7 +54,7 @@ def drop(places: Sequence[Path]) -> float:
 
 
 def _cached_pages(fd: int) -> tuple[int, int]:
-    """How many pages of a file are in memory, and of how many."""
+    """Returns how many pages of a file are in memory, and how many it has."""
     size = os.lseek(fd, 0, os.SEEK_END)
     pages = -(-size // PAGE_BYTES)
     if pages == 0:
@@ -67,14 +68,14 @@ def _cached_pages(fd: int) -> tuple[int, int]:
 
 
 class StillCached(Exception):
-    """The pages of a peer could not be dropped."""
+    """The pages of a peer's files could not be dropped."""
 
 
 def read_once(peer: Peer, program: Path, kind: str, seed: int) -> float:
-    """Nanoseconds a file. Raises StillCached."""
+    """Returns nanoseconds per file. Raises StillCached."""
     reader = start_reader(peer, program, C, seed)
     try:
-        reader.ask("stat", kind)  # lists the files, and finds their inodes
+        reader.ask("stat", kind)  # makes the kernel look up the files' names and inodes
         cached = drop(
             [place / kind if (place / kind).is_dir() else place for place in peer.dropped]
         )
@@ -89,7 +90,7 @@ def read_once(peer: Peer, program: Path, kind: str, seed: int) -> float:
 def measure(
     program: Path, peers: Sequence[Peer], kind: Kind, settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """One row, and why some peers have no part in it."""
+    """Returns one row, and the reasons why peers are missing in it."""
     times: dict[str, list[float]] = {}
     skipped: list[str] = []
     able = [peer for peer in peers if peer.dropped]
@@ -115,5 +116,5 @@ def measure(
 
 
 def cold_kinds(kinds: Sequence[Kind]) -> list[Kind]:
-    """The kinds that are read cold."""
+    """Returns the kinds that are read cold."""
     return [kind for kind in kinds if kind.name in SIZES]

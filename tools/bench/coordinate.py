@@ -1,5 +1,6 @@
-"""A search of four jobs that prepare batches together, beside the same jobs each by itself, where
-decoding of JPEGs is the limit: wall-clock time of an epoch for each sample that a job gets."""
+"""The rows of a search with four jobs that prepare batches together, compared with the same jobs
+each by itself. Decoding of JPEGs is the limit. A row has the wall-clock time of an epoch per sample
+that a job gets."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def row_keys() -> list[str]:
 
 
 def epoch_ns(peer: Peer, is_shared: bool, repetition: int) -> float:
-    """Returns nanoseconds per sample of an epoch of all jobs, which begin together."""
+    """Returns nanoseconds per sample of an epoch of all jobs, which begin at the same time."""
     kind = "shared" if is_shared else "alone"
     command = [*peer.command, sys.executable, HERE / "coordinate_job.py", peer.root, kind]
     jobs = [
@@ -47,7 +48,7 @@ def epoch_ns(peer: Peer, is_shared: bool, repetition: int) -> float:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if not wanted:
         return [], []
     say("a coordinated search of four jobs")

@@ -1,8 +1,7 @@
-"""One job of the row of coordinate.py: prints when its epoch began and ended, in monotonic
-nanoseconds, and how many samples it got.
+"""One job of coordinate.py: prints when its epoch began and ended, in monotonic nanoseconds, and
+how many samples it got.
 
-usage: coordinate_job.py DIRECTORY shared|alone REPETITION NUMBER
-"""
+usage: coordinate_job.py DIRECTORY shared|alone REPETITION NUMBER"""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def prepare(epoch: int, batch: int) -> list[np.ndarray]:
 
 
 def nothing(epoch: int, batch: int) -> list[bytes]:
-    """The one batch of the coordination that has all jobs begin together."""
+    """Prepares an empty batch, which makes all jobs begin together."""
     return [b"\0"]
 
 

@@ -1,4 +1,4 @@
-"""The files that are read: made once a run, from a fixed seed."""
+"""Makes the files that are read, once in each run, from a fixed seed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ WORDS = 1024
 
 
 def smaller(kind: Kind) -> Kind:
-    """A quarter of the files, for --quick."""
+    """Returns a kind with a quarter of the files, for --quick."""
     if kind.files_each >= 4:
         return replace(kind, files_each=kind.files_each // 4)
     return replace(kind, folders=max(1, kind.folders // 4))
 
 
 def make_files(top: Path, kinds: Iterable[Kind]) -> list[str]:
-    """Makes the files of the kinds below `top`; why some kinds were left out."""
+    """Makes the files of the kinds below `top`. Returns the reasons why kinds are missing."""
     skipped = []
     for kind in kinds:
         needs = {"jpeg": "PIL", "npy": "numpy"}.get(kind.content)
@@ -34,7 +34,7 @@ def make_files(top: Path, kinds: Iterable[Kind]) -> list[str]:
 
 
 def make_kind(top: Path, kind: Kind) -> None:
-    """The files of one kind, with content of a fixed seed."""
+    """Makes the files of one kind, with content from a fixed seed."""
     source = random.Random(kind.name)
     content = CONTENT[kind.content](source, kind)
     for folder in range(kind.folders):
@@ -49,7 +49,8 @@ def random_content(source: random.Random, kind: Kind) -> Callable[[], bytes]:
 
 
 def text_content(source: random.Random, kind: Kind) -> Callable[[], bytes]:
-    """Words of a small vocabulary, which lz4 halves. Each file starts elsewhere in one text."""
+    """Returns a function that makes words of a small vocabulary, which lz4 halves. Each file begins
+    at another position of one text."""
     vocabulary = [source.randbytes(source.randrange(6, 20)).hex() for _ in range(WORDS)]
     text = " ".join(source.choices(vocabulary, k=kind.file_bytes // 12)).encode()
 
@@ -61,7 +62,7 @@ def text_content(source: random.Random, kind: Kind) -> Callable[[], bytes]:
 
 
 def jpeg_content(source: random.Random, kind: Kind) -> Callable[[], bytes]:
-    """Photographs as ImageNet has them: 500 by 375 pixels, about 50 KB."""
+    """Returns a function that makes photographs like ImageNet's: 500 by 375 pixels, about 50 KB."""
     from PIL import Image
 
     def content() -> bytes:

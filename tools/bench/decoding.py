@@ -1,4 +1,4 @@
-"""Compressed packs beside the decoder alone, on the same bytes."""
+"""The rows of compressed packs, compared with the decoder alone on the same bytes."""
 
 from __future__ import annotations
 
@@ -37,12 +37,13 @@ CODECS = {"lz4": "LZ4_decompress_safe", "zstd": "ZSTD_decompress"}
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return [f"{codec}-{kind.name}" for codec in CODECS for kind in KINDS]
 
 
 def write_list(dataset: Path, out: Path) -> tuple[Path, int, float]:
-    """The list that the decoder reads, the block size, and how well the codec did."""
+    """Returns the path of the list that the decoder reads, the block size, and the ratio of
+    compression."""
     with open_dataset(dataset) as opened, out.open("w") as stream:
         logical = stored = 0
         for pack in range(opened.pack_count):
@@ -59,7 +60,7 @@ def write_list(dataset: Path, out: Path) -> tuple[Path, int, float]:
 def sides(
     work: Path, source: Path, codec: str, reader: Path
 ) -> Iterator[tuple[Reader, Reader, float]]:
-    """The decoder, a reader under FanStore, and the ratio of compression."""
+    """Yields the decoder, a reader under FanStore, and the ratio of compression."""
     dataset = work / f"dataset-{codec}"
     subprocess.run(
         [*FANSTORE, "prepare", "--quiet", "--codec", codec, source, dataset],
@@ -82,7 +83,7 @@ def sides(
 def measure_kind(
     codec: str, kind: Kind, readers: dict[str, Reader], settings: Settings, note: str
 ) -> Result:
-    """One row."""
+    """Measures and returns one row."""
     say(f"{codec}, {TITLES[kind.name]}")
     times: dict[str, list[float]] = {name: [] for name in readers}
     readers[OURS].ask("sum", kind.name)
@@ -103,7 +104,7 @@ def measure_kind(
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     reader = compile_reader(work)
     source = work / "source-text"
     results, skipped = [], []

@@ -1,8 +1,8 @@
-"""The first open of a process, and its forks after that, by limits of descriptors and with threads.
+"""The rows of a process's first open, and of its forks after that, for several limits of
+descriptors and numbers of threads.
 
-A process for each reading: the descriptors that FanStore keeps for itself come with its first open.
-The limits are those of login shells, of batch systems and of containers.
-"""
+Each reading takes a new process, because the descriptors that FanStore keeps for itself are opened
+with the first open. The limits are those of login shells, of batch systems and of containers."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from warm import Settings, say
 
 LIMITS = (1024, 20_000, 1_048_576)
 THREADS = (0, 3)
-PROCESSES = 3  # of each side, per repetition
+PROCESSES = 3  # for each side, in a repetition
 
 
 def keys_of(limit: int, threads: int) -> tuple[str, str]:
-    """The two rows that one process of `first` gives."""
+    """Returns the keys of the two rows that one process of `first` measures."""
     end = f"{limit}-threads" if threads else f"{limit}"
     return f"first-open-{end}", f"first-fork-{end}"
 
 
 def row_keys() -> list[str]:
-    """The keys of all rows that this file measures."""
+    """Returns the keys of the rows that this module measures."""
     return [key for limit in LIMITS for threads in THREADS for key in keys_of(limit, threads)]
 
 
 def titles(limit: int, threads: int) -> tuple[str, str]:
-    """What the table calls these two rows."""
+    """Returns the titles of these two rows in the table."""
     end = f", limit {limit:,}" + (", with threads" if threads else "")
     return f"first open{end}", f"fork after it{end}"
 
 
 def run_first(command: Sequence[str | Path], environment: Mapping[str, str]) -> list[int]:
-    """Nanoseconds of the first open and of a fork."""
+    """Returns the nanoseconds of the first open and of a fork."""
     done = subprocess.run(command, env=environment, capture_output=True, check=True, text=True)
     return [int(word) for word in done.stdout.split()]
 
@@ -49,7 +49,7 @@ def measure_pair(
     program: Path, paths: Mapping[str, Path], sides: Mapping[str, dict[str, str]],
     limit: int, threads: int, readings: int,
 ) -> Iterator[Result]:  # fmt: skip
-    """Both rows: the sides take turns, and the first turn only warms up."""
+    """Measures both rows: the sides take turns, and the first turn only warms up."""
     taken: dict[str, list[list[int]]] = {name: [] for name in paths}
     for turn in range(readings + 1):
         for name, path in paths.items():
@@ -68,7 +68,7 @@ def measure_pair(
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`; those whose limit this process may not set are named."""
+    """Returns the rows of `wanted`, and names those whose limit this process may not set."""
     results, skipped = [], []
     program = compile_c(work, ("first.c",), "-pthread")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

@@ -1,6 +1,6 @@
-"""Reads of what other ranks have, where `--order` says which come next, beside reads of local files
-and of remote ones that nobody foresaw: four ranks, each of which reads at a pace. What an order
-costs that is wrong; and reads that nobody foresaw beside a stream that is brought ahead."""
+"""The rows of `--order`: reads of files that other ranks have, in an order that is known, compared
+with reads of local files and of remote ones without an order. Four ranks read at a pace. Also the
+cost of a wrong order, and of reads without an order beside a stream that is fetched ahead."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from fanstore.dataset import open_dataset
 
 RANKS = 4
 FILES = 2000
-PACE = 500  # files a second, of each rank
+PACE = 500  # files per second, on each rank
 ROUNDS, REPETITIONS = 2, 3
 KINDS = {"4k": Kind("4k", 4 * KIB, 1, FILES), "128k": Kind("128k", 128 * KIB, 1, FILES)}
-SLOWER_MOST = {"4k": 2.0, "128k": 1.3}  # times a local read
+SLOWER_MOST = {"4k": 2.0, "128k": 1.3}  # times as long as a local read
 LOCAL, UNFORESEEN = "local", "no --order"
-WRONG_MOST, BESIDE_MOST = 1.03, 2.0  # times a read without an order, or on an idle node
+WRONG_MOST, BESIDE_MOST = 1.03, 2.0  # times as long as without an order, or on an idle node
 BESIDE_RANKS, BESIDE_PACE, IDLE = 2, 100, "idle node"
 SCRIPT = 'exec "$0" "$1-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$2" "$3"'
-# A stream that is foreseen goes on for as long as the reads beside it.
+# The foreseen stream continues for as long as the reads beside it.
 BESIDE = """
 "$0" "$1-streamed-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$2" 99 > /dev/null &
 "$0" "$1-beside-$FANSTORE_RANK" "$FANSTORE_MOUNT_PREFIX" "$3" 1
@@ -63,8 +63,8 @@ def row_keys() -> list[str]:
 
 
 def build(work: Path) -> None:
-    """Compiles the reader, and packs each kind of files into a dataset with a pack for each rank;
-    beside it lie lists of what each rank is to read: what it has, and what others have."""
+    """Compiles the reader, and packs each kind of files into a dataset with one pack for each rank.
+    Also writes lists of the files that each rank is to read: its own, and those of other ranks."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
     program = ["-o", work / "paced", HERE / "c" / "paced.c"]
     subprocess.run([*compiler, *FLAGS, *program], check=True)
@@ -81,7 +81,7 @@ def build(work: Path) -> None:
 
 def make_lists(dataset: Path, names: Sequence[str]) -> None:
     """Writes DATASET-local-RANK and DATASET-remote-RANK; DATASET-wrong-RANK in another order; for
-    two ranks those that are streamed, and those that are read beside that."""
+    two ranks, the files of the stream and the files that are read beside it."""
     with open_dataset(dataset) as opened:
         keeper = {n: opened.record(opened.lookup(n.encode())).pack % RANKS for n in names}
     for rank in range(RANKS):
@@ -105,8 +105,8 @@ def write_list(path: Path, names: Sequence[str]) -> None:
 
 
 def read(work: Path, size: str, which: str, order: Sequence[str] = ()) -> tuple[float, float]:
-    """Has all ranks read the files of a list; returns the median and the 99th percentile in ns,
-    each the mean over the ranks."""
+    """Makes all ranks read the files of a list. Returns the median and the 99th percentile in ns,
+    each as the mean over the ranks."""
     reader = ["sh", "-c", SCRIPT, work / "paced", work / f"{size}-{which}", str(PACE), str(ROUNDS)]
     return run_readers(work, size, RANKS, reader, order)
 
@@ -114,7 +114,8 @@ def read(work: Path, size: str, which: str, order: Sequence[str] = ()) -> tuple[
 def run_readers(
     work: Path, size: str, ranks: int, reader: Sequence[str | Path], order: Sequence[str]
 ) -> tuple[float, float]:
-    """Has ranks run a command that prints what `paced` does; returns the means over them."""
+    """Makes ranks run a command that prints figures like `paced`. Returns the means over the
+    ranks."""
     options = [
         "--quiet", "--dataset", work / size, "--mount", work / "mount-{rank}", "--keep-staged",
         "--local-dir", work / "node-{rank}", "--output-dir", work / "output",
@@ -127,7 +128,7 @@ def run_readers(
 
 
 def measure_row(work: Path, size: str, repetitions: int) -> Result:
-    """Returns one row."""
+    """Measures and returns one row."""
     say(f"{size} of other ranks, foreseen")
     order = ["--order", f"{work / size}-remote-{{rank}}"]
     ways = {LOCAL: ("local", ()), UNFORESEEN: ("remote", ()), OURS: ("remote", order)}
@@ -149,7 +150,7 @@ def measure_row(work: Path, size: str, repetitions: int) -> Result:
 
 
 def measure_wrong(work: Path, size: str, repetitions: int) -> Result:
-    """Returns a row: medians of reads with an order that is wrong, and without one."""
+    """Returns a row with medians of reads with a wrong order, and without one."""
     say(f"{size} of other ranks, in another order than foreseen")
     order = ["--order", f"{work / size}-wrong-{{rank}}"]
     ways = {UNFORESEEN: ["--order", "off"], OURS: order}
@@ -167,7 +168,7 @@ def measure_wrong(work: Path, size: str, repetitions: int) -> Result:
 
 
 def measure_beside(work: Path, size: str, repetitions: int) -> Result:
-    """Returns a row: 99th percentiles of reads that nobody foresaw, alone and beside a stream."""
+    """Returns a row with 99th percentiles of reads without an order, alone and beside a stream."""
     say(f"{size} of another rank, beside a stream")
     order = ["--order", f"{work / size}-streamed-{{rank}}"]
     ways = {IDLE: (ALONE, ["--order", "off"]), OURS: (BESIDE, order)}
@@ -188,7 +189,7 @@ def measure_beside(work: Path, size: str, repetitions: int) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Measures the rows of `wanted`; returns them, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if find_mpiexec() is None:
         return [], ["remote-foreseen-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
     build(work)

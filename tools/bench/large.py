@@ -1,4 +1,5 @@
-"""Files of 64 MiB, mapped and touched page by page, as np.memmap and safetensors read them."""
+"""The rows of files of 64 MiB that are mapped and touched page by page, as np.memmap and
+safetensors read them."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ def row_keys() -> list[str]:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and why some were left out. Raises Different."""
+    """Returns the rows of `wanted`, and the reasons why others are missing. Raises Different."""
     if not wanted:
         return [], []
     say("mmap + touch 64 MiB")

@@ -1,5 +1,6 @@
-"""fanstore.torch's loader beside torch's own, on one mount, with two workers: records of 4 KiB, and
-JPEGs of about 128 KiB, which become tensors of their full size, or of a crop of 224 by 224."""
+"""The rows of fanstore.torch's loader, compared with torch's own on one mount, with two workers.
+They read records of 4 KiB, and JPEGs of about 128 KiB, which become tensors of their full size or
+of a crop of 224 by 224."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def make_images(top: Path, count: int) -> None:
 
 
 def measured(work: Path, key: str, settings: Settings) -> Result:
-    """Returns a row."""
+    """Measures and returns a row."""
     what, ratio = RATIOS[key]
     source, dataset = work / f"{key}-source", work / f"{key}-data"
     share = 4 if settings.quick else 1
@@ -76,7 +77,7 @@ def measured(work: Path, key: str, settings: Settings) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     missing = [name for name in ("torch", "PIL") if importlib.util.find_spec(name) is None]
     if wanted and missing:
         return [], [f"loaders: {missing[0]} is not installed"]

@@ -1,8 +1,7 @@
-"""A job of the rows of loading.py: prints, for each epoch after the first, nanoseconds per sample
-of fanstore.torch's loader and of torch's own, turn by turn, over the files below a directory.
+"""A job of loading.py: prints, for each epoch after the first, nanoseconds per sample of
+fanstore.torch's loader and of torch's own, in turn, over the files below a directory.
 
-usage: loading_job.py DIRECTORY records|images|crops EPOCHS
-"""
+usage: loading_job.py DIRECTORY records|images|crops EPOCHS"""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ def pixels(content: bytes) -> torch.Tensor:
 
 
 def crop(content: bytes) -> torch.Tensor:
-    """Returns what the usual transform of training makes: half of the image, small, as floats."""
+    """Returns an image after the usual transform of training: half of it, small, as floats."""
     image = Image.open(io.BytesIO(content)).convert("RGB")
     box = (image.width // 4, image.height // 4, image.width * 3 // 4, image.height * 3 // 4)
     small = np.array(image.resize((224, 224), Image.Resampling.BILINEAR, box))
@@ -43,7 +42,7 @@ SAMPLE = {"records": record, "images": pixels, "crops": crop}[WHAT]
 
 
 class Files(torch.utils.data.Dataset):
-    """What people write: the paths in a list, each opened by itself."""
+    """The usual dataset of users: a list of paths, each opened by itself."""
 
     def __init__(self) -> None:
         self.paths = sorted(str(path) for path in Path(TOP).rglob("*") if path.is_file())

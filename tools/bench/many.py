@@ -1,8 +1,7 @@
-"""A million files of 4 KiB in random order, so that no cache of the processor holds what is known
-of them. The kernel knows all names of the directory by then, those that are not there, too.
+"""The rows of a million files of 4 KiB in random order, so that no processor cache holds their
+metadata. The kernel knows all names of the directory by then, also names that do not exist.
 
-Making them takes minutes; `--keep DIR` leaves them, and what was packed of them, for the next run.
-"""
+Making them takes minutes; `--keep DIR` leaves the files and the packed dataset for the next run."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ from rows import KIB, C, Kind, Row
 from warm import Different, Settings, say
 
 KIND = Kind("1m", 4 * KIB, 1000, 1000)
-WINDOW_NS = 500_000_000  # of each turn: caches that the turn before it emptied fill in a few ms
-NEEDED_BYTES = 14 << 30  # the files, packed and staged
+WINDOW_NS = 500_000_000  # of each turn: caches that the last turn emptied fill in a few ms
+NEEDED_BYTES = 14 << 30  # for the files, the packed dataset and the staged one
 ROWS = (
     Row("many-stat", "stat", C, "stat", KIND.name, "call", 6.0),
     Row("many-missing", "stat, missing name", C, "missing", KIND.name, "call", 8.0),
@@ -37,7 +36,7 @@ def row_keys() -> list[str]:
 
 
 def make(place: Place) -> None:
-    """Makes the files and packs them, unless a run before has left both."""
+    """Makes the files and packs them, unless an earlier run left both."""
     if (place.dataset / "manifest.json").exists():
         return
     say("making a million files")
@@ -49,15 +48,15 @@ def make(place: Place) -> None:
 
 
 def agree(teams: Sequence[Team], operation: str) -> None:
-    """Has each do something with every file, which brings all names and bytes to memory. Raises
-    Different where they did not see the same."""
+    """Makes each team do something with every file, which brings all names and bytes to memory.
+    Raises Different if they did not see the same."""
     say(f"every file: {operation}")
     if len({team.reader(C).ask(operation, KIND.name).seen for team in teams}) != 1:
         raise Different(f"{operation} of a million files: the sides saw different data")
 
 
 def measure_row(teams: Sequence[Team], row: Row, settings: Settings) -> Result:
-    """Measures one row: all in turns, in a new random order each time."""
+    """Measures one row: all teams in turns, in a new random order each time."""
     say(row.title)
     times: dict[str, list[float]] = {team.peer.name: [] for team in teams}
     for _ in range(settings.repetitions):
@@ -75,7 +74,7 @@ def measure_row(teams: Sequence[Team], row: Row, settings: Settings) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and why some were left out. Raises Different."""
+    """Returns the rows of `wanted`, and the reasons why others are missing. Raises Different."""
     if not wanted:
         return [], []
     kept = settings.keep or work

@@ -1,5 +1,6 @@
-"""fanstore.Dataset in a Python without a job, beside files on the local disk: what a sample of
-4 KiB costs, both warm and in one random order, turn by turn in one process."""
+"""The rows of fanstore.Dataset in a Python without a job, compared with files on the local disk:
+the cost of a sample of 4 KiB, with both sides warm and in one random order, in turn in one
+process."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def read_file(path: str) -> bytes:
 
 
 def ns_per_file(read: Callable[[str], bytes], paths: Sequence[str]) -> float:
-    """Returns nanoseconds for a file."""
+    """Returns nanoseconds per file."""
     begun = perf_counter_ns()
     for path in paths:
         read(path)
@@ -43,7 +44,7 @@ def ns_per_file(read: Callable[[str], bytes], paths: Sequence[str]) -> float:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if not wanted:
         return [], []
     say("a dataset as a mapping")

@@ -1,4 +1,4 @@
-"""The table as a page of docs/performance/."""
+"""Writes the table as a page of docs/performance/."""
 
 from __future__ import annotations
 
@@ -27,12 +27,13 @@ def _goal(result: Result) -> str:
 
 
 def _distance(result: Result) -> str:
-    """How much of the limit's rate is reached."""
+    """Returns which part of the limit's rate is reached."""
     return f"{result.ratio(LIMIT):.2f}" if LIMIT in result.times_ns else ""
 
 
 def section(results: list[Result]) -> Iterator[str]:
-    """One table: times of the reference and FanStore, the ratio, its goal, and who else."""
+    """Yields the lines of one table: times of the reference and FanStore, the ratio, its goal, and
+    the other peers."""
     names = columns(results)
     bases = list(dict.fromkeys(reference(result) for result in results))
     others = [name for name in names if name not in (*bases, OURS, LIMIT)]
@@ -56,7 +57,7 @@ def section(results: list[Result]) -> Iterator[str]:
 
 
 def page(report: Report) -> Iterator[str]:
-    """The whole page."""
+    """Yields the lines of the page."""
     yield "# The table"
     yield ""
     yield "Made by `bench.py --docs DIR`; [performance.md](../performance.md) explains it."

@@ -1,5 +1,6 @@
-"""Look-ups among ten and a hundred million names, beside FanStore's own among a million: what is
-known of a file comes from ever farther away. The datasets are those of tools/make_index.py."""
+"""The rows of look-ups among ten and a hundred million names, compared with FanStore's own among a
+million: the metadata of a file comes from ever slower caches. tools/make_index.py makes the
+datasets."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from warm import Settings, say
 
 BASE, FILES_EACH, LOOKS = 10**6, 1000, 500_000
 SIZES = {"10m": (10**7, 0.75), "100m": (10**8, 0.5)}
-# Bytes of index a file, made and staged, with half as much again.
+# Bytes of index for each file, made and staged, with half as much again.
 BYTES_A_FILE = 300
 OPERATIONS = {"stat": "stat", "missing": "miss", "open": "open+close"}
 ONE_MILLION = "1 million"
@@ -31,7 +32,7 @@ def row_keys() -> list[str]:
 
 
 def looks(work: Path, files: int, rounds: int) -> dict[str, list[float]]:
-    """Returns nanoseconds of processor time for each operation, by name, in each round."""
+    """Returns the nanoseconds of processor time for each operation, by name, in each round."""
     say(f"{files:,} names")
     dataset = work / f"dataset-{files}"
     made = [sys.executable, MAKE_INDEX, dataset, "--files", str(files), "--no-entries"]
@@ -55,7 +56,7 @@ def looks(work: Path, files: int, rounds: int) -> dict[str, list[float]]:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     results, skipped, rounds = [], [], min(settings.repetitions, 3)
     compile_c(work, [str(HERE.parent / "scale" / "names.c")])
     base: dict[str, list[float]] = {}

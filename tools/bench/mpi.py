@@ -1,4 +1,4 @@
-"""Starting programs on several ranks of this machine."""
+"""Starts programs on several ranks of this machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ LIMIT_S = 300
 
 
 def find_mpiexec() -> str | None:
-    """The launcher beside this Python, else on PATH."""
+    """Returns the launcher beside this Python, or else the one on PATH."""
     path = f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
     return shutil.which("mpiexec", path=path)
 
 
 def run_ranks(ranks: int, command: Sequence[str | Path], extra: Mapping[str, str]) -> str:
-    """Runs a command on so many ranks, with `extra` variables; what they printed."""
+    """Runs a command on `ranks` ranks, with the `extra` variables. Returns their output."""
     mpiexec = find_mpiexec()
     assert mpiexec is not None
     done = subprocess.run(

@@ -1,10 +1,9 @@
 """What outputs cost beside the local file system: names made, looked at and changed under a mount
 and in a plain directory by the same program, in turn; one process, and four at once.
 
-The output directory is on the same disk, and stage-out goes on meanwhile, as it does in a job.
-All files are made before any is removed: for some seconds ext4 looks at each inode that was freed
-near by before it takes another, which costs whoever comes next 20 times what a file costs else.
-"""
+The output directory is on the same disk, and stage-out runs meanwhile, as in a job. All files are
+made before any is removed: for some seconds after a removal, ext4 looks at each freed inode near by
+before it takes another, so a new file costs 20 times as much."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ FILES, QUICK_FILES = 1000, 200
 LISTED, QUICK_LISTED = 10_000, 1000
 STAGE_OUT_LIMIT_S = 600
 
-# Asked "OPERATION ROUND", answers with the units done, and when they began and ended.
+# For a request "OPERATION ROUND" answers with the units done, and when they began and ended.
 WORKER = """
 import os, sys, time
 top, count, listed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
@@ -80,7 +79,7 @@ for line in sys.stdin:
 
 @dataclass(frozen=True)
 class Row:
-    """An operation. goal: how many times as fast as the directory it is to be."""
+    """An operation. goal: how many times as fast as the directory it must be."""
 
     operation: str
     title: str
@@ -88,7 +87,7 @@ class Row:
     unit: str = "call"
 
 
-# In the order in which they are done: later ones use what earlier ones made.
+# In the order in which they run: later rows use files that earlier ones made.
 ROWS = (
     Row("create", "output: create, write 4 KiB, close", 0.8, "file"),
     Row("stat", "output: stat", 0.7),
@@ -104,22 +103,22 @@ ROWS = (
 
 
 def key_of(row: Row, processes: int) -> str:
-    """The name of a row for --rows."""
+    """Returns the name of a row for --rows."""
     return f"outputs-{row.operation}" + (f"-{processes}p" if processes > 1 else "")
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return [key_of(row, n) for n in PROCESSES for row in ROWS]
 
 
 class Side:
-    """So many workers in one place."""
+    """The workers in one place."""
 
     def __init__(
         self, stack: ExitStack, top: str, environment: Mapping[str, str], quick: bool, count: int
     ) -> None:
-        """Starts them, each in a directory of its own: `top`/worker-COUNT-NUMBER."""
+        """Starts the workers, each in a directory of its own: `top`/worker-COUNT-NUMBER."""
         sizes = (QUICK_FILES, QUICK_LISTED) if quick else (FILES, LISTED)
         self._workers = []
         for number in range(count):
@@ -132,7 +131,8 @@ class Side:
             self._workers.append(worker)
 
     def ask(self, operation: str, turn: int) -> float:
-        """All workers at once; nanoseconds a unit, from the first start to the last end."""
+        """Runs all workers at once. Returns nanoseconds per unit, from the first start to the last
+        end."""
         for worker in self._workers:
             assert worker.stdin is not None
             worker.stdin.write(f"{operation} {turn}\n")
@@ -152,7 +152,7 @@ class Side:
 def result(
     row: Row, processes: int, times: Mapping[str, list[float]], section: str = "outputs"
 ) -> Result:
-    """A row of the table."""
+    """Returns a row of the table."""
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
     note = f"{medians[OURS] / medians[DIRECTORY]:.2f} times the directory's time"
@@ -166,7 +166,7 @@ def measure_calls(
     places: Mapping[str, tuple[str, Mapping[str, str]]], wanted: Mapping[int, Sequence[Row]],
     settings: Settings,
 ) -> list[Result]:  # fmt: skip
-    """The wanted rows of each number of processes; the first turn only warms up."""
+    """Returns the wanted rows for each number of processes. The first turn only warms up."""
     results = []
     with ExitStack() as stack:
         sides = {
@@ -185,7 +185,7 @@ def measure_calls(
 
 
 def measure_row(row: Row, sides: Mapping[str, Side], settings: Settings) -> dict[str, list[float]]:
-    """Nanoseconds a unit of each turn but the first, by place."""
+    """Returns the nanoseconds per unit of each turn except the first, by place."""
     times: dict[str, list[float]] = {name: [] for name in sides}
     for turn in range(settings.repetitions + 1):
         for name, side in sides.items():
@@ -194,7 +194,7 @@ def measure_row(row: Row, sides: Mapping[str, Side], settings: Settings) -> dict
 
 
 def needed(row: Row, rows: Sequence[Row]) -> bool:
-    """Whether a row is asked for, or makes what another one uses."""
+    """Returns whether a row is wanted, or makes files that a wanted row uses."""
     makers = {"create": "stat access read rename unlink", "rename": "unlink", "mkdir": "rmdir"}
     users = makers.get(row.operation, "").split()
     return row in rows or any(other.operation in users for other in rows)
@@ -203,7 +203,7 @@ def needed(row: Row, rows: Sequence[Row]) -> bool:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some could not be measured."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     results: list[Result] = []
     with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
         plain = {name: text for name, text in environment.items() if name != "LD_PRELOAD"}

@@ -1,7 +1,7 @@
-"""What names cost that another rank keeps: two ranks of this machine, and a program of rank 0 in
-directories that rank 1 made, beside one round trip of bare MPI and 30 us more for each call that
-looks at a name or changes one. What a call does to a file of this node besides is allowed what
-it takes in a plain directory of the same disk."""
+"""The rows of names that another rank keeps: a program of rank 0 works in directories that rank 1
+made, on two ranks of this machine. The goal for each call that looks at a name or changes one is
+the round trip of bare MPI and 30 us more. For work on a file of this node, the goal adds the time
+that it takes in a plain directory on the same disk."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ from fanstore.transport.build import find_mpicc, quotable
 RANKS = 2
 ALLOWED_NS = 30_000
 ALLOWED = "round trip + 30 us"
-CALLS = {"create": 2}  # of a unit, those that ask: an open, and the close that publishes
-FILES = ("create", "read", "unlink")  # operations that work on a file, too
+# Calls of a unit that ask the other rank: an open, and the close that publishes.
+CALLS = {"create": 2}
+FILES = ("create", "read", "unlink")  # operations that also work on a file
 ASK_BYTES = 64
 END_LIMIT_S = 300
 TURNS_MOST = 200
-# Rank 1 makes the directories, so that it keeps the names in them. Notes the environment of rank 0,
-# and lasts until a file is there.
+# Rank 1 makes the directories, so that it keeps the names in them. The script writes the
+# environment of rank 0, and runs until a file appears.
 SCRIPT = f"""
 cd "$FANSTORE_MOUNT_PREFIX"
 [ "$FANSTORE_RANK" = 1 ] && mkdir worker-1-0 && cd worker-1-0 && mkdir $(seq 0 {TURNS_MOST})
@@ -47,7 +48,7 @@ def key_of(row: Row) -> str:
 
 
 def measured_rows() -> list[Row]:
-    """The rows of outputs, but that of listings, of which an entry is no round trip."""
+    """Returns the rows of outputs, except listings, whose entries cost no round trip each."""
     return [row for row in ROWS if row.operation != "readdir"]
 
 
@@ -58,7 +59,7 @@ def row_keys() -> list[str]:
 
 @contextmanager
 def two_ranks(work: Path) -> Iterator[dict[str, str]]:
-    """The environment of a program of rank 0, of a job of two ranks."""
+    """Yields the environment of a program on rank 0 of a job of two ranks."""
     (work / "source").mkdir()
     (work / "source" / "file").write_bytes(b"content")
     subprocess.run([*FANSTORE, "prepare", "--quiet", work / "source", work / "data"], check=True)
@@ -83,7 +84,8 @@ def two_ranks(work: Path) -> Iterator[dict[str, str]]:
 
 
 def round_trip_ns(work: Path) -> float:
-    """A small message there and back over bare MPI, the median of a few rounds."""
+    """Returns the time of a small message and its reply over bare MPI, as the median of a few
+    rounds."""
     program = work / "bare"
     source = str(HERE / "c" / "remote_bare.c")
     mpicc = quotable(find_mpicc(own=True), work)
@@ -96,7 +98,7 @@ def round_trip_ns(work: Path) -> float:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if not wanted:
         return [], []
     if find_mpiexec() is None:
@@ -121,7 +123,8 @@ def measure(
 
 
 def result(row: Row, taken: Mapping[str, list[float]], round_trip: float) -> Result:
-    """Returns a row of the table. round_trip: a small message there and back, in nanoseconds."""
+    """Returns a row of the table. round_trip: the time of a small message and its reply, in
+    nanoseconds."""
     medians = {name: statistics.median(times) for name, times in taken.items()}
     spread = {name: (min(times), max(times)) for name, times in taken.items()}
     allowed = CALLS.get(row.operation, 1) * (round_trip + ALLOWED_NS)

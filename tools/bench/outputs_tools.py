@@ -37,7 +37,7 @@ from warm import Settings, say
 TOOL_RATIO, STAGE_RATIO = 1 / 1.3, 0.8
 FILES, QUICK_FILES = 20_000, 500
 MODULES, QUICK_MODULES = 2000, 200
-LARGE, QUICK_LARGE = 2048, 256  # MiB
+LARGE, QUICK_LARGE = 2048, 256  # in MiB
 REPETITIONS = 3
 STAGE_OUT_LIMIT_S, LOOK_S, CALM_S = 600, 0.002, 65
 COPIED, SYNCED = "cp -r", "cp -r, synced"
@@ -63,7 +63,7 @@ for number in range(files):
 
 
 def make_tree(work: Path, count: int) -> Path:
-    """Files of 4 KiB, a hundred in a directory."""
+    """Makes files of 4 KiB, a hundred in each directory."""
     source = work / "packed"
     for number in range(count):
         path = source / f"{number // 100}" / f"{number}"
@@ -73,7 +73,7 @@ def make_tree(work: Path, count: int) -> Path:
 
 
 def archive(work: Path, files: int) -> list[str]:
-    """tar, with an archive of small files."""
+    """Returns the command of tar, with an archive of small files."""
     source = make_tree(work, files)
     subprocess.run(["tar", "-C", work, "-cf", work / "packed.tar", source.name], check=True)
     shutil.rmtree(source)
@@ -81,7 +81,8 @@ def archive(work: Path, files: int) -> list[str]:
 
 
 def repository(work: Path, files: int) -> list[str]:
-    """git, with a repository of one commit, which travels as a pack as over a network."""
+    """Returns the command of git, which clones a repository of one commit as a pack, as over a
+    network."""
     source = make_tree(work, files)
     git = ["git", "-C", str(source), "-c", "user.name=bench", "-c", "user.email=bench@localhost"]
     subprocess.run([*git, "init", "-q"], check=True)
@@ -91,7 +92,8 @@ def repository(work: Path, files: int) -> list[str]:
 
 
 def wheel(work: Path, modules: int) -> list[str]:
-    """pip, with a wheel of so many modules, which it compiles as it does by default."""
+    """Returns the command of pip, with a wheel of `modules` modules, which it compiles by
+    default."""
     about = "packed-1.dist-info"
     text = "".join(f"def function_{n}(value):\n    return value + {n}\n" for n in range(50))
     members = {f"packed/module_{n}.py": text for n in range(modules)}
@@ -112,20 +114,20 @@ def wheel(work: Path, modules: int) -> list[str]:
 
 
 def record(name: str, text: str) -> str:
-    """A line of a wheel's RECORD (PEP 427)."""
+    """Returns a line of a wheel's RECORD (PEP 427)."""
     digest = base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=")
     return f"{name},sha256={digest.decode()},{len(text)}\n"
 
 
 def large_file(work: Path, size_mib: int) -> list[str]:
-    """A file written in large pieces, as torch.save does."""
+    """Returns a command that writes a file in large pieces, as torch.save does."""
     return [sys.executable, "-c", WRITE_LARGE, str(size_mib)]
 
 
 @dataclass(frozen=True)
 class Tool:
-    """A program. sizes: how much it writes in full, and quick, as the title says. prepare: makes
-    what it needs; returns its command, to which the place is added."""
+    """A program. sizes: how much it writes in full and with --quick, as the title says. prepare:
+    makes the files that it needs, and returns its command, to which the place is added."""
 
     title: str
     prepare: Callable[[Path, int], list[str]]
@@ -145,7 +147,7 @@ TOOLS = {
 
 @dataclass(frozen=True)
 class Staged:
-    """What stage-out is timed with: so many files of so many bytes, in full, and quick."""
+    """A workload for timing stage-out: this many files of this size, in full and with --quick."""
 
     title: str
     files: tuple[int, int]
@@ -168,7 +170,7 @@ def row_keys() -> list[str]:
 
 
 class Job:
-    """A job under way, and a plain directory beside it on the same disk."""
+    """A running job, and a plain directory beside it on the same disk."""
 
     def __init__(self, work: Path, environment: Mapping[str, str]) -> None:
         self._out = work / "out"
@@ -188,25 +190,25 @@ class Job:
         subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
 
     def place(self, name: str, what: str) -> str:
-        """A path of that name on one of the sides."""
+        """Returns a path with that name on one of the sides."""
         return f"{self._mount if name == OURS else self._plain}/{what}"
 
     def staged_out(self) -> None:
-        """Waits until all that was written is in the output directory, where files come in the
-        order in which they were finished. Raises TimeoutError."""
+        """Waits until all outputs are in the output directory, where files appear in the order in
+        which they were finished. Raises TimeoutError."""
         self._marks += 1
         mark = f"mark-{self._marks}"
         self.run(OURS, ["sh", "-c", ': >"$0"', self.place(OURS, mark)])
         when_there(self._out / mark)
 
     def remove(self, name: str, what: str) -> None:
-        """Removes it on one side, and in the output directory."""
+        """Removes `what` on one side, and in the output directory."""
         self.run(name, ["rm", "-rf", self.place(name, what)])
         self.staged_out()
 
 
 def row_of(key: str, title: str, times: Mapping[str, list[float]], goal: Goal) -> Result:
-    """A row of the table, of medians."""
+    """Returns a row of the table, made of medians."""
     medians = {name: statistics.median(taken) for name, taken in times.items()}
     spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
     note = f"{medians[OURS] / medians[goal.than]:.2f} times {goal.than}'s time"
@@ -214,7 +216,7 @@ def row_of(key: str, title: str, times: Mapping[str, list[float]], goal: Goal) -
 
 
 def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
-    """A tool on either side in turn; the first turn only warms up."""
+    """Measures a tool on both sides in turn. The first turn only warms up."""
     tool = TOOLS[key]
     folder = work / key
     folder.mkdir()
@@ -223,7 +225,7 @@ def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
     times: dict[str, list[float]] = {DIRECTORY: [], OURS: []}
     for turn in range(min(settings.repetitions, REPETITIONS) + 1):
         for name, taken in times.items():
-            os.sync()  # or the disk would write what others wrote before at this one's cost
+            os.sync()  # otherwise this tool would pay for what earlier ones wrote
             start = perf_counter_ns()
             job.run(name, [*command, job.place(name, key)])
             taken += [perf_counter_ns() - start] if turn > 0 else []
@@ -234,7 +236,8 @@ def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
 
 
 def measure_staged(key: str, work: Path, settings: Settings) -> Result:
-    """The end of a job that wrote some files, beside cp of the same; the module says how."""
+    """Measures the end of a job that wrote some files, compared with cp of the same files, as
+    described at the top."""
     staged = STAGED[key]
     files, size = staged.files[settings.quick], staged.file_bytes[settings.quick]
     write = [sys.executable, "-c", WRITE_TREE]
@@ -278,7 +281,7 @@ def measure_staged(key: str, work: Path, settings: Settings) -> Result:
 
 
 def when_there(path: Path) -> int:
-    """Waits until a file is there; returns the time, of perf_counter_ns. Raises TimeoutError."""
+    """Waits until a file exists. Returns the time, by perf_counter_ns. Raises TimeoutError."""
     until = time.monotonic() + STAGE_OUT_LIMIT_S
     while not path.exists():
         if time.monotonic() > until:
@@ -288,14 +291,14 @@ def when_there(path: Path) -> int:
 
 
 def count_files(folder: Path) -> int:
-    """How many files are below a directory, if there is one."""
+    """Returns how many files are below a directory; 0 if it does not exist."""
     return sum(len(names) for _, _, names in os.walk(folder))
 
 
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some could not be measured."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     results, skipped = [], []
     tools = [key for key in wanted if key in TOOLS]
     if tools:

@@ -1,10 +1,9 @@
-"""What a job costs programs that do not touch its mount: short processes, tar, gcc, python.
+"""The cost of a job for programs that do not use its mount: short processes, tar, gcc, python.
 
-Each command is run in turn plainly, with the library loaded but no job, and under a job: the first
+Each command runs in turn plainly, with the library loaded but no job, and under a job: the first
 two differ by the loading of a library, the last two by its start and the calls outside the prefix.
-What takes long, and so meets whatever else the machine does, is held to its processor time; its
-wall-clock time, which is what users wait for, stands in the note.
-"""
+The goals of long commands, which disturbances of the machine affect, are for their processor time;
+the note has their wall-clock time, for which users wait."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ from results import OURS, Goal, Result
 from warm import Settings, say
 
 PLAIN, LOADED, BUDGET = "plain", "loaded", "budget"
-START_BUDGET_NS = 1e6  # a process's start under a job, over a plain one
+START_BUDGET_NS = 1e6  # for a process's start under a job, over a plain start
 PROCESSES_RATIO = 1 / 1.5
 CALLS_RATIO = 1 / 1.01
 PROCESSES = 1000
@@ -35,7 +34,7 @@ LOOP = "n=$1; while [ $n -gt 0 ]; do /bin/true; n=$((n-1)); done"
 
 @dataclass(frozen=True)
 class Row:
-    """A command. runs: of each side, per repetition; goals: what its medians are held to."""
+    """A command. runs: how often each side runs in a repetition; goals: for its medians."""
 
     title: str
     command: Callable[[Path], list[str]]
@@ -73,7 +72,7 @@ ROWS = {
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return list(ROWS)
 
 
@@ -85,8 +84,8 @@ def noted_environment(path: Path) -> dict[str, str]:
 
 @contextmanager
 def job_environment(work: Path, end_limit_s: float = 60) -> Iterator[dict[str, str]]:
-    """The environment of a command under a job that lasts as long as the context, and then ends in
-    so many seconds."""
+    """Yields the environment of a command under a job. The job lasts as long as the block, and must
+    then end within `end_limit_s`."""
     source, noted = work / "source", work / "environment"
     source.mkdir()
     (source / "file").write_bytes(b"content")
@@ -109,14 +108,14 @@ def job_environment(work: Path, end_limit_s: float = 60) -> Iterator[dict[str, s
 
 
 def sides_of(job: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """The environments that are compared."""
+    """Returns the environments that are compared."""
     loaded = {name: text for name, text in job.items() if not name.startswith("FANSTORE_")}
     plain = {name: text for name, text in loaded.items() if name != "LD_PRELOAD"}
     return {PLAIN: plain, LOADED: loaded, OURS: dict(job)}
 
 
 def run_once(command: list[str], environment: Mapping[str, str], null: int) -> tuple[float, float]:
-    """Nanoseconds from a command's start to its end, and of processor time."""
+    """Returns the nanoseconds from a command's start to its end, and its processor time."""
     start = perf_counter_ns()
     pid = os.posix_spawnp(
         command[0], command, environment, file_actions=[(os.POSIX_SPAWN_DUP2, null, 1)]
@@ -131,7 +130,7 @@ def run_once(command: list[str], environment: Mapping[str, str], null: int) -> t
 def measure_row(
     key: str, work: Path, sides: Mapping[str, dict[str, str]], repetitions: int
 ) -> Result:
-    """A row: the sides take turns, run by run; the first turn only warms up."""
+    """Measures a row: the sides take turns, run by run. The first turn only warms up."""
     row = ROWS[key]
     command = row.command(work)
     wall: dict[str, list[float]] = {name: [] for name in sides}
@@ -156,7 +155,7 @@ def measure_row(
 
 
 def own_cost(result: Result) -> Result:
-    """The start of a process as what it takes more than a plain one."""
+    """Returns a result whose times are those above a plain start of a process."""
     times = result.times_ns
     more = {OURS: max(times[OURS] - times[PLAIN], 1.0), BUDGET: START_BUDGET_NS}
     note = f"a plain start: {times[PLAIN] / 1e3:.0f} us; "
@@ -170,7 +169,7 @@ def own_cost(result: Result) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some could not be measured."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     results, skipped = [], []
     with job_environment(work) as environment:
         sides = sides_of(environment)

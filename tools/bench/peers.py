@@ -1,7 +1,7 @@
-"""Who is compared: FanStore, the directory it came from, and other ways to serve the same files.
+"""The peers that are compared: FanStore, the source directory, and other ways to serve the same
+files.
 
-Each peer is a context manager that yields a `Peer`, or raises `Absent` with the reason.
-"""
+Each peer is a context manager that yields a `Peer`, or raises `Absent` with the reason."""
 
 from __future__ import annotations
 
@@ -22,21 +22,22 @@ from rows import C
 FANSTORE = [sys.executable, "-m", "fanstore"]
 LIMIT = "limit"
 MOUNT_LIMIT_S = 20
-# What the limit can say of each operation: one placeholder descriptor and one memcpy.
+# The operation that stands for each one in the limit: one placeholder descriptor and one memcpy.
 BARE = {
     "read": "bare-read", "read16": "bare-read16", "pread": "bare-pread", "open": "bare-open",
 }  # fmt: skip
 
 
 class Absent(Exception):
-    """A peer cannot take part here; the message says why."""
+    """A peer cannot take part on this machine. The message says why."""
 
 
 @dataclass(frozen=True)
 class Peer:
-    """Files below `root`, for programs started by `command`. `dropped` are the files or directories
-    whose pages are dropped for cold reads (none: it cannot be cold). `operations` are what the C
-    reader is asked for instead, where this is no file system but the limit of one."""
+    """Files below `root`, and `command`, which starts programs that see them. `dropped`: the files
+    or directories whose pages are dropped for cold reads (none: the peer cannot be cold).
+    `operations`: the operations that the C reader runs instead, if this is not a file system but
+    the limit of one."""
 
     name: str
     root: Path
@@ -45,7 +46,7 @@ class Peer:
     operations: dict[str, str] | None = None
 
     def operation(self, name: str, language: str) -> str | None:
-        """What to ask a reader for; None when this peer has no part in it."""
+        """Returns the operation that a reader must run; None if this peer takes no part in it."""
         if self.operations is None:
             return name
         return self.operations.get(name) if language == C else None
@@ -53,7 +54,7 @@ class Peer:
 
 @dataclass(frozen=True)
 class Place:
-    """Where the peers work: the source, and a directory for what they need."""
+    """The source directory, and a directory for files that the peers need."""
 
     work: Path
     source: Path
@@ -62,7 +63,7 @@ class Place:
 
 
 def _run(*command: str | Path) -> None:
-    """Runs a command to its end. Raises Absent with what it said."""
+    """Runs a command to its end. Raises Absent with its output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         said = (done.stderr.strip() or f"ended with {done.returncode}").splitlines()[-1]
@@ -70,7 +71,7 @@ def _run(*command: str | Path) -> None:
 
 
 def _program(*names: str) -> str:
-    """The first of the programs that is there."""
+    """Returns the first of the programs that is installed."""
     path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
     for name in names:
         if found := shutil.which(name, path=path):
@@ -95,7 +96,7 @@ def limit(place: Place) -> Iterator[Peer]:
 
 @contextmanager
 def serving(name: str, place: Place, dataset: Path) -> Iterator[Peer]:
-    """A node daemon that serves `dataset`, with its files under a name of their own."""
+    """Yields a peer of that name: a node daemon that serves `dataset`."""
     local, mount = place.work / f"local-{name}", place.work / f"mount-{name}"
     local.mkdir()
     where = ["--local-dir", str(local)]
@@ -136,7 +137,7 @@ def _squashfs_image(place: Place) -> Path:
 
 
 def _loop_of(mount: Path) -> Path:
-    """The block device below a mount."""
+    """Returns the block device of a mount."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         source, where = line.split()[:2]
         if where == str(mount):
@@ -146,7 +147,7 @@ def _loop_of(mount: Path) -> Path:
 
 @contextmanager
 def _mounted(kind: str, image: Path, mount: Path) -> Iterator[Path]:
-    """The loop device of an image that is mounted by the kernel."""
+    """Mounts an image by the kernel. Yields its loop device."""
     _root_only()
     mount.mkdir()
     _run(_program("mount"), "-t", kind, "-o", "loop,ro", image, mount)
@@ -175,7 +176,7 @@ def erofs(place: Place) -> Iterator[Peer]:
 
 @contextmanager
 def _fuse(mount: Path, *command: str | Path) -> Iterator[None]:
-    """A FUSE file system in the foreground, ended at the end."""
+    """Runs a FUSE file system in the foreground until the block ends."""
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
         raise Absent("/dev/fuse is not there, or not for this user")
     release = _program("fusermount3", "fusermount")
@@ -208,7 +209,8 @@ def squashfuse(place: Place) -> Iterator[Peer]:
 
 @contextmanager
 def passthrough(place: Place) -> Iterator[Peer]:
-    """Every call goes through a FUSE server to the directory: the SSD-fuse of the paper."""
+    """Yields the peer in which every call goes through a FUSE server to the directory: the SSD-fuse
+    of the paper."""
     program, mount = _program("bindfs", "passthrough_ll"), place.work / "passthrough"
     command = [program, "-f", place.source, mount]
     if Path(program).name == "passthrough_ll":
@@ -227,6 +229,6 @@ PEERS: dict[str, Callable[[Place], AbstractContextManager[Peer]]] = {
     "erofs": erofs,
     "passthrough": passthrough,
 }
-# Without these there is no ratio.
+# A run needs these peers for its ratios.
 ALWAYS = ("directory", "fanstore")
 QUICK = ("directory", "fanstore", "limit", "tmpfs")

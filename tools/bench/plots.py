@@ -1,4 +1,4 @@
-"""Draws a report: the paper's figures 3 and 11 from our numbers, and all ratios."""
+"""Draws a report: all ratios, and the paper's figures 3 and 11 from our numbers."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ COLOURS = {
     "squashfuse": "#8e44ad", "squashfs": "#9b59b6", "erofs": "#2980b9",
     "FUSE passthrough": "#f39c12",
 }  # fmt: skip
-# The key of a size's row.
+# Returns the key of a size's row.
 KeyOf = Callable[[str], str]
 
 
 def _say_where(figure: Any, report: Report, text: str) -> None:
-    """Writes below a figure which processes shared the cores; nothing was pinned to one."""
+    """Writes below a figure which processes shared the cores; no process was pinned to one."""
     cores = report.machine["cores"]
     figure.supxlabel(f"{text}, on {cores} cores, pinned to none; wall clock", fontsize="small")
 
 
 def _bars(axes: Any, groups: Sequence[str], series: dict[str, list[float]]) -> None:
-    """Bars side by side: one group a size, one colour a peer."""
+    """Draws bars side by side: a group for each size, a colour for each peer."""
     width = 0.84 / max(1, len(series))
     for number, (name, values) in enumerate(series.items()):
         places = [at - 0.42 + width * (number + 0.5) for at in range(len(groups))]
@@ -42,7 +42,7 @@ def _bars(axes: Any, groups: Sequence[str], series: dict[str, list[float]]) -> N
 def _by_peer(
     results: Sequence[Result], value: Callable[[Result, float], float]
 ) -> dict[str, list[float]]:
-    """A value of each row, by peer; 0 where one took no part."""
+    """Returns a value of each row, by peer; 0 if the peer took no part."""
     names = dict.fromkeys(name for result in results for name in result.times_ns)
     return {
         name: [value(r, r.times_ns[name]) if name in r.times_ns else 0.0 for r in results]
@@ -57,17 +57,17 @@ def _reads(report: Report, key: KeyOf) -> tuple[list[str], list[Result]]:
 
 
 def bandwidth(result: Result, ns: float) -> float:
-    """MiB/s."""
+    """Returns the bandwidth in MiB/s."""
     return result.bytes_per_unit / ns * 1e9 / (1 << 20)
 
 
 def rate(_: Result, ns: float) -> float:
-    """Files/s."""
+    """Returns the rate in files/s."""
     return 1e9 / ns
 
 
 def draw_figure_3(report: Report, plt: Any) -> Any | None:
-    """Bandwidth and files/s by the size of files: warm, warm with a buffer off the page, cold."""
+    """Draws bandwidth and files/s by file size: warm, warm with an unaligned buffer, cold."""
     panels = [("warm", lambda s: f"read-{s}"), ("warm, unaligned buffer", lambda s: f"read16-{s}"),
               ("cold", lambda s: f"cold-{s}")]  # fmt: skip
     drawn = [(title, *_reads(report, key)) for title, key in panels]
@@ -82,14 +82,14 @@ def draw_figure_3(report: Report, plt: Any) -> Any | None:
         line[0].set_ylabel(f"{title}: MiB/s")
         _bars(line[1], groups, _by_peer(results, rate))
         line[1].set_ylabel(f"{title}: files/s")
-    grid[0][1].legend(fontsize="small", ncols=2)  # high on the right nothing is drawn
+    grid[0][1].legend(fontsize="small", ncols=2)  # the upper right corner is empty
     figure.suptitle("Reading whole files, one process (after figure 3 of the FanStore paper)")
     _say_where(figure, report, "one reader, and beside it the servers of those that have one")
     return figure
 
 
 def draw_figure_11(report: Report, plt: Any) -> Any | None:
-    """Bandwidth of all ranks together by their number."""
+    """Draws the bandwidth of all ranks together by their number."""
     if not any(result.section == "ranks" for result in report.results):
         return None
     figure, line = plt.subplots(1, len(RANK_KINDS), figsize=(13, 3.4), layout="constrained")
@@ -113,7 +113,7 @@ def draw_figure_11(report: Report, plt: Any) -> Any | None:
 
 
 def draw_ratios(report: Report, plt: Any) -> Any | None:
-    """FanStore's ratio to the directory in every row of one process, beside its goal."""
+    """Draws FanStore's ratio to the directory in every row of one process, with its goal."""
     rows = [
         r for r in report.results
         if DIRECTORY in r.times_ns and OURS in r.times_ns and r.processes == r.threads == 1
@@ -144,7 +144,7 @@ def draw_ratios(report: Report, plt: Any) -> Any | None:
 
 
 def draw_threads(report: Report, plt: Any) -> Any | None:
-    """Throughput over that of one thread, by threads."""
+    """Draws the throughput relative to one thread, by the number of threads."""
     alone = [r for r in report.results if r.section == "warm" and r.processes == r.threads == 1]
     keys = [r.key for r in alone if report.find(f"{r.key}-2t")]
     if not keys:
@@ -173,7 +173,7 @@ FIGURES = {
 
 
 def draw(report: Report, out: Path) -> list[Path]:
-    """Draws what the report has rows for; the files made. Raises ImportError."""
+    """Draws all figures for which the report has rows. Returns the files. Raises ImportError."""
     import matplotlib
 
     matplotlib.use("Agg")

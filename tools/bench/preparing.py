@@ -1,4 +1,5 @@
-"""Preparing a dataset beside tar, and with lz4 beside LZ4 itself: time and peak memory."""
+"""The rows of preparing a dataset, compared with tar, and with lz4 compared with LZ4 itself: time
+and peak memory."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from rows import KIB, MIB, Kind
 from warm import Settings, say
 
 TAR, TAR_SYNC, LZ4 = "tar", "tar + sync", "LZ4 itself"
-# One worker per core reads, compresses and writes on either side. Ours makes checksums beside.
+# On either side one worker per core reads, compresses and writes. FanStore also computes checksums.
 LZ4_RATIO = 0.8
 REPETITIONS = 5
 LOOK_S = 0.02
@@ -36,12 +37,13 @@ TITLES = {
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return [f"prepare-{tree}" for tree in TREES]
 
 
 def run_timed(command: Sequence[str | Path], standard_input: str = "") -> tuple[int, int]:
-    """Runs a command; nanoseconds from start to end, and its peak memory in KiB (0: not known)."""
+    """Runs a command. Returns nanoseconds from start to end, and its peak memory in KiB (0:
+    unknown)."""
     start = perf_counter_ns()
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
     assert process.stdin is not None
@@ -58,7 +60,7 @@ def run_timed(command: Sequence[str | Path], standard_input: str = "") -> tuple[
 
 
 def _peak_kib(pid: int) -> int:
-    """The largest resident set so far of the program that a process runs now."""
+    """Returns the largest resident set so far of the program that a process runs now."""
     with contextlib.suppress(OSError):
         for line in Path(f"/proc/{pid}/status").read_text().splitlines():
             if line.startswith("VmHWM:"):
@@ -67,12 +69,12 @@ def _peak_kib(pid: int) -> int:
 
 
 def remove(path: Path) -> None:
-    """Removes what a repetition made."""
+    """Removes the files that a repetition made."""
     shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def commands(work: Path, tree: str) -> dict[str, tuple[list[str | Path], str]]:
-    """What is compared on a tree: command and standard input by name."""
+    """Returns the commands that are compared on a tree, each with its standard input, by name."""
     source, out = work / f"prepare-{tree}", work / "prepared"
     prepare = [*FANSTORE, "prepare", "--quiet"]
     tar = shutil.which("tar")
@@ -93,7 +95,7 @@ def commands(work: Path, tree: str) -> dict[str, tuple[list[str | Path], str]]:
 
 
 def measure_tree(work: Path, tree: str, repetitions: int) -> Result:
-    """One row: the whole process of each, in turn, on a warm tree."""
+    """Measures one row: the whole process of each command, in turn, on a warm tree."""
     sides = commands(work, tree)
     times: dict[str, list[float]] = {name: [] for name in sides}
     memory_kib: dict[str, int] = {}
@@ -119,7 +121,7 @@ def measure_tree(work: Path, tree: str, repetitions: int) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     results, skipped = [], []
     for tree, kinds in TREES.items():
         if f"prepare-{tree}" not in wanted:

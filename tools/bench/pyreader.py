@@ -1,11 +1,10 @@
-"""The Python side of the comparison: answers as c/reader.c does, with what Python programs call.
+"""The Python side of the comparison: answers like c/reader.c, with the calls of Python programs.
 
     pyreader.py DIR SEED
     OPERATION KIND THREADS WINDOW_NS   ->   UNITS START_NS END_NS SUM
     can OPERATION                      ->   yes | no REASON
 
-Ordinary Python, no use of FanStore.
-"""
+Ordinary Python, no use of FanStore."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from pathlib import Path
 from time import monotonic_ns
 from typing import Any, NamedTuple
 
-# Modules that an operation needs beside the standard library.
+# Modules that an operation needs besides the standard library.
 NEEDS = {"pillow": "PIL.Image", "npload": "numpy", "dataloader": "torch.utils.data"}
 LOADER_WORKERS, LOADER_BATCH = 2, 32
 
@@ -33,7 +32,7 @@ class Kind(NamedTuple):
 
 
 class Files:
-    """A map-style data set for PyTorch: the bytes of each file."""
+    """A map-style dataset for PyTorch: the bytes of each file."""
 
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
@@ -63,7 +62,7 @@ def run_stat(path: str) -> int:
 
 
 def run_scandir(path: str) -> int:
-    """Lists a folder and asks each entry for its type, as os.walk does."""
+    """Lists a folder and asks for the type of each entry, as os.walk does."""
     with os.scandir(path) as entries:
         return sum(1 for entry in entries if not entry.is_dir())
 
@@ -83,7 +82,8 @@ def run_npload(path: str) -> int:
     return 1
 
 
-# operation: what it does to one path, on files or on folders, looks at the clock every so many
+# operation: the function for one path, whether it works on files, how many between two reads of the
+# clock
 OPERATIONS: dict[str, tuple[Callable[[str], int], bool, int]] = {
     "read": (run_read, True, 8),
     "stat": (run_stat, True, 64),
@@ -136,7 +136,7 @@ def measure(operation: str, kind: Kind, threads: int, window_ns: int, seed: int)
 
 
 def load_epoch(kind: Kind, seed: int) -> str:
-    """One epoch of a fresh DataLoader, the start of its workers included."""
+    """Runs one epoch of a new DataLoader, including the start of its workers."""
     import torch
 
     torch.manual_seed(seed)
@@ -150,7 +150,7 @@ def load_epoch(kind: Kind, seed: int) -> str:
 
 
 def sum_of(paths: list[str]) -> int:
-    """Depends on every byte of the files."""
+    """Returns a sum that depends on every byte of the files."""
     total = 0
     for path in paths:
         total += zlib.crc32(Path(path).read_bytes())

@@ -1,9 +1,8 @@
-"""One rank of a job of ranks.py: reads at the same time as the other ranks, and notes its answers.
+"""One rank of a job of ranks.py: reads at the same time as the other ranks, and writes its answers.
 
     rank_side.py READER KIND RANKS ROUNDS MEETING
 
-The ranks meet in the directory MEETING, which all see, before each round.
-"""
+Before each round the ranks meet in the directory MEETING, which all of them see."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ MEETING_LIMIT_S, LOOK_S = 60, 0.0005
 
 
 def meet(meeting: Path, number: int, rank: int, ranks: int) -> None:
-    """Waits until all ranks have come to this round. Raises TimeoutError."""
+    """Waits until all ranks have reached this round. Raises TimeoutError."""
     (meeting / f"round-{number}-{rank}").touch()
     until = time.monotonic() + MEETING_LIMIT_S
     while not all((meeting / f"round-{number}-{other}").exists() for other in range(ranks)):
@@ -32,7 +31,7 @@ def main() -> None:
     program, kind, ranks, rounds, meeting = sys.argv[1:]
     rank = os.environ["FANSTORE_RANK"]
     reader = Reader([program, os.environ["FANSTORE_MOUNT_PREFIX"], rank])
-    reader.ask("sum", kind)  # reads every file once, which warms all that can be
+    reader.ask("sum", kind)  # reads every file once, which warms all caches
     answers = []
     for number in range(int(rounds)):
         meet(Path(meeting), number, int(rank), int(ranks))

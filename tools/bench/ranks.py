@@ -1,12 +1,11 @@
 """How reading scales with the ranks of a job: every rank reads all files, in an order of its own.
 
-On 1, 2 and 4 ranks of this machine, each with a local directory of its own: with each pack on one
-rank, so that (N-1)/N of the reads are remote, and with every pack on every rank. The ranks meet
-before each round and read for the same time; a row's time is the wall clock from the first one's
-start to the last one's end, for each file that any of them read. Readers and daemons are pinned to
-no core. "one rank times cores" is one rank's rate times the ranks that have a core of their own:
-more ranks than cores cannot read faster than that.
-"""
+There are 1, 2 and 4 ranks on this machine, each with a local directory of its own. Either each pack
+is on one rank, so that (N-1)/N of the reads are remote, or every pack is on every rank. The ranks
+meet before each round and read for the same time. The time in a row is the wall-clock time from the
+first start to the last end, divided by the files that all ranks read. Readers and daemons are
+pinned to no core. "one rank times cores" is one rank's rate times the ranks that have a core of
+their own: more ranks than cores cannot read faster than that."""
 
 from __future__ import annotations
 
@@ -41,12 +40,13 @@ def key_of(kind: str, ranks: int) -> str:
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return [key_of(kind.name, ranks) for kind in KINDS for ranks in RANKS]
 
 
 def ns_per_file(work: Path, reader: Path, kind: str, ranks: int, replicas: str) -> float:
-    """Runs one job; wall clock for each file that its ranks read, the median of its rounds."""
+    """Runs one job. Returns the wall-clock time for each file that its ranks read, as the median of
+    its rounds."""
     for rank in range(ranks):
         (work / f"node-{rank}").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work) as meeting:
@@ -63,7 +63,7 @@ def ns_per_file(work: Path, reader: Path, kind: str, ranks: int, replicas: str) 
 
 
 def measure_row(work: Path, reader: Path, kind: Kind, ranks: int, alone_ns: float) -> Result:
-    """One row; `alone_ns` is what one rank takes for a file."""
+    """Measures one row. `alone_ns`: the time that one rank takes for a file."""
     title = f"{TITLES[kind.name]}, {ranks} rank" + "s" * (ranks > 1)
     say(title)
     spread = ns_per_file(work, reader, kind.name, ranks, "1")
@@ -81,7 +81,7 @@ def measure_row(work: Path, reader: Path, kind: Kind, ranks: int, alone_ns: floa
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if find_mpiexec() is None:
         return [], ["ranks-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
     make_files(work / "source", KINDS)

@@ -1,4 +1,4 @@
-"""Reader processes: compiled, started under a peer, asked and ended."""
+"""Reader processes: compiles them, starts them under a peer, sends requests and ends them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ANSWER_LIMIT_S = 120
 
 
 class ReaderEnded(Exception):
-    """A reader gave no answer."""
+    """A reader ended without an answer."""
 
 
 def compile_c(out: Path, sources: Sequence[str], *libraries: str) -> Path:
-    """Builds a program of files in c/, named after the first."""
+    """Builds a program from files in c/, named after the first file."""
     program = out / Path(sources[0]).stem
     compiler = shlex.split(os.environ.get("CC", "cc"))
     files = [HERE / "c" / source for source in sources]
@@ -40,7 +40,8 @@ def compile_reader(out: Path) -> Path:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a request did: units, its start and end on the wall clock, a sum over what was seen."""
+    """The answer to a request: units, start and end on the wall clock, and a sum over the
+    content."""
 
     units: int
     start_ns: int
@@ -49,10 +50,9 @@ class Answer:
 
 
 def wall_ns_per_unit(answers: Sequence[Answer]) -> float:
-    """Nanoseconds a unit of all answers together: from the first start to the last end.
+    """Nanoseconds per unit of all answers together: from the first start to the last end.
 
-    Rates are never added: processes that share a core would be counted as if each had one.
-    """
+    Rates are never added: processes that share a core would be counted as if each had one."""
     start, end = min(a.start_ns for a in answers), max(a.end_ns for a in answers)
     return (end - start) / sum(answer.units for answer in answers)
 
@@ -67,7 +67,7 @@ class Reader:
         self._name = " ".join(map(str, command))
 
     def send(self, line: str) -> None:
-        """Puts a request."""
+        """Sends a request."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(line + "\n")
@@ -76,7 +76,7 @@ class Reader:
             raise ReaderEnded(self._name) from error
 
     def receive(self) -> str:
-        """The line that answers it. Raises ReaderEnded, after ANSWER_LIMIT_S at the latest."""
+        """Returns the line that answers. Raises ReaderEnded, also after ANSWER_LIMIT_S."""
         out = self._process.stdout
         assert out is not None
         ready, _, _ = select.select([out], [], [], ANSWER_LIMIT_S)
@@ -86,12 +86,12 @@ class Reader:
         return line.strip()
 
     def ask(self, operation: str, kind: str, threads: int = 1, window_ns: int = 0) -> Answer:
-        """One request, alone."""
+        """Sends one request and returns the answer."""
         self.send(f"{operation} {kind} {threads} {window_ns}")
         return parse(self.receive())
 
     def close(self) -> None:
-        """Lets the reader end, or ends it."""
+        """Lets the reader end, or kills it."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             self._process.stdin.close()
@@ -103,19 +103,19 @@ class Reader:
 
 
 def parse(line: str) -> Answer:
-    """An answer from its line."""
+    """Returns an answer, parsed from its line."""
     units, start_ns, end_ns, seen = map(int, line.split())
     return Answer(units, start_ns, end_ns, seen)
 
 
 def start_reader(peer: Peer, program: Path, language: str, seed: int) -> Reader:
-    """A reader of the peer's files, in C (`program`) or Python."""
+    """Returns a reader of the peer's files, in C (`program`) or Python."""
     what = [sys.executable, str(HERE / "pyreader.py")] if language == PYTHON else [str(program)]
     return Reader([*peer.command, *what, str(peer.root), str(seed)])
 
 
 class Team:
-    """The readers of one peer: some processes in either language, started when first asked."""
+    """The readers of one peer: some processes of each language, started when first used."""
 
     def __init__(self, peer: Peer, program: Path) -> None:
         self.peer = peer
@@ -124,14 +124,15 @@ class Team:
         self._sums: dict[tuple[str, int, str], int] = {}
 
     def reader(self, language: str, number: int = 0) -> Reader:
-        """The reader of that number."""
+        """Returns the reader with that number."""
         key = language, number
         if key not in self._readers:
             self._readers[key] = start_reader(self.peer, self._program, language, number + 1)
         return self._readers[key]
 
     def sum(self, language: str, number: int, kind: str) -> int:
-        """A sum over all files of the kind; read at the first time only, which warms up."""
+        """Returns a sum over all files of the kind. Reads them only the first time, which also
+        warms up."""
         key = language, number, kind
         if key not in self._sums:
             self._sums[key] = self.reader(language, number).ask("sum", kind).seen
@@ -140,7 +141,8 @@ class Team:
     def ns_per_unit(
         self, language: str, operation: str, kind: str, processes: int, threads: int, window_ns: int
     ) -> float:
-        """Asks so many readers at once; nanoseconds of wall clock for a unit of any of them."""
+        """Sends a request to `processes` readers at once. Returns the wall-clock nanoseconds per
+        unit of all of them."""
         readers = [self.reader(language, number) for number in range(processes)]
         for reader in readers:
             reader.send(f"{operation} {kind} {threads} {window_ns}")

@@ -1,9 +1,9 @@
-"""Remote reads beside bare MPI requests and replies of the same shape, on two ranks.
+"""The rows of remote reads, compared with bare MPI requests and replies of the same sizes, on two
+ranks.
 
 Three programs: bare MPI (a request message, a reply of the whole file), FanStore's transport alone,
 and an ordinary reader under `fanstore run` whose files all lie on the other rank. Each repetition
-runs them in turn. FanStore fetches large files in pieces of 1 MiB.
-"""
+runs them in turn. FanStore fetches large files in pieces of 1 MiB."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ OUTSTANDING = (1, 8)
 PIECE_BYTES = MIB
 TOTAL_BYTES = 256 * MIB
 ROUNDS, REPETITIONS = 5, 1
-# Rank 0 has the only pack, so that rank 1 has everything to fetch.
+# Rank 0 has the only pack, so that rank 1 must fetch everything.
 SCRIPT = 'if [ "$FANSTORE_RANK" = 1 ]; then exec "$0" "$FANSTORE_MOUNT_PREFIX/$1" "$2" "$3"; fi'
 
 
@@ -45,12 +45,12 @@ def key_of(size: str, outstanding: int) -> str:
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return [key_of(size, outstanding) for size in SIZES for outstanding in OUTSTANDING]
 
 
 def file_count(file_bytes: int) -> int:
-    """How many files of a size are read in a round."""
+    """Returns how many files of a size are read in a round."""
     return max(8, min(2000, TOTAL_BYTES // file_bytes))
 
 
@@ -74,14 +74,15 @@ def build(work: Path) -> None:
 
 
 def mpi_command(program: Path, file_bytes: int, outstanding: int) -> list[str]:
-    """One of MPI_PROGRAMS: bytes of a piece, pieces at once, pieces, rounds."""
+    """Returns the command of one of MPI_PROGRAMS: bytes of a piece, pieces at once, pieces,
+    rounds."""
     pieces = 1 if program.name == "bare" else max(1, file_bytes // PIECE_BYTES)
     figures = (file_bytes // pieces, outstanding * pieces, file_count(file_bytes) * pieces, ROUNDS)
     return [str(program), *map(str, figures)]
 
 
 def reader_command(work: Path, file_bytes: int, outstanding: int) -> list[str]:
-    """The reader, with a thread for each read that is outstanding."""
+    """Returns the command of the reader, with a thread for each outstanding read."""
     options = [
         "--quiet", "--dataset", work / "dataset", "--keep-staged", "--output-dir", work / "output",
         "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
@@ -92,7 +93,7 @@ def reader_command(work: Path, file_bytes: int, outstanding: int) -> list[str]:
 
 
 def ns_per_file(work: Path, name: str, file_bytes: int, outstanding: int) -> float:
-    """Runs one of the three; the median of a few rounds."""
+    """Runs one of the three programs. Returns the median of a few rounds."""
     if name == "reader":
         command = reader_command(work, file_bytes, outstanding)
     else:
@@ -103,7 +104,7 @@ def ns_per_file(work: Path, name: str, file_bytes: int, outstanding: int) -> flo
 
 
 def measure_row(work: Path, size: str, outstanding: int, repetitions: int) -> Result:
-    """One row."""
+    """Measures and returns one row."""
     title = f"{size} remote, {outstanding} at once"
     say(title)
     times: dict[str, list[float]] = {name: [] for name in NAMES}
@@ -121,7 +122,7 @@ def measure_row(work: Path, size: str, outstanding: int, repetitions: int) -> Re
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """The rows of `wanted`, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if find_mpiexec() is None:
         return [], ["remote-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
     build(work)

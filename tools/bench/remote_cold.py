@@ -1,6 +1,6 @@
-"""Reads of what another rank has on its disk and not in memory, 16 at a time, beside bare `pread`
-of the same pack by as many threads; and how long a read of what that rank has in memory waits
-beside them."""
+"""The rows of reads of files that another rank has on its disk and not in memory, 16 at a time,
+compared with `pread` of the same pack by as many threads. Also how long reads of files that the
+other rank has in memory wait meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ WARM = Kind("warm", 128 * KIB, 1, 64)
 THREADS = 16
 REPETITIONS = 5
 PREAD, LIMIT = "pread, 16 threads", "1 ms"
-# Rank 0 has both packs, so that rank 1 has everything to fetch.
+# Rank 0 has both packs, so that rank 1 must fetch everything.
 SCRIPT = (
     'if [ "$FANSTORE_RANK" = 1 ]; then exec "$0" files "$FANSTORE_MOUNT_PREFIX" "$1" '
     '"$FANSTORE_MOUNT_PREFIX_2"; fi'
@@ -52,7 +52,7 @@ def build(work: Path) -> None:
 
 
 def job(work: Path, command: Sequence[str | Path]) -> str:
-    """Runs a command on two ranks that serve both datasets, and keep what they staged."""
+    """Runs a command on two ranks that serve both datasets, and keeps what they staged."""
     options: list[str | Path] = ["--quiet", "--keep-staged", "--output-dir", work / "output"]
     for kind in (COLD, WARM):
         options += ["--dataset", work / kind.name, "--mount", work / f"{kind.name}-mount-{{rank}}"]
@@ -61,7 +61,7 @@ def job(work: Path, command: Sequence[str | Path]) -> str:
 
 
 def cold_pack(work: Path) -> Path:
-    """The staged pack of the cold files, with no page of it in memory."""
+    """Returns the staged pack of the cold files, after dropping all of its pages from memory."""
     (pack,) = (
         path for path in (work / "node-0").rglob("*.fsp")
         if path.stat().st_size > COLD.file_bytes * COLD.files_each
@@ -72,8 +72,8 @@ def cold_pack(work: Path) -> Path:
 
 
 def measure_once(work: Path) -> tuple[float, list[float]]:
-    """Nanoseconds of a chunk by pread; of a cold file, and the median, 99th percentile and number
-    of warm reads beside them."""
+    """Returns the nanoseconds of a chunk by pread; and of a cold file, with the median, 99th
+    percentile and number of the warm reads meanwhile."""
     program = work / "remote_cold"
     bare = [program, "pack", cold_pack(work), str(COLD.file_bytes), str(THREADS)]
     said = subprocess.run(bare, check=True, stdout=subprocess.PIPE, text=True).stdout
@@ -85,14 +85,14 @@ def measure_once(work: Path) -> tuple[float, list[float]]:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Measures the rows of `wanted`; returns them, and why some were left out."""
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
     if find_mpiexec() is None:
         return [], ["remote-cold-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
     say("cold reads of another rank")
     build(work)
     for rank in (0, 1):
         (work / f"node-{rank}").mkdir()
-    job(work, ["true"])  # stages
+    job(work, ["true"])  # a job that only stages
     runs = [measure_once(work) for _ in range(min(settings.repetitions, REPETITIONS))]
     bare = [ns for ns, _ in runs]
     cold, middle, late, reads = zip(*(ours for _, ours in runs), strict=True)

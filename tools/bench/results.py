@@ -1,4 +1,4 @@
-"""What the suite measures, as data: one result a row, and what it is held to."""
+"""The results of the suite, as data: one for each row, with its goals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIRECTORY = "directory"
 
 @dataclass(frozen=True)
 class Goal:
-    """FanStore's time is to be at most `than`'s time divided by `ratio`."""
+    """A goal: FanStore's time must be at most `than`'s time divided by `ratio`."""
 
     than: str
     ratio: float
@@ -21,10 +21,9 @@ class Goal:
 
 @dataclass
 class Result:
-    """One row: nanoseconds per unit of each who took part, medians over the repetitions.
+    """One row: nanoseconds per unit of each peer, as medians over the repetitions.
 
-    `spread_ns` holds the lowest and the highest. `key` names the row for --rows and --check.
-    """
+    `spread_ns` holds the lowest and the highest. `key` names the row for --rows and --check."""
 
     section: str
     key: str
@@ -39,18 +38,19 @@ class Result:
     threads: int = 1
 
     def ratio(self, than: str, of: str = OURS) -> float:
-        """How many times faster `of` is than `than`."""
+        """Returns how many times faster `of` is than `than`."""
         return self.times_ns[than] / self.times_ns[of]
 
     def missed(self) -> list[Goal]:
-        """The goals that are not reached. Those against who took no part do not count."""
+        """Returns the goals that are missed. A goal against a peer that took no part does not
+        count."""
         known = [goal for goal in self.goals if {goal.than, OURS} <= self.times_ns.keys()]
         return [goal for goal in known if self.ratio(goal.than) < goal.ratio]
 
 
 @dataclass
 class Report:
-    """A run of the suite: its rows, what took no part and why, and what went wrong."""
+    """A run of the suite: its rows, the peers that took no part and why, and the failures."""
 
     machine: dict[str, str]
     results: list[Result] = field(default_factory=list)
@@ -58,17 +58,17 @@ class Report:
     failed: list[str] = field(default_factory=list)
 
     def find(self, key: str) -> Result | None:
-        """The row of that key."""
+        """Returns the row with that key."""
         return next((result for result in self.results if result.key == key), None)
 
     def write(self, path: Path) -> None:
-        """As JSON."""
+        """Writes the report as JSON."""
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(self), indent=1) + "\n")
 
 
 def read_report(path: Path) -> Report:
-    """A report that `write` wrote."""
+    """Returns a report that `write` wrote."""
     data: dict[str, Any] = json.loads(path.read_text())
     results = []
     for row in data["results"]:

@@ -1,4 +1,4 @@
-"""The rows of the table: kinds of files, what is done with them, and the goals. Data only."""
+"""The rows of the table: kinds of files, the operations on them, and the goals. Data only."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ KIB, MIB = 1 << 10, 1 << 20
 
 @dataclass(frozen=True)
 class Kind:
-    """Files of one size, `files_each` in each of `folders` folders, with names ending in `suffix`.
+    """Files of one size: `files_each` files in each of `folders` folders, whose names end in
+    `suffix`.
 
-    `content` is random, text (compressible), jpeg or npy.
-    """
+    `content`: random, text (compressible), jpeg or npy."""
 
     name: str
     file_bytes: int
@@ -38,7 +38,7 @@ KINDS = (
     Kind("jpeg", 0, 8, 32, "jpeg", ".jpg"),
     Kind("npy", 128 * KIB, 8, 64, "npy", ".npy"),
 )
-# The kinds of the paper's figures.
+# The file sizes of the paper's figures.
 SIZES = ("4k", "16k", "128k", "512k", "2m", "8m")
 TITLES = {
     "4k": "4 KiB", "16k": "16 KiB", "128k": "128 KiB", "512k": "512 KiB", "2m": "2 MiB",
@@ -50,8 +50,8 @@ C, PYTHON = "C", "Python"
 
 @dataclass(frozen=True)
 class Row:
-    """One operation on one kind of files. `goal` is the ratio to the directory to be reached; a row
-    that is `held` is to be ahead of every peer."""
+    """One operation on one kind of files. `goal`: the ratio to the directory that must be reached;
+    `held`: the row must also be ahead of every peer."""
 
     key: str
     title: str
@@ -66,7 +66,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Case:
-    """A row with so many processes of so many threads each."""
+    """A row with this number of processes, each with this number of threads."""
 
     row: Row
     processes: int
@@ -123,7 +123,7 @@ THREADS = (2, 4, 8)
 
 
 def cases(quick: bool) -> list[Case]:
-    """All cases: every row alone, every row in two processes, some with threads."""
+    """Returns all cases: every row alone, every row in two processes, some rows with threads."""
     found = [Case(row, 1, 1) for row in ROWS if not (quick and row.key == "py-dataloader")]
     if quick:
         return found
@@ -132,5 +132,5 @@ def cases(quick: bool) -> list[Case]:
 
 
 def chosen(key: str, patterns: Sequence[str] | None) -> bool:
-    """Whether --rows asks for a key; patterns are as the shell's."""
+    """Returns whether --rows selects a key; patterns are those of the shell."""
     return patterns is None or any(fnmatch.fnmatchcase(key, pattern) for pattern in patterns)

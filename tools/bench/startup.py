@@ -1,4 +1,4 @@
-"""Starting a job on a dataset of 1,300,000 files that is staged already."""
+"""The row of starting a job on a dataset of 1,300,000 files that is staged already."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MAKE_INDEX = Path(__file__).resolve().parent.parent / "make_index.py"
 
 
 def row_keys() -> list[str]:
-    """The rows."""
+    """Returns the keys of the rows."""
     return [KEY]
 
 
 def start_times(work: Path, name: str, repetitions: int, *options: str) -> list[float]:
-    """Starts jobs on a dataset of FILES files, one after the other, each of which leaves what it
-    staged to the next; returns how long each took, in nanoseconds."""
+    """Starts jobs on a dataset of FILES files in turn, each of which leaves its staged files to the
+    next. Returns how long each took, in nanoseconds."""
     dataset, local = work / f"dataset-{name}", work / f"local-{name}"
     subprocess.run(
         [sys.executable, MAKE_INDEX, dataset, "--files", str(FILES)],
@@ -45,7 +45,8 @@ def start_times(work: Path, name: str, repetitions: int, *options: str) -> list[
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """`fanstore run -- true`, the whole process, from what an earlier job has staged."""
+    """Measures the whole process `fanstore run -- true` with files that an earlier job has
+    staged."""
     if KEY not in wanted:
         return [], []
     say("start on 1,300,000 files")

@@ -1,5 +1,6 @@
-"""Datasets that are on the local disk in part: what a resident file costs, an epoch that reads the
-rest from a shared file system of 200 MB/s (tools/slow), and the start of such a job."""
+"""The rows of datasets of which the local disk holds only a part: the cost of a resident file, an
+epoch that reads the rest from a shared file system of 200 MB/s (tools/slow), and the start of such
+a job."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ LOCAL_BYTES, CACHE_BYTES = 100 * MIB, 48 * MIB
 START_KEY = "storage-start-1300000"
 POLICIES = ("close", "lru", "random", "minio")
 
-# Four processes read every file once, in an order of its own; how long that took.
+# Four processes read every file once, each in an order of its own; prints how long that took.
 EPOCH = """
 import os, random, sys, time
 root, seed = sys.argv[1], sys.argv[2]
@@ -65,7 +66,7 @@ def epoch_key(policy: str) -> str:
 
 
 class Job:
-    """A job of this node, and what is asked of it."""
+    """A job on this node, and calls to it."""
 
     def __init__(self, place: Path) -> None:
         self.mount = place / "mount"
@@ -73,7 +74,7 @@ class Job:
         (place / "local").mkdir(parents=True)
 
     def call(self, *words: str | Path) -> str:
-        """Runs fanstore; what it printed."""
+        """Runs fanstore. Returns its output."""
         done = subprocess.run(
             ["env", self._local, *map(str, [*FANSTORE, *words])],
             check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
@@ -81,18 +82,18 @@ class Job:
         return done.stdout
 
     def reader(self, program: Path) -> Reader:
-        """A reader in the job, which has read every file once."""
+        """Returns a reader in the job, after it has read every file once."""
         made = Reader(["env", self._local, *FANSTORE, "exec", "--", program, self.mount, "1"])
         for kind in WARM:
             made.ask("sum", kind.name)
         return made
 
     def node(self) -> dict[str, Any]:
-        """The figures of the node's core."""
+        """Returns the figures of the node's core."""
         return dict(json.loads(self.call("status", "--json"))["node"])
 
     def wait_until_filled(self) -> dict[str, Any]:
-        """Waits for what is brought ahead, for at most five minutes."""
+        """Waits until everything is fetched ahead, for at most five minutes."""
         for _ in range(3000):
             node = self.node()
             if not node.get("filling_ahead"):
@@ -121,7 +122,8 @@ def prepare(source: Path, dataset: Path) -> None:
 
 
 def measure_warm(work: Path, keys: Sequence[str]) -> list[Result]:
-    """Open, read and close of files that are resident in partial packs, and in staged ones."""
+    """Measures open, read and close of files that are resident in partial packs, and of staged
+    files."""
     make_files(work / "source", WARM)
     prepare(work / "source", work / "dataset")
     program = compile_reader(work)
@@ -139,7 +141,7 @@ def measure_warm(work: Path, keys: Sequence[str]) -> list[Result]:
 
 
 def measure_warm_row(readers: Mapping[str, Reader], kind: Kind) -> Result:
-    """Measures one row: the readers read files of that size in turns."""
+    """Measures one row: the readers read files of that size in turn."""
     title = f"{TITLES[kind.name]}, resident"
     say(title)
     times: dict[str, list[float]] = {name: [] for name in readers}
@@ -156,8 +158,9 @@ def measure_warm_row(readers: Mapping[str, Reader], kind: Kind) -> Result:
 
 
 def measure_epochs(work: Path, keys: Sequence[str]) -> list[Result]:
-    """Epochs after the first, whose disk and cache hold a part, beside what they read of the
-    shared file system at its rate; with each of the cache's policies."""
+    """Measures epochs after the first with a disk and cache that hold a part of the dataset,
+    compared with the time for the remaining bytes at the shared file system's rate; for each policy
+    of the cache."""
     make_files(work / "source-epoch", [Kind("all", FILE_BYTES, 1, COUNT)])
     prepare(work / "source-epoch" / "all" / "folder-00", work / "dataset-epoch")
     room = ("--local-bytes", str(LOCAL_BYTES), "--cache-bytes", str(CACHE_BYTES))
@@ -194,8 +197,8 @@ def measure_epoch(work: Path, dataset: Path, policy: str, *room: str) -> Result:
 
 
 def measure_start(work: Path) -> Result:
-    """Measures `fanstore run --stage lazy -- true` on a staged index, which divides the dataset as
-    plan does, beside two seconds."""
+    """Measures `fanstore run --stage lazy -- true` with a staged index, which divides the dataset
+    as plan does; the goal is two seconds."""
     say("start with a plan on 1,300,000 files")
     runs = start_times(work, "plan", 6, "--stage", "lazy")[1:]
     return Result(
@@ -208,8 +211,7 @@ def measure_start(work: Path) -> Result:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Measures the rows whose keys are in `wanted`; returns them, and no reasons: none is left
-    out."""
+    """Returns the rows of `wanted`, and no reasons, because no row is ever missing."""
     results = []
     if any(warm_key(kind) in wanted for kind in WARM):
         results += measure_warm(work, wanted)

@@ -1,5 +1,5 @@
-"""Two programs of one node that read at different paces from a slow shared file system
-(tools/slow), each its own dataset, in a known order: how long the one waits that waits longer."""
+"""The row of two programs on one node that read at different paces from a slow shared file system
+(tools/slow), each its own dataset in a known order: how long the one waits that waits longer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from storage import SlowTree, prepare
 from warm import Settings, say
 
 KEY = "streams-slower"
-BATCHES = {"fast": 100, "slow": 10}  # files, all at once
+BATCHES = {"fast": 100, "slow": 10}  # files that each reads at once
 STEP_S, STEPS = 0.5, 16
 FILES, FILE_BYTES = 2000, 64 * KIB
 RATE_BYTES, LATENCY_S, CACHE_MIB = 16_000_000, 0.01, 20
 EVENLY, REPETITIONS = "even split", 3
 
-# Reads a batch of files in each step; prints how long all reads took together, in ns.
+# Reads a batch of files in each step. Prints how long all reads took together, in ns.
 READER = """
 import os, sys, time
 root, batch, step_s, steps = sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4])
@@ -43,7 +43,8 @@ for step in range(steps):
 print(int(waited * 1e9))
 """
 
-# FanStore that is not told how fast each stream reads, and so has as many records of each ahead.
+# A FanStore that does not know how fast each stream reads, and so has equally many records of each
+# ahead.
 WITHOUT_PACE = """
 from fanstore.__main__ import main
 from fanstore.node.core import Node
@@ -99,7 +100,7 @@ def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
-    """Measures the row; returns it, and no reasons: none is left out."""
+    """Returns the row, and no reasons, because it is never missing."""
     if KEY not in wanted:
         return [], []
     say("two streams of different need")

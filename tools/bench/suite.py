@@ -1,4 +1,4 @@
-"""Running a plan: all rows, one after another, into one report."""
+"""Runs a plan: measures all rows in turn, into one report."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ OWN_ROWS = (
     "many",
     "most",
 )
-# No row is begun after so long.
+# After this time no further row is begun.
 BUDGET_S = 840
 FAILURES = (OSError, subprocess.SubprocessError, ReaderEnded, Different, SystemExit)
 Measured = tuple[list[Result], list[str]]
@@ -55,7 +55,7 @@ Measured = tuple[list[Result], list[str]]
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures."""
+    """The rows and kinds of files that a run measures."""
 
     cases: list[Case]
     cold: list[str]
@@ -66,18 +66,18 @@ class Plan:
 
     @property
     def keys(self) -> list[str]:
-        """All rows."""
+        """Returns the keys of all rows."""
         own = [key for keys in self.own.values() for key in keys]
         return [*(case.key for case in self.cases), *self.cold, *own]
 
 
 def own_rows(name: str) -> ModuleType | None:
-    """A module of OWN_ROWS; None where it is not there."""
+    """Returns a module of OWN_ROWS; None if it is missing."""
     return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def machine(work: Path) -> dict[str, str]:
-    """What the figures were taken on."""
+    """Returns facts about the machine on which the figures were measured."""
     mounts = [line.split()[1:3] for line in Path("/proc/self/mounts").read_text().splitlines()]
     above = [(len(where), kind) for where, kind in mounts if work.is_relative_to(where)]
     kind = max(above)[1] if above else "unknown"
@@ -93,15 +93,15 @@ def machine(work: Path) -> dict[str, str]:
 
 
 class Run:
-    """A run under way: what it has measured, and until when it begins rows."""
+    """A run: what it has measured so far, and until when it begins rows."""
 
     def __init__(self, work: Path) -> None:
         self.report = Report(machine(work))
         self._until = time.monotonic() + BUDGET_S
 
     def take(self, key: str, measure: Callable[[], Measured]) -> bool:
-        """Measures rows, unless the time is up. A failure is noted, and ends the run with it;
-        False then."""
+        """Measures rows, unless the time is up. Adds a failure to the report, and then returns
+        False, which ends the run."""
         if time.monotonic() > self._until:
             self.report.skipped.append(f"{key}: the run has taken {BUDGET_S} s already")
             return True
@@ -116,7 +116,7 @@ class Run:
 
 
 def join_peers(stack: ExitStack, plan: Plan, place: Place, report: Report) -> list[Peer]:
-    """Those that are there; the others are named in the report."""
+    """Returns the peers that can take part; the others are named in the report."""
     peers = []
     for name in plan.peers:
         say(f"making ready: {name}")
@@ -128,7 +128,7 @@ def join_peers(stack: ExitStack, plan: Plan, place: Place, report: Report) -> li
 
 
 def measure_peers(plan: Plan, work: Path, program: Path, run: Run) -> None:
-    """The rows in which the peers take part."""
+    """Measures the rows in which the peers take part."""
     if not plan.kinds:
         return
     place = Place(work, work / "source", work / "dataset")
@@ -151,17 +151,17 @@ def measure_peers(plan: Plan, work: Path, program: Path, run: Run) -> None:
 
 
 def measure_warm(case: Case, warm: Warm, settings: Settings, run: Run) -> None:
-    """One row, or why not."""
+    """Measures one row, or records why it cannot be measured."""
     reason = warm.why_not(case)
     if reason is None:
         if not run.take(case.key, lambda: ([warm.measure(case, settings)], [])):
-            warm.close()  # whoever is left has requests without answers
+            warm.close()  # remaining readers have requests without answers
     elif case.processes == case.threads == 1:
         run.report.skipped.append(f"{case.key}: {reason}")
 
 
 def run_suite(plan: Plan, work: Path) -> Report:
-    """All rows of the plan."""
+    """Measures all rows of the plan."""
     run = Run(work)
     program = compile_reader(work)
     peers_work = work / "peers"

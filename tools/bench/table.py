@@ -1,4 +1,4 @@
-"""The table: one line a row, ratios to the first column's time."""
+"""Prints the table: a line for each row, with ratios to the time in the first column."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TITLE_WIDTH, CELL_WIDTH = 36, 16
 
 
 def duration(ns: float) -> str:
-    """A time with three digits."""
+    """Returns a time as text with three digits."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
@@ -28,7 +28,8 @@ def duration(ns: float) -> str:
 
 
 def reference(result: Result) -> str:
-    """Whose time the ratios of a row are of: the directory, else who has the first goal."""
+    """Returns the peer to whose time a row's ratios refer: the directory, else the peer of the
+    first goal."""
     if DIRECTORY in result.times_ns:
         return DIRECTORY
     others = [goal.than for goal in result.goals if goal.than in result.times_ns]
@@ -36,7 +37,7 @@ def reference(result: Result) -> str:
 
 
 def title_of(result: Result) -> str:
-    """The row's title with its processes and threads."""
+    """Returns the row's title with its processes and threads."""
     parts = [result.title]
     parts += [f"{result.processes} processes"] if result.processes > 1 else []
     parts += [f"{result.threads} threads"] if result.threads > 1 else []
@@ -44,7 +45,7 @@ def title_of(result: Result) -> str:
 
 
 def columns(results: list[Result]) -> list[str]:
-    """All who took part in some of the rows: the references first, then FanStore, then others."""
+    """Returns all peers in the rows: the references first, then FanStore, then others."""
     first = dict.fromkeys(reference(result) for result in results)
     names = dict.fromkeys(name for result in results for name in result.times_ns)
     order = [*first, OURS, *names]
@@ -66,7 +67,7 @@ def cells(result: Result, names: list[str]) -> Iterator[str]:
 
 
 def goal_text(goal: Goal, result: Result) -> str:
-    """A goal that was missed, in words."""
+    """Returns a sentence about a goal that was missed."""
     return (
         f"{result.key}: {result.ratio(goal.than):.2f} times {goal.than}, "
         f"the goal is {goal.ratio:.2f}"
@@ -74,7 +75,7 @@ def goal_text(goal: Goal, result: Result) -> str:
 
 
 def verdict(result: Result) -> str:
-    """The goal against the reference, and who else was faster than allowed."""
+    """Returns the goal against the reference, and the peers that were faster than allowed."""
     base = reference(result)
     held = [goal.ratio for goal in result.goals if goal.than == base]
     text = f">= {held[0]:.2f}" if held else ""
@@ -94,7 +95,7 @@ def section_lines(results: list[Result]) -> Iterator[str]:
 
 
 def lines(report: Report) -> Iterator[str]:
-    """The whole table."""
+    """Yields the lines of the table."""
     for section, title in SECTIONS.items():
         results = [result for result in report.results if result.section == section]
         if results:
@@ -106,5 +107,5 @@ def lines(report: Report) -> Iterator[str]:
 
 
 def missed_lines(report: Report) -> list[str]:
-    """Each goal that was missed."""
+    """Returns a line for each goal that was missed."""
     return [goal_text(goal, r) for r in report.results for goal in r.missed()]

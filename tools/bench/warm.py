@@ -1,4 +1,4 @@
-"""Warm rows: every peer in turn, repetition by repetition."""
+"""Warm rows: asks every peer in turn, in each repetition."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from readers import Team
 from results import DIRECTORY, OURS, Goal, Result
 from rows import PYTHON, Case, Kind
 
-# A fresh DataLoader costs the start of its workers: seldom is enough.
+# Few repetitions, because a new DataLoader costs the start of its workers.
 SLOW_OPERATIONS, SLOW_REPETITIONS = ("dataloader",), 3
 
 
 class Different(Exception):
-    """Two sides saw different data."""
+    """Two sides read different data."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How often, how long a reading lasts, whether a quarter of the files will do, and where the
-    million files of many.py stay for another run."""
+    """How many repetitions, how long each measurement lasts, whether a quarter of the files is
+    enough, and where the million files of many.py are kept for another run."""
 
     repetitions: int
     window_ns: int
@@ -34,13 +34,14 @@ class Settings:
 
 
 def say(text: str) -> None:
-    """Tells how far the suite is, on a terminal."""
+    """Prints the progress of the suite, if stderr is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
 
 
 def goals_of(case: Case, names: Sequence[str]) -> list[Goal]:
-    """What a warm row is held to: its ratio to the directory, and not to be behind a peer."""
+    """Returns the goals of a warm row: its ratio to the directory, and to be no slower than a
+    peer."""
     row = case.row
     if case.threads > 1 or not row.held:
         return []
@@ -51,7 +52,7 @@ def goals_of(case: Case, names: Sequence[str]) -> list[Goal]:
 
 
 class Warm:
-    """The readers of all peers, and the measuring of rows with them."""
+    """The readers of all peers; measures rows with them."""
 
     def __init__(self, program: Path, peers: Sequence[Peer], kinds: Sequence[Kind]) -> None:
         self._teams = [Team(peer, program) for peer in peers]
@@ -65,13 +66,13 @@ class Warm:
         self.close()
 
     def close(self) -> None:
-        """Ends all readers; new ones start when rows are measured."""
+        """Ends all readers; new ones start when more rows are measured."""
         with ExitStack() as stack:
             for team in self._teams:
                 stack.callback(team.close)
 
     def why_not(self, case: Case) -> str | None:
-        """Why a row cannot be measured here; None when it can."""
+        """Returns why a row cannot be measured here; None if it can."""
         if case.row.kind not in self._kinds:
             return f"no files {case.row.kind}"
         if case.row.reader != PYTHON:
@@ -85,7 +86,7 @@ class Warm:
         return None if answer == "yes" else answer.removeprefix("no ")
 
     def measure(self, case: Case, settings: Settings) -> Result:
-        """One row. Raises Different or ReaderEnded."""
+        """Measures and returns one row. Raises Different or ReaderEnded."""
         row = case.row
         say(f"{row.title}, {case.processes} processes, {case.threads} threads")
         teams = [t for t in self._teams if t.peer.operation(row.operation, row.reader)]

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where the content of a path lies, by the address of the path in its list. */
+/* The mapped content of a file, by the address of its path in the list. */
 struct place {
     const char *path;
     const uint8_t *content;

@@ -1,4 +1,4 @@
-/* The limit: what a read costs that is one placeholder descriptor and one memcpy. */
+/* The limit for reads: one placeholder descriptor and one memcpy for each file. */
 #ifndef BENCH_BARE_H
 #define BENCH_BARE_H
 
@@ -7,14 +7,15 @@
 
 #include "paths.h"
 
-/* Maps all files into memory and touches every page. Ends the process when that fails. */
+/* Maps all files into memory and touches every page. Ends the process if that fails. */
 void bare_map(const struct list *files);
 
-/* A descriptor: a duplicate of one that is open already. */
+/* Returns a descriptor: a duplicate of one that is open already. */
 int bare_open(void);
 void bare_close(int fd);
 
-/* Opens, copies the file that was mapped from `path`, and closes. `path` is the list's own. */
+/* Opens, copies the file that was mapped from `path`, and closes. `path` must be the list's
+ * pointer. */
 void bare_read(const char *path, uint8_t *buffer);
 
 /* Copies 4 KiB of the file that was mapped from `path`, at a page that `chance` chooses. */

@@ -1,4 +1,4 @@
-/* Wall-clock time, which all processes of a machine read from the same clock. */
+/* Wall-clock time, from a clock that all processes of the machine share. */
 #ifndef BENCH_CLOCK_H
 #define BENCH_CLOCK_H
 

@@ -1,12 +1,12 @@
 /*
- * The raw decoder: decodes the very bytes of packs, from memory, and does nothing else.
+ * The raw decoder: decodes the bytes of packs, from memory, and does nothing else.
  *
  *     decode lz4|zstd BLOCK_BYTES <LIST-FILE>
  *     LIST-FILE: lines of KIND PACK OFFSET STORED_BYTES LOGICAL_BYTES
  *     decode KIND 1 WINDOW_NS   ->   UNITS NANOSECONDS SUM
  *
- * Files larger than a block are a table of the ends of their blocks, then the blocks; one that is
- * as large as its content is stored as it is.
+ * A file larger than a block is stored as a table of the ends of its blocks, then the blocks. A
+ * file whose stored size is its logical size is stored uncompressed.
  */
 #include <errno.h>
 #include <fcntl.h>

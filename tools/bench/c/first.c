@@ -1,4 +1,4 @@
-/* The first open of a process, and its forks after that: first PATH THREADS LIMIT. */
+/* Times the first open of a process, and the forks after that. usage: first PATH THREADS LIMIT */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* liblz4 and libzstd, opened when the program starts: their headers need not be installed. */
+/* Opens liblz4 and libzstd when the program starts, so that their headers need not be installed. */
 #ifndef BENCH_LZ_H
 #define BENCH_LZ_H
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* A function of a library. Ends the process with 3 when it is not there. */
+/* Returns a function of a library. Ends the process with exit code 3 if it is missing. */
 static inline void *library_function(const char *library, const char *name)
 {
     void *handle = dlopen(library, RTLD_NOW);

@@ -1,9 +1,9 @@
 /*
- * LZ4 itself: reads files, compresses them in blocks of 1 MiB, writes them one after another.
+ * LZ4 alone: reads files, compresses them in blocks of 1 MiB, and writes them to one file.
  *
- *     lz4copy OUT THREADS <LIST        a path a line
+ *     lz4copy OUT THREADS <LIST        one path on each line
  *
- * Nothing of what a dataset needs beside: no checksums, no metadata, no order.
+ * It makes nothing else that a dataset needs: no checksums, no metadata, no order.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -11,7 +11,7 @@
 
 #include "bare.h"
 
-/* malloc's and Python's large blocks start 16 bytes past a page. */
+/* Large blocks of malloc and Python begin 16 bytes behind the start of a page. */
 enum { UNALIGNED_BYTES = 16 };
 
 static size_t read_whole(const char *path, uint8_t *buffer)
@@ -38,7 +38,7 @@ static uint64_t run_read16(struct worker *worker, const char *path)
     return 1;
 }
 
-/* Reads whole, and adds up all words: two sides can be compared by it. */
+/* Reads a whole file, and adds up all its words, so that two sides can be compared. */
 static uint64_t run_sum(struct worker *worker, const char *path)
 {
     size_t bytes = read_whole(path, worker->buffer);

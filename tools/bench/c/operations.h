@@ -1,4 +1,5 @@
-/* What is measured: one operation on one path. Ordinary calls, no use of FanStore. */
+/* The measured operations: each does one thing with one path. Ordinary calls, no use of
+ * FanStore. */
 #ifndef BENCH_OPERATIONS_H
 #define BENCH_OPERATIONS_H
 
@@ -9,14 +10,14 @@
 
 enum { PAGE_BYTES = 4096, FILE_BYTES_MAX = 8 << 20, OPEN_FILES_MAX = 16 };
 
-/* What a thread works with. `buffer` is page-aligned, with room for a file and a page. */
+/* The state of one thread. `buffer` is page-aligned, with room for a file and a page. */
 struct worker {
     uint8_t *buffer;
     uint64_t random;
-    uint64_t sum; /* of what `sum` read */
+    uint64_t sum; /* of the words that `sum` read */
     int fds[OPEN_FILES_MAX];
     size_t fd_count;
-    size_t fd_bytes; /* of the smallest of the open files */
+    size_t fd_bytes; /* the size of the smallest open file */
 };
 
 enum operand { ON_FILES, ON_FOLDERS, ON_MISSING };
@@ -24,13 +25,14 @@ enum operand { ON_FILES, ON_FOLDERS, ON_MISSING };
 struct operation {
     const char *name;
     enum operand operand;
-    /* Does it; the units done: 1, or the entries of a folder. Ends the process when it fails. */
+    /* Runs the operation. Returns the units done: 1, or the entries of a folder. Ends the process
+     * if it fails. */
     uint64_t (*run)(struct worker *worker, const char *path);
-    unsigned stride; /* so many between two looks at the clock */
-    int keeps_open;  /* works on the open files of the worker */
+    unsigned stride; /* units between two reads of the clock */
+    int keeps_open;  /* uses the worker's open files */
 };
 
-/* The operation of that name, or NULL. */
+/* Returns the operation with that name, or NULL. */
 const struct operation *find_operation(const char *name);
 
 /* Opens the worker's files. */

@@ -5,7 +5,8 @@
  *
  *     paced LIST FOLDER FILES_PER_S ROUNDS
  *
- * LIST has a name a line. The first round is not counted. A read that is late is not made up for.
+ * LIST has a name on each line. The first round is not counted. After a late read, the pace is not
+ * made up for.
  */
 #include <errno.h>
 #include <fcntl.h>

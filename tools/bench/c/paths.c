@@ -42,8 +42,7 @@ static void scan(struct list *list, const char *folder)
         if (entry->d_name[0] != '.')
             add(list, folder, "/", entry->d_name);
     closedir(directory);
-    if (list->count >
-        before) /* what came before stays: qsort of it all took minutes for a million */
+    if (list->count > before) /* already sorted; sorting all again took minutes for a million */
         qsort(list->paths + before, list->count - before, sizeof(*list->paths), compare);
 }
 

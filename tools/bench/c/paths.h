@@ -1,4 +1,4 @@
-/* The files of a kind, and random orders of them. */
+/* Lists the files of a kind, and puts them in random orders. */
 #ifndef BENCH_PATHS_H
 #define BENCH_PATHS_H
 
@@ -13,7 +13,8 @@ struct list {
     size_t capacity;
 };
 
-/* What lies below TOP/NAME: folders, the files in them, and a name beside each that is not there. */
+/* The content of TOP/NAME: folders, the files in them, and for each file a path that does not
+ * exist. */
 struct kind {
     char name[64];
     struct list folders;
@@ -21,21 +22,23 @@ struct kind {
     struct list missing;
 };
 
-/* Prints what failed, with errno, and ends the process with 1. */
+/* Prints `what` with errno, and ends the process with exit code 1. */
 _Noreturn void fail(const char *what);
 
-/* The kind NAME below `top`, listed at its first use. Ends the process when it is not there. */
+/* Returns the kind NAME below `top`, listed when first used. Ends the process if it does not
+ * exist. */
 struct kind *find_kind(const char *top, const char *name);
 
-/* A new random order of `count` numbers; `state` is not 0 and goes on. To be freed. */
+/* Returns a new random order of `count` numbers, which the caller frees. `state` is not 0 and
+ * advances. */
 uint32_t *random_order(size_t count, uint64_t *state);
 
-/* The paths of a list in a new random order; `state` is not 0 and goes on. They lie one behind the
- * other in the block that the result begins: what is measured is the look-up of a path, not how the
- * processor comes by its letters. To be freed. */
+/* Returns the paths of a list in a new random order, which the caller frees. `state` is not 0 and
+ * advances. The texts follow each other in the returned block, so that the look-up of a path is
+ * measured and not cache misses of its letters. */
 char **shuffled(const struct list *list, uint64_t *state);
 
-/* The next of a row of random numbers (xorshift). */
+/* Returns the next random number (xorshift). */
 uint64_t next_random(uint64_t *state);
 
 #endif

@@ -1,14 +1,15 @@
 /*
- * One side of the comparison: does what a line of standard input asks, answers with one line.
+ * One side of the comparison: reads requests from standard input, a line each, and answers each
+ * with a line.
  *
  *     reader DIR SEED
  *     OPERATION KIND THREADS WINDOW_NS   ->   UNITS START_NS END_NS SUM
  *
  * KIND is a folder of DIR whose folders hold the files. Every thread goes through all files in a
- * random order of its own, again and again until WINDOW_NS have passed; 0 is once. All threads did
- * UNITS together between START_NS, when the first began, and END_NS, when the last ended, by the
- * wall clock that all processes share (CLOCK_MONOTONIC). SUM depends on what was seen, for `sum`.
- * With "child-" before an operation, a child forked for it goes through all files once.
+ * random order of its own, again and again until WINDOW_NS have passed; 0 means once. UNITS: the
+ * operations of all threads between START_NS, when the first began, and END_NS, when the last
+ * ended, by the clock that all processes share (CLOCK_MONOTONIC). SUM: for `sum`, depends on the
+ * content. With "child-" before an operation, a child forked for it goes through all files once.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -24,13 +25,13 @@
 
 enum { THREADS_MAX = 64 };
 
-/* What all threads of a request share: they begin together and end at the same time. */
+/* Shared by all threads of a request, which begin together and end at the same time. */
 struct round {
     pthread_barrier_t start;
     uint64_t until_ns;
 };
 
-/* What one thread is asked, and what it answers. */
+/* The request to one thread, and its answer. */
 struct task {
     struct worker worker;
     const struct operation *operation;
@@ -46,7 +47,7 @@ static const char *top;
 static struct task tasks[THREADS_MAX];
 static uint64_t random_state = 88172645463325252u;
 
-/* Goes through the paths until the window is over, at least once through when it is 0. */
+/* Goes through the paths until the window is over; exactly once if the window is 0. */
 static void go_through(struct task *task, char *const *paths)
 {
     const struct operation *operation = task->operation;
@@ -98,7 +99,7 @@ static void run_threads(unsigned threads)
     for (unsigned i = 1; i < threads; i++)
         if ((errno = pthread_create(&handles[i], NULL, run_task, &tasks[i])) != 0)
             fail("pthread_create");
-    round.until_ns = now_ns() + tasks[0].window_ns; /* none has passed the barrier yet */
+    round.until_ns = now_ns() + tasks[0].window_ns; /* no thread has passed the barrier yet */
     run_task(&tasks[0]);
     for (unsigned i = 1; i < threads; i++)
         pthread_join(handles[i], NULL);
@@ -107,7 +108,7 @@ static void run_threads(unsigned threads)
     pthread_barrier_destroy(&round.start);
 }
 
-/* The same in a child; what the first task answers comes back through a pipe. */
+/* Runs the request in a child, which sends the answer of its only task back through a pipe. */
 static void run_child(void)
 {
     int ends[2], status;

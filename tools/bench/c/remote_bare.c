@@ -1,10 +1,10 @@
 /*
- * A request and its reply over bare MPI, in the shape of FanStore's: a small message that asks, the
- * bytes in answer, `outstanding` of them at once. What the transport is compared with.
+ * Requests and replies over bare MPI, with the sizes of FanStore's: a small request, then the
+ * bytes, `outstanding` of them at once. FanStore's transport is compared with this.
  *
  *     remote_bare BYTES OUTSTANDING COUNT ROUNDS     under mpiexec -n 2
  *
- * Rank 0 prints the nanoseconds a fetch, a line a round.
+ * Rank 0 prints the nanoseconds per fetch, one line for each round.
  */
 #include <mpi.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /*
- * Reads cold bytes, 16 at a time or as many as are asked for, in a random order that is the same
- * each time. Ordinary system calls, no use of FanStore.
+ * Reads cold bytes, with 16 or THREADS reads at a time, in a random order that is the same each
+ * time. Ordinary system calls, no use of FanStore.
  *
  *     remote_cold pack FILE CHUNK_BYTES THREADS
  *         reads a file by pread; prints nanoseconds a chunk
@@ -108,7 +108,7 @@ static void *read_cold(void *unused)
     return NULL;
 }
 
-/* Nanoseconds of reading everything by so many threads. */
+/* Returns the nanoseconds in which `threads` threads read everything. */
 static double read_all(unsigned threads)
 {
     pthread_t ids[THREADS_MAX];
@@ -122,7 +122,7 @@ static double read_all(unsigned threads)
     return (double)now_ns() - start_ns;
 }
 
-/* The warm reads: how long each took. */
+/* The durations of the warm reads. */
 struct warm {
     const char *folder;
     unsigned files;

@@ -1,5 +1,5 @@
 /*
- * Reads files of one folder whole, by several threads at once, and prints nanoseconds a file for
+ * Reads files of one folder whole, by several threads at once, and prints nanoseconds per file for
  * each round. Ordinary system calls, no use of FanStore.
  *
  *     remote_reader FOLDER THREADS ROUNDS

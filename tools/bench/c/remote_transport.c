@@ -1,5 +1,5 @@
 /*
- * The same as remote_bare.c through FanStore's transport: its own functions, linked in.
+ * Does what remote_bare.c does through FanStore's transport, whose functions are linked in.
  *
  *     remote_transport BYTES OUTSTANDING COUNT ROUNDS     under mpiexec -n 2
  */
