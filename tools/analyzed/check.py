@@ -1,11 +1,10 @@
 """Compares what `fanstore study analyze` measures and predicts with what is so: on jobs whose
 rates are known by construction, and on a real job of torch on photographs. Storage is tools/slow.
 
-usage: check.py DIR [sleeping] [photos]     tables of Markdown; DIR is made, and must not be there
+usage: check.py DIR [sleeping] [photos] prints tables in Markdown; creates DIR
 
-Run it where nothing else runs. It needs torch, Pillow and scikit-learn, whose two photographs
-are cut into many.
-"""
+Run it on an idle machine. It needs torch, Pillow and scikit-learn, whose two photographs are cut
+into many."""
 
 from __future__ import annotations
 
@@ -27,13 +26,13 @@ from slow import SlowTree  # noqa: E402
 
 FANSTORE = [sys.executable, "-m", "fanstore"]
 FILES, FILE_BYTES = 1600, 200_000
-CACHE_BYTES = 10 << 20  # the least that a block cache may have: 3 % of the dataset
+CACHE_BYTES = 10 << 20  # the smallest block cache: 3 % of the dataset
 CACHED = (0.35, 0.65, 1.0)
 SLEEPING = HERE / "sleeping_job.py"
 WORKERS, EPOCHS, STEPS = 2, 3, 80
 LIMIT_S = 900
-# By the stage that limits, or two at their border: seconds a sample that a job trains and a worker
-# prepares, and the bytes a second of the storage.
+# By the stage that limits, or the two stages at a border: the seconds per sample in which a job
+# trains and a worker prepares, and the bytes per second of the storage.
 REGIMES = {
     "training": (0.008, 0.004, 60_000_000),
     "preparation": (0.002, 0.016, 60_000_000),
@@ -57,14 +56,14 @@ class Bench:
         )
 
     def analysed(self, job: Sequence[str]) -> Path:
-        """Analyses a job; returns the JSON of the report."""
+        """Analyses a job. Returns the path of the report as JSON."""
         out = self.work / "analysis"
         self._call("study", "analyze", "--steps", str(STEPS), "--out", str(out), job=job)
         return out / "analysis.json"
 
     def measured(self, job: Sequence[str], part: float) -> float:
-        """Runs a job with a part of the dataset on the node; returns the samples a second of a
-        later epoch, the median."""
+        """Runs a job while the node has `part` of the dataset. Returns the samples per second of a
+        later epoch, as a median."""
         index = (self.dataset / "index.fsi").stat().st_size
         kept = index + int(part * self.bytes)
         room = ("--stage", "plan", "--local-bytes", str(kept), "--cache-bytes", str(CACHE_BYTES))
@@ -72,8 +71,8 @@ class Bench:
         return _median_rate(said)
 
     def prepared(self, prepare_s: float) -> float:
-        """Returns the samples a second of a job that does not train and reads its files out of the
-        kernel's memory, without FanStore."""
+        """Returns the samples per second of a job that does not train, and reads its files from the
+        page cache without FanStore."""
         job = [str(SLEEPING), str(self.source), "0", str(prepare_s), str(WORKERS), str(EPOCHS)]
         said = subprocess.check_output([sys.executable, *job], text=True, timeout=LIMIT_S)
         for checkpoint in self.source.glob("*.pt"):
@@ -170,7 +169,7 @@ def make_photos(folder: Path) -> None:
 
 
 def main() -> int:
-    """Runs what is named, or all."""
+    """Runs the named parts, or all."""
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         print(__doc__)
         return 2

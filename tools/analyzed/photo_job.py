@@ -1,6 +1,6 @@
-"""A small convolution that trains on photographs, which PIL decodes. usage: photo_job.py ROOT
-WORKERS EPOCHS. It says after each epoch how many samples a second it took, without the first
-batch of each worker, which come together."""
+"""Trains a small convolution on photographs, which PIL decodes. usage: photo_job.py ROOT WORKERS
+EPOCHS. After each epoch prints the samples per second, without the first batch of each worker,
+because those come all at once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIDE = 96
 
 
 class Photos(data.Dataset):
-    """Photographs below a root, made small."""
+    """The photographs below a root, scaled down."""
 
     def __init__(self, root):
         found = (os.path.join(d, name) for d, _, names in os.walk(root) for name in names)

@@ -1,9 +1,8 @@
-"""A trainer whose rates are known by construction: each batch, and each file that was read, takes
-it a known time, of which it sleeps what is left. It says after each epoch how many samples a second
-it took, without the first batch of each worker, which come together.
+"""A trainer whose rates are known by construction: each batch, and each file, takes a known time;
+the trainer sleeps for the rest of it. After each epoch prints the samples per second, without the
+first batch of each worker, because those come all at once.
 
-usage: sleeping_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS, seconds a sample
-"""
+usage: sleeping_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS (seconds per sample)"""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from torch.utils import data
 
 ROOT, TRAIN_S, PREPARE_S = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 WORKERS, EPOCHS = int(sys.argv[4]), int(sys.argv[5])
-PR_SET_TIMERSLACK = 29  # prctl(2): a sleep is 50 us too long without
+PR_SET_TIMERSLACK = 29  # prctl(2): otherwise sleeps are 50 us too long
 
 
 def sleep_until(end_s):
@@ -25,7 +24,7 @@ def sleep_until(end_s):
 
 
 class Folder(data.Dataset):
-    """Files below a root, in the order of their names."""
+    """The files below a root, in the order of their names."""
 
     def __init__(self, root):
         found = (os.path.join(d, name) for d, _, names in os.walk(root) for name in names)

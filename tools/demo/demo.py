@@ -1,9 +1,8 @@
-"""The main job end to end: real images, packed, then one plain trainer run three times.
+"""Runs the main use from end to end: packs real images, then runs one plain trainer three times.
 
-First on the directory of image files, then on the same files through FanStore, then by two ranks
-that act as two nodes, each with half of the packs on a disk of its own. Prints the rates and
-whether losses and accuracy are the same to the last digit; exit code 1 when not.
-"""
+It trains on the directory of image files, then on the same files through FanStore, then on two
+ranks that act as two nodes, each with half of the packs on a disk of its own. Prints the rates, and
+whether losses and accuracy are the same to the last digit; exit code 1 if not."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ WORK = HERE.parent.parent / "build" / "demo"
 FANSTORE = [sys.executable, "-m", "fanstore"]
 TRAINER = [sys.executable, HERE / "train.py"]
 RANKS = 2
-# Each rank trains on its own mount and keeps what the trainer prints.
+# Each rank trains on its own mount and writes the trainer's output to a file.
 RANK_SCRIPT = 'exec "$@" "$FANSTORE_MOUNT_PREFIX" >"$OUT/rank-$FANSTORE_RANK"'
 
 
@@ -31,7 +30,7 @@ def say(text: str) -> None:
 
 
 def train(command: list[str | Path]) -> dict[str, Any]:
-    """Runs the trainer to its end; its summary."""
+    """Runs the trainer to its end. Returns its summary."""
     result = subprocess.run(
         command, check=True, stdout=subprocess.PIPE, text=True, env=environment()
     )
@@ -39,12 +38,13 @@ def train(command: list[str | Path]) -> dict[str, Any]:
 
 
 def environment() -> dict[str, str]:
-    """One thread for the trainer's arithmetic, so that its result does not depend on the cores."""
+    """Returns an environment with one thread for the trainer's arithmetic, so that its result does
+    not depend on the number of cores."""
     return {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
 
 
 def parse(output: str) -> dict[str, Any]:
-    """The summary in a trainer's output; shows its first and last epoch."""
+    """Returns the summary in a trainer's output; prints its first and last epoch."""
     *epochs, summary = output.splitlines()
     for line in (epochs[0], epochs[-1]):
         print(f"      {line}")
@@ -53,7 +53,7 @@ def parse(output: str) -> dict[str, Any]:
 
 
 def train_on_ranks(dataset: Path, local: Path) -> list[dict[str, Any]]:
-    """Runs the trainer on each of several ranks of one job; their summaries."""
+    """Runs the trainer on each of several ranks of one job. Returns their summaries."""
     out = WORK / "ranks"
     out.mkdir()
     for rank in range(RANKS):
@@ -77,7 +77,7 @@ def show_packs(folder: Path) -> None:
 
 
 def compare(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Prints the two runs side by side; True when they learned the same."""
+    """Prints the two runs side by side. Returns whether they learned the same."""
     ratio = ours["files_per_s"] / plain["files_per_s"]
     read_ratio = plain["read_us_per_file"] / ours["read_us_per_file"]
     print()
@@ -97,14 +97,14 @@ def compare(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
 
 
 def learned_the_same(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
-    """Whether two runs have the same files, losses and accuracy, to the last digit."""
+    """Returns whether two runs have the same files, losses and accuracy, to the last digit."""
     return all(plain[key] == ours[key] for key in ("files", "losses", "accuracy"))
 
 
 def main() -> int:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    # The preload library may have to be copied to the local directory, to a path without a space.
+    # The preload library may be copied to the local directory, which needs a path without a space.
     usual = tempfile.gettempdir()
     place = "/tmp" if " " in usual or ":" in usual else usual
     with tempfile.TemporaryDirectory(prefix="fanstore-demo-", dir=place) as local:

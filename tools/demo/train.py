@@ -1,11 +1,11 @@
-"""A plain trainer: handwritten digits from a folder of class directories. No use of FanStore.
+"""A plain trainer: learns handwritten digits from a folder of class directories. Does not use
+FanStore.
 
     train.py FOLDER [--epochs N] [--workers N]
 
 Every epoch reads all training files in a new random order of a fixed seed; loader processes open
-and decode them. A small network in NumPy learns. Prints each epoch's loss, and as the last line
-a JSON summary.
-"""
+and decode them. A small network in NumPy learns. Prints each epoch's loss, and as the last line a
+JSON summary."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from PIL import Image
 BATCH_SIZE = 64
 HIDDEN = 128
 LEARNING_RATE = 0.1
-VALIDATION_SHARE = 5  # every fifth file
+VALIDATION_SHARE = 5  # every fifth file is for validation
 
 Sample = tuple[str, int]
 
 
 def list_samples(folder: str) -> list[Sample]:
-    """(path, class) of every file, in a fixed order."""
+    """Returns (path, class) of every file, in a fixed order."""
     with os.scandir(folder) as entries:
         classes = sorted((e.name, e.path) for e in entries if e.is_dir())
     samples = []
@@ -41,7 +41,8 @@ def list_samples(folder: str) -> list[Sample]:
 
 
 def load_batch(batch: list[Sample]) -> tuple[np.ndarray, np.ndarray, float]:
-    """Images in [0, 1] as rows, labels, and the seconds spent in open, read and close."""
+    """Returns images in [0, 1] as rows, their labels, and the seconds spent in open, read and
+    close."""
     rows, read_s = [], 0.0
     for path, _ in batch:
         start = time.perf_counter()
@@ -58,21 +59,21 @@ def batches(samples: list[Sample]) -> Iterator[list[Sample]]:
 
 
 class Network:
-    """One hidden layer, softmax, plain gradient descent."""
+    """A network with one hidden layer and softmax, trained by plain gradient descent."""
 
     def __init__(self, inputs: int, classes: int, random: np.random.Generator) -> None:
         self.w1 = random.normal(0, inputs**-0.5, (inputs, HIDDEN))
         self.w2 = random.normal(0, HIDDEN**-0.5, (HIDDEN, classes))
 
     def forward(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Hidden values and class probabilities."""
+        """Returns the hidden values and the class probabilities."""
         hidden = np.maximum(x @ self.w1, 0)
         scores = hidden @ self.w2
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return hidden, powers / powers.sum(axis=1, keepdims=True)
 
     def step(self, x: np.ndarray, y: np.ndarray) -> float:
-        """Learns from one batch; its mean loss before."""
+        """Learns from one batch. Returns its mean loss before that."""
         hidden, p = self.forward(x)
         rows = np.arange(len(y))
         loss = float(-np.log(p[rows, y]).mean())
@@ -85,7 +86,8 @@ class Network:
 
 
 def train(folder: str, epochs: int, workers: int) -> dict[str, object]:
-    """Trains; losses of each epoch, accuracy on the validation files, and the rates of loading."""
+    """Trains. Returns the losses of each epoch, the accuracy on the validation files, and the rates
+    of loading."""
     samples = list_samples(folder)
     training = [s for i, s in enumerate(samples) if i % VALIDATION_SHARE]
     validation = samples[::VALIDATION_SHARE]

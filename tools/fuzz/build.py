@@ -4,10 +4,9 @@
     build.py --sanitize thread
     build.py --sanitize none
 
-Standard library only. The fuzz targets run with the address sanitizer alone. Everything lies in
-build/<sanitizers>/. With sanitizers both libraries are built there too, so that whatever those
-change about warnings is seen. Exit code 1 when one of the programs fails.
-"""
+Standard library only. The fuzz targets run with the address sanitizer alone. All files are in
+build/<sanitizers>/. With sanitizers both libraries are built there too, to see warnings that only
+those builds have. Exit code 1 if one of the programs fails."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ LIMIT_S = 1800
 
 
 class Compiler:
-    """Compiles C files and links programs of their objects."""
+    """Compiles C files, and links programs from their objects."""
 
     def __init__(self, out: Path, objects: Path, sanitize: str) -> None:
         flags = ["-O1", *native.sanitizer_flags(sanitize)]
@@ -47,12 +46,13 @@ class Compiler:
         self._out = out
 
     def compile(self, sources: Iterable[Path]) -> None:
-        """Makes the objects of all sources. SystemExit where one does not compile."""
+        """Compiles all sources. Raises SystemExit if one does not compile."""
         files = list(dict.fromkeys(sources))
         self._made.update(zip(files, self._objects.compile(files, ROOT), strict=True))
 
     def link(self, name: str, sources: Sequence[Path]) -> str:
-        """The path of a program made of the objects of `sources`, all compiled before, in `out`."""
+        """Links the objects of `sources`, which were compiled before, to a program in `out`.
+        Returns its path."""
         program = str(self._out / name)
         objects = [self._made[source] for source in sources]
         if native.run([*self._command, "-o", program, *objects, "-pthread", "-ldl"]) != 0:
@@ -61,7 +61,8 @@ class Compiler:
 
 
 def programs(out: Path, sanitize: str, rounds: int) -> list[list[str]]:
-    """Builds the fuzz targets (not for threads) and the C tests; the commands to run them."""
+    """Builds the fuzz targets (not for threads) and the C tests. Returns the commands that run
+    them."""
     with native.object_folder(out, "objects") as folder:
         return build_programs(Compiler(out, folder, sanitize), sanitize, rounds)
 

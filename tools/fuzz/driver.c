@@ -1,10 +1,11 @@
 /*
- * Mutates the seeds of a target with a seeded generator, a bounded number of rounds.
+ * Runs a target on mutations of its seeds, made by a seeded random generator, for a number of
+ * rounds.
  *
  *     fuzz_index [--rounds N] [--seed S] [FILE...]
  *
- * FILEs are run as they are, to repeat a finding. The input of the round under way lies in
- * `fuzz-input` of the current folder, so that it outlives a crash.
+ * FILEs are run unchanged, to repeat a finding. The input of the present round is in the file
+ * `fuzz-input` of the current folder, so that it survives a crash.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,7 +43,7 @@ static uint64_t odd_value(void)
     return values[below(sizeof(values) / sizeof(values[0]))];
 }
 
-/* Most changes go to the front, where the headers are. */
+/* Returns a position to change: mostly near the front, where the headers are. */
 static size_t position(size_t bytes)
 {
     size_t limit = below(2) ? bytes : (bytes < 1024 ? bytes : 1024);
@@ -82,7 +83,8 @@ static size_t mutate(uint8_t *data, size_t bytes)
     return bytes;
 }
 
-/* The input as it was before a crash: a shared mapping is written even so. */
+/* Opens the record of the present input, a shared mapping, which is written even if the process
+ * crashes. */
 static uint8_t *open_record(void)
 {
     int fd = open("fuzz-input", O_RDWR | O_CREAT | O_TRUNC, 0600);

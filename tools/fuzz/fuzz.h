@@ -1,6 +1,6 @@
 /*
- * What a fuzz target provides. LLVMFuzzerTestOneInput has libFuzzer's signature, so a target can
- * be linked with it too; driver.c is a small driver of our own that needs no clang.
+ * The interface of a fuzz target. LLVMFuzzerTestOneInput has libFuzzer's signature, so a target can
+ * also be linked with libFuzzer; driver.c is a small driver of our own that needs no clang.
  */
 #ifndef FAN_FUZZ_FUZZ_H
 #define FAN_FUZZ_FUZZ_H
@@ -8,10 +8,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Runs the code under test on untrusted bytes. Returns 0; a fault is the sanitizer's to report. */
+/* Runs the code under test on untrusted bytes. Returns 0; the sanitizer reports faults. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes);
 
-/* Makes valid input `number` in `buffer`. Its length, or 0 when there is no such seed. */
+/* Writes valid input number `number` to `buffer`. Returns its length, or 0 if there is no such
+ * seed. */
 size_t fan_fuzz_seed(unsigned number, uint8_t *buffer, size_t capacity);
 
 #endif

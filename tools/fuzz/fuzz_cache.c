@@ -1,4 +1,5 @@
-/* A cache segment as a client attaches it: whatever is in it, the client stays inside. */
+/* Attaches untrusted bytes as a cache segment, as a client does: the client must stay within its
+ * bounds. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

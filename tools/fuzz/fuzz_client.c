@@ -1,4 +1,4 @@
-/* Serves untrusted bytes as an index: looks up, opens, reads and lists all that it names. */
+/* Serves untrusted bytes as an index: looks up, opens, reads and lists everything that it names. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * Decodes untrusted bytes: the first word says codec and logical size, the rest is the block.
- * Without liblz4 or libzstd their part does nothing.
+ * Decodes untrusted bytes: the first word gives codec and logical size, the rest is the block. If
+ * liblz4 or libzstd is missing, its codec is skipped.
  */
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,11 +1,11 @@
-"""Damages a dataset in many ways, and reads it as `fanstore verify` and `extract` do.
+"""Damages a dataset in many ways, and reads it with the functions of `fanstore verify` and
+`extract`.
 
     fuzz_dataset.py [--rounds N] [--seed S]
 
-Each round changes some bytes of the index or a pack, half of the time with the checksums made
-right again, as a hostile author would. The only exceptions allowed are FanStore's own. A finding
-is kept in build/fuzz-dataset/ and shown with its round.
-"""
+Each round changes some bytes of the index or a pack, half of the time with corrected checksums, as
+a hostile author would. Only FanStore's own exceptions are allowed. Findings are kept in
+build/fuzz-dataset/ and printed with their round."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ODD = [0, 1, 2, 63, 4096, 0xFFFF, 1 << 31, (1 << 32) - 1, 1 << 40, (1 << 63) - 1
 
 
 def make_source(top: Path) -> None:
-    """Files of several sizes, directories and links."""
+    """Makes files of several sizes, directories and links."""
     for folder in ("a", "b/c", "empty"):
         (top / folder).mkdir(parents=True)
     for number in range(12):
@@ -45,7 +45,7 @@ def make_source(top: Path) -> None:
 
 
 def make_datasets(work: Path) -> list[Path]:
-    """One dataset for each kind of codec."""
+    """Makes and returns one dataset for each kind of codec."""
     make_source(work / "source")
     made = []
     for codec in ("store", "lz4", "zstd"):
@@ -61,7 +61,7 @@ def put_checksum(data: bytearray, at: int, part: slice) -> None:
 
 
 def reseal(name: str, data: bytearray) -> None:
-    """Makes the checksums right again, as far as the file still has its ends."""
+    """Corrects the checksums of a file, if its header and trailer are still complete."""
     if name.endswith(".fsi"):
         if len(data) >= HEADER_BYTES:
             put_checksum(data, HEADER_BYTES - 16, slice(HEADER_BYTES, None))
@@ -88,7 +88,7 @@ def mutate(source: random.Random, data: bytearray) -> None:
 
 
 def read_all(directory: Path, out: Path) -> None:
-    """Opens, lists, verifies and unpacks."""
+    """Opens, lists, verifies and unpacks a dataset."""
     with open_dataset(directory) as dataset:
         for record in range(min(len(dataset.records), 64)):
             dataset.relpath(record)
@@ -97,7 +97,7 @@ def read_all(directory: Path, out: Path) -> None:
 
 
 def allowed(call: Callable[[], None]) -> BaseException | None:
-    """The exception that should not have been, if any."""
+    """Calls a function. Returns the exception that it raised, if that is not allowed; else None."""
     try:
         call()
     except FanstoreError:
@@ -108,7 +108,7 @@ def allowed(call: Callable[[], None]) -> BaseException | None:
 
 
 def fuzz(work: Path, rounds: int, seed: int) -> int:
-    """The number of findings."""
+    """Runs the rounds. Returns the number of findings."""
     source = random.Random(seed)
     datasets = make_datasets(work)
     for dataset in datasets:

@@ -1,4 +1,5 @@
-/* Untrusted bytes as an ELF file: what it needs is read without a fault, in bounded work. */
+/* Reads untrusted bytes as an ELF file: finds the libraries that it needs, without a fault and in
+ * bounded work. */
 #include <elf.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 static const char strings[] = "\0libone.so\0libtwo.so\0$ORIGIN/../lib:/absolute\0libc.so.6";
 
-/* As a linker lays a small library out. */
+/* The layout that a linker gives a small library. */
 struct image {
     Elf64_Ehdr header;
     Elf64_Phdr segments[3];
@@ -73,7 +74,7 @@ static void read_strings(const struct fan_elf *elf, char *text, size_t capacity)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
     struct fan_elf elf;
-    char *small = malloc(8), *large = malloc(300); /* their ends are watched */
+    char *small = malloc(8), *large = malloc(300); /* exact sizes: a read past the end is seen */
     int fd = memfd_create("fuzz-elf", MFD_CLOEXEC);
     if (fd < 0 || write(fd, data, bytes) != (ssize_t)bytes)
         abort();

@@ -1,4 +1,4 @@
-/* Attaches untrusted bytes as an index and uses every accessor on every record. */
+/* Attaches untrusted bytes as an index, and calls every accessor for every record. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +33,7 @@ static void use_content(const struct fan_index *index, const struct fan_record *
     }
 }
 
-/* A record that is reached by its own path is the one that was asked for. */
+/* Checks that looking up a record's own path finds that record. */
 static void use_path(const struct fan_index *index, uint64_t id)
 {
     char path[4096], small[8];
@@ -70,7 +70,7 @@ static void use_record(const struct fan_index *index, uint64_t id)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 {
-    /* An allocation of the very size, so that a read past the end is seen. */
+    /* An allocation of the exact size, so that the sanitizer sees a read past the end. */
     void *copy = NULL;
     if (posix_memalign(&copy, 64, bytes > 0 ? bytes : 1) != 0)
         return 0;

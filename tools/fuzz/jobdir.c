@@ -47,7 +47,7 @@ static void write_whole(const char *name, const void *data, size_t bytes)
     close(fd);
 }
 
-/* The stored bytes of one uncompressed file; the rest of the pack is a hole. */
+/* Writes the stored bytes of one uncompressed file; the rest of the pack is a hole. */
 static void write_content(int fd, const struct fan_record *record, uint64_t id)
 {
     uint8_t data[8192];
@@ -81,7 +81,7 @@ static void write_pack(const void *index, uint64_t pack_bytes)
     close(fd);
 }
 
-/* Appends a string; its place. */
+/* Appends a string to the segment. Returns its offset and length. */
 static struct fan_shm_string put(char *segment, uint64_t *used, const char *text)
 {
     struct fan_shm_string string = {*used, strlen(text)};
@@ -90,7 +90,7 @@ static struct fan_shm_string put(char *segment, uint64_t *used, const char *text
     return string;
 }
 
-/* Where things lie in the segment. */
+/* Offsets in the segment. */
 enum { MOUNT = 256, PLACE = 512, TEXT = 1024 };
 enum { BITMAP_BYTES = JOBDIR_RECORDS_MAX / 8 + 8, DAMAGE = TEXT + 4 * PATH_MAX };
 enum { TOUCHED = DAMAGE + BITMAP_BYTES };

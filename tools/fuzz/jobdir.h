@@ -1,4 +1,4 @@
-/* A job directory as the node daemon makes it, for programs that use the client code directly. */
+/* Makes a job directory like the node daemon's, for programs that use the client code directly. */
 #ifndef FAN_FUZZ_JOBDIR_H
 #define FAN_FUZZ_JOBDIR_H
 
@@ -10,28 +10,29 @@
 
 enum {
     JOBDIR_RECORDS_MAX = 1 << 16,
-    JOBDIR_LARGE_OFFSET = 1 << 29 /* files of more than 8 KiB have content from here on */
+    JOBDIR_LARGE_OFFSET = 1 << 29 /* files of more than 8 KiB have content from this offset on */
 };
 
 /* Makes `directory` with a segment of one mount at JOBDIR_PREFIX, a placeholder, an index and one
- * staged pack, and attaches this process to it. `index` must say that it has one pack of
- * `pack_bytes`; in the pack byte j of file `id` is jobdir_byte(id, j). Aborts on failure. */
+ * staged pack, and attaches this process to it. `index` must describe one pack of `pack_bytes`;
+ * byte j of file `id` in the pack is jobdir_byte(id, j). Aborts on failure. */
 void jobdir_attach(const char *directory, const void *index, size_t index_bytes,
                    uint64_t pack_bytes);
 
-/* Puts another index in its place, and forgets the one before. */
+/* Replaces the index, and unmaps the one before. */
 void jobdir_replace_index(const void *index, size_t index_bytes);
 
-/* Differs between neighbours, pages and MiBs. */
+/* Returns byte j of file `id`, which differs between neighbouring bytes, pages and MiBs. */
 static inline uint8_t jobdir_byte(uint64_t id, uint64_t j)
 {
     return (uint8_t)(id * 31 + j + (j >> 12) * 7 + (j >> 20) * 13);
 }
 
-/* Bytes [offset, offset + bytes) of file `id`. */
+/* Writes bytes [offset, offset + bytes) of file `id` to `to`. */
 void jobdir_fill(uint8_t *to, uint64_t id, uint64_t offset, size_t bytes);
 
-/* The size of the segment that was attached, and where the trace lies in it. */
+/* jobdir_segment_bytes returns the size of the attached segment, the next function where the trace
+ * begins in it. */
 uint64_t jobdir_segment_bytes(void);
 uint64_t jobdir_trace_offset(void);
 

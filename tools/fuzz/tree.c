@@ -17,7 +17,7 @@ struct cursor {
     struct fan_index_header *header;
 };
 
-/* Appends a section of `count` entries; its start, or NULL when it does not fit. */
+/* Appends a section of `count` entries. Returns its start, or NULL if it does not fit. */
 static void *section(struct cursor *cursor, unsigned kind, uint64_t count, uint32_t entry_bytes)
 {
     size_t start = (cursor->used + FAN_SECTION_ALIGN_BYTES - 1) & ~(size_t)(FAN_SECTION_ALIGN_BYTES - 1);
@@ -87,7 +87,7 @@ static uint64_t make_links(struct fan_record *records, uint64_t count, struct fa
     return made;
 }
 
-/* Makes what paths are found by: slots, or dentries with their pilots and parts. */
+/* Fills the sections for looking up paths: slots, or dentries with their pilots and parts. */
 static bool make_lookups(struct cursor *cursor, struct tree_shape shape, struct fan_named *named)
 {
     uint64_t count = named->record_count, parts = fan_part_count(count - 1);

@@ -1,4 +1,4 @@
-"""One size of dataset: its files and orders, a job that is run on it, and the same simulated."""
+"""One size of dataset: its files and orders, a job that reads it, and a simulation of that job."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ MIB = 1 << 20
 NODES, EPOCHS, BATCH, LOADERS = 4, 4, 16, 2
 MEAN_BYTES, DEVIATION_BYTES = 112 << 10, 24 << 10
 CACHE_BYTES, DISK_BYTES = 24 * MIB, 40 * MIB
-# Of a cache the policies that evict leave this to what is on its way.
+# Policies that evict leave this part of a cache to blocks on their way.
 PASSING_BYTES = 4 * MIB
 SHARED_BYTES_PER_S, COMPUTE_BYTES_PER_S = 20_000_000, 16_000_000
 LIMIT_S = 400
 
-# What a dataset exceeds, by the number of its regime, and its size.
+# By the number of its regime: the storage that a dataset exceeds, and the dataset's size.
 REGIMES = {
     1: ("fits into the cache of a node", 16 * MIB),
     2: ("fits on the disk of a node", 36 * MIB),
@@ -73,19 +73,19 @@ WAYS = {
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds of each epoch; why there are none."""
+    """The seconds of each epoch, or the reason why there are none."""
 
     epochs_s: list[float]
     reason: str = ""
 
     @property
     def later_s(self) -> float | None:
-        """The median of all epochs but the first."""
+        """The median of all epochs except the first."""
         return statistics.median(self.epochs_s[1:]) if self.epochs_s else None
 
 
 class Regime:
-    """A dataset of one regime, with the orders of its ranks, in a directory of its own."""
+    """A dataset of one regime with the orders of its ranks, in a directory of its own."""
 
     def __init__(self, work: Path, number: int) -> None:
         self.number = number
@@ -150,7 +150,7 @@ class Regime:
         return Measured([max(map(float, epoch)) for epoch in zip(*ranks, strict=True)])
 
     def scenario(self) -> Path:
-        """Writes the scenario that is this machine, dataset and job."""
+        """Writes the scenario of this machine, dataset and job. Returns its path."""
         (self.work / "sizes").write_text("".join(f"{size}\n" for size in self.sizes.values()))
         path = self.work / "scenario.toml"
         path.write_text(SCENARIO.format(
@@ -161,7 +161,7 @@ class Regime:
         return path
 
     def simulate(self, ways: list[str]) -> dict[str, Measured]:
-        """Simulates the ways."""
+        """Simulates the job in several ways, and returns the times."""
         chosen = [part for way in ways for part in ("--policy", WAYS[way].simulated)]
         command = [
             *FANSTORE,

@@ -1,10 +1,9 @@
-"""Runs a training job on datasets of four sizes (NoPFS, section 4): such as fit into the cache of a
-node, on its disk, on the disks of all nodes, and on none; under several policies, on a shared file
-system that is slow (tools/slow). Simulates the same, and prints both side by side.
+"""Runs a training job on datasets of four sizes (NoPFS, section 4): they fit into the cache of a
+node, on its disk, on the disks of all nodes, or on none; under several policies, on a shared file
+system that is slow (tools/slow). Simulates the same jobs, and prints both results side by side.
 
     .venv/bin/python tools/regimes/regimes.py WORK \
-        [--regimes 1,4] [--policies minio,fanstore] [--json FILE] [--plot FILE.svg]
-"""
+        [--regimes 1,4] [--policies minio,fanstore] [--json FILE] [--plot FILE.svg]"""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from show import Results, draw, table
 
 
 def main() -> None:
-    """Measures and simulates what the command line names."""
+    """Measures and simulates the regimes and policies that the command line names."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("work", type=Path, help="a directory to be made, on a local disk")
     parser.add_argument("--regimes", default=",".join(map(str, REGIMES)))

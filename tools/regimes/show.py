@@ -1,4 +1,4 @@
-"""The figures of all regimes as a table and as a picture."""
+"""Shows the figures of all regimes as a table and as a plot."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path
 
 from regime import REGIMES, Measured
 
-# By regime and policy, "measured" and "simulated".
+# By regime and policy: the figures "measured" and "simulated".
 Results = dict[int, dict[str, dict[str, Measured]]]
 COLOURS = {"measured": "#c0392b", "simulated": "#2980b9"}
 
 
 def table(results: Results) -> str:
-    """Returns all figures as a table of Markdown."""
+    """Returns all figures as a table in Markdown."""
     lines = [
         "| dataset | policy | first epoch | later | simulated | measured / simulated "
         "| later / perfect |",
@@ -41,7 +41,7 @@ def _row(
 
 
 def draw(results: Results, path: Path) -> None:
-    """Draws later epochs by policy, measured and simulated side by side."""
+    """Draws the times of later epochs by policy, measured and simulated side by side."""
     import matplotlib
 
     matplotlib.use("Agg")

@@ -1,11 +1,11 @@
-"""A rank of a training job whose computing is sleep: reads the batches of its epochs with loaders
-that are ahead, as a DataLoader's workers are, and waits after each batch for all other ranks.
+"""A rank of a training job that sleeps instead of computing. Reads the batches of its epochs with
+loaders that work ahead, as a DataLoader's workers do, and waits after each batch for all other
+ranks.
 
 usage: trainer.py JOB ORDER OUT
 
-JOB: a JSON file with what `Job` has. ORDER: a file as for `fanstore run --order`. OUT: where the
-seconds of each epoch go, one on each line. Files are read below $FANSTORE_MOUNT_PREFIX.
-"""
+JOB: a JSON file with the fields of `Job`. ORDER: a file as for `fanstore run --order`. OUT: gets
+the seconds of each epoch, one on each line. Files are read below $FANSTORE_MOUNT_PREFIX."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from pathlib import Path
 _PATIENCE_S = 300.0
 _STEP = struct.Struct("=q")
 
-Batch = tuple[str, ...]  # the names of files
+Batch = tuple[str, ...]  # names of files
 
 
 @dataclass(frozen=True)
 class Job:
-    """ranks: how many there are. compute_bytes_per_s: what each consumes. batch: files a rank.
-    loaders: threads, each of which has a batch ready ahead and reads the next; 0: the batch is read
-    when it is wanted. reads: whether files are read at all, instead of counted. steps: a file that
-    all ranks map."""
+    """ranks: the number of ranks. compute_bytes_per_s: the rate at which each consumes. batch: the
+    files of a rank's batch. loaders: threads, each of which has a batch ready and reads the next
+    one; 0: a batch is read when it is needed. reads: whether files are read, or their bytes only
+    counted. steps: a file that all ranks map."""
 
     ranks: int
     compute_bytes_per_s: float
@@ -44,7 +44,8 @@ class Job:
 
 
 class Barrier:
-    """Where a rank waits until all have done a step: numbers in a file that all map."""
+    """Makes a rank wait until all ranks have done a step: numbers in a file that all of them
+    map."""
 
     def __init__(self, path: str, ranks: int, rank: int) -> None:
         self._rank, self._ranks = rank, ranks
@@ -52,7 +53,7 @@ class Barrier:
             self._steps = mmap.mmap(file.fileno(), ranks * _STEP.size)
 
     def wait(self, step: int) -> None:
-        """Says that this rank has done so many steps; returns when all have."""
+        """Records that this rank has done `step` steps. Returns when all ranks have."""
         _STEP.pack_into(self._steps, self._rank * _STEP.size, step)
         end = time.monotonic() + _PATIENCE_S
         while min(done for (done,) in _STEP.iter_unpack(self._steps[:])) < step:
@@ -62,7 +63,7 @@ class Barrier:
 
 
 class Loaders:
-    """Threads that read batches ahead, in turns."""
+    """Threads that take turns in reading batches ahead."""
 
     def __init__(self, root: Path, batches: list[Batch], count: int) -> None:
         self._root, self._batches = root, batches
@@ -75,11 +76,11 @@ class Loaders:
             self._ready[number].put(self.read(batch))
 
     def read(self, batch: Batch) -> int:
-        """Reads the files of a batch; returns their bytes."""
+        """Reads the files of a batch. Returns the number of bytes."""
         return sum(_size_of_content(self._root / name) for name in batch)
 
     def sizes(self) -> Iterator[int]:
-        """Yields the bytes of each batch, as soon as it is there."""
+        """Yields the number of bytes of each batch as soon as it is read."""
         for number, batch in enumerate(self._batches):
             if self._ready:
                 yield self._ready[number % len(self._ready)].get(timeout=_PATIENCE_S)
@@ -99,13 +100,13 @@ def epochs_of(order: Path, batch: int) -> list[list[Batch]]:
 
 
 def sizes_of(sizes: dict[str, int], batches: list[Batch]) -> Iterator[int]:
-    """Yields the bytes of each batch, without a read."""
+    """Yields the number of bytes of each batch, without reading."""
     for batch in batches:
         yield sum(sizes[name] for name in batch)
 
 
 def main() -> None:
-    """Runs the epochs, and writes how long each took."""
+    """Runs the epochs, and writes the time of each."""
     job_file, order_file, out = map(Path, sys.argv[1:4])
     said = json.loads(job_file.read_text())
     sizes = said.pop("sizes")

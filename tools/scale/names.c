@@ -1,10 +1,10 @@
-/* What looking names up costs, in random order over all files of a dataset of make_index.py.
+/* Measures name look-ups in random order over all files of a dataset of make_index.py.
  *
  *     names DIR FILES PER_DIRECTORY COUNT
  *
  * Prints nanoseconds of processor time for each stat, stat of a missing name, open and close, and
- * name that readdir gives. The files are drawn
- * by chance, the same in each run. Compile with -D_GNU_SOURCE. */
+ * name that readdir returns. The files are chosen at random, but equally in each run. Compile with
+ * -D_GNU_SOURCE. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -29,7 +29,7 @@ struct shape {
     uint64_t per_directory;
 };
 
-/* A file by chance: splitmix64 of the number. */
+/* Returns a random file: splitmix64 of the number. */
 static uint64_t drawn(uint64_t number, uint64_t files)
 {
     uint64_t x = (number + 1) * UINT64_C(0x9e3779b97f4a7c15);
@@ -59,7 +59,7 @@ static int open_and_close(const char *path)
     return fd < 0 ? -1 : close(fd);
 }
 
-/* Nanoseconds a call, without those for making the path. */
+/* Returns nanoseconds per call, without the time to make the path. */
 static double measure(const struct shape *shape, uint64_t count, const char *form,
                       int (*call)(const char *path), int expected)
 {
@@ -106,7 +106,7 @@ int main(int argc, char **argv)
     }
     const struct shape shape = {argv[1], strtoull(argv[2], NULL, 10), strtoull(argv[3], NULL, 10)};
     uint64_t count = strtoull(argv[4], NULL, 10);
-    measure(&shape, count, "file-%08" PRIu64 ".bin", look, 0); /* pages of the index come in */
+    measure(&shape, count, "file-%08" PRIu64 ".bin", look, 0); /* loads pages of the index */
     printf("stat %.0f miss %.0f open+close %.0f readdir %.0f\n",
            measure(&shape, count, "file-%08" PRIu64 ".bin", look, 0),
            measure(&shape, count, "none-%08" PRIu64 ".bin", look, -1),

@@ -1,4 +1,5 @@
-"""The parts of a job on many nodes: what was measured here, and what is taken of a machine."""
+"""The parts of a model of jobs on many nodes: figures measured here, and figures of a machine that
+are assumed."""
 
 from __future__ import annotations
 
@@ -13,13 +14,12 @@ class Measured:
     memory; they hold for any number of nodes.
 
     Measured as docs/scale.md says: python_s, mpi_s, serve_rank_s (the core and its cache),
-    told_bytes (what each rank says of itself while staging) and rank_here_s (to take that in),
-    status_bytes and status_s (the same of statuses). Worked out of docs/performance.md, where a
-    read of 4 KiB takes 21.9 us and the transport 1.3 us of these: notice_s, serve_s and fetch_s
-    (what the daemon's thread does for a request that it answers, and for one of its own), read_s
-    (the rest, the waking of two threads in it) and copy_bytes_per_s. own_bytes_a_rank is an
-    estimate.
-    """
+    told_bytes (the bytes that each rank sends about itself while staging) and rank_here_s (the time
+    to receive them), status_bytes and status_s (the same for statuses). Computed from
+    docs/performance.md, where a read of 4 KiB takes 21.9 us and the transport 1.3 us of these:
+    notice_s, serve_s and fetch_s (the time of the daemon's thread for a request that it answers,
+    and for one of its own), read_s (the rest, including the waking of two threads) and
+    copy_bytes_per_s. own_bytes_a_rank is an estimate."""
 
     python_s: float = 0.22
     mpi_s: float = 0.08
@@ -39,13 +39,12 @@ class Measured:
 
 @dataclass(frozen=True)
 class Machine:
-    """A machine, as papers describe one: nothing of it was measured here.
+    """A machine, with figures from papers: none was measured here.
 
     Nodes are joined in leaves of `leaf_nodes`; a leaf has `uplinks` links of the same speed to the
     rest. latency_s: of one message. shared_bytes_per_s: of the shared file system in all, and
-    `shared_rank_bytes_per_s` for one reader. mpi_rank_s: what MPI's start takes for each rank that
-    there is, with the process manager's exchange of addresses.
-    """
+    `shared_rank_bytes_per_s` for one reader. mpi_rank_s: the time of MPI's start for each rank of
+    the job, including the process manager's exchange of addresses."""
 
     link_bytes_per_s: float = 12.5 * GB
     latency_s: float = 1.5e-6
@@ -59,8 +58,8 @@ class Machine:
 
 @dataclass(frozen=True)
 class Job:
-    """What is read, and how: `readers` programs a node, each of which asks for the next file when
-    it has computed for `compute_s` on the last."""
+    """The reads of a job: each node runs `readers` programs, each of which asks for the next file
+    after it has computed for `compute_s` on the last one."""
 
     files: int
     file_bytes: int
@@ -73,10 +72,10 @@ class Job:
         return float(self.files) * self.file_bytes
 
     def index_bytes(self) -> float:
-        """What the index of the dataset takes, at the bytes a file of docs/scale.md."""
+        """The size of the dataset's index, by the bytes per file in docs/scale.md."""
         return 93.0 * self.files
 
 
-# The CPU cluster of the FanStore paper (section 6.1, as text: Omni-Path, 100 Gb/s, fat tree); its
-# leaves are assumed, not from the paper: 28 nodes with 20 links up.
+# The CPU cluster of the FanStore paper (section 6.1: Omni-Path, 100 Gb/s, fat tree). Its leaves of
+# 28 nodes with 20 links up are assumed, not from the paper.
 PAPER = Machine(leaf_nodes=28, uplinks=20)

@@ -1,11 +1,10 @@
-"""Says what a job would take on hundreds to thousands of nodes, in tables (docs/scale.md).
+"""Predicts the times of a job on hundreds to thousands of nodes, in tables (docs/scale.md).
 
     scale.py [--nodes N,N,...] [--files N] [--bytes N] [--readers N] [--compute SECONDS]
              [--no-paper]
 
 A model, not a measurement: FanStore's parts were measured on one machine (parts.py), the machine is
-an assumption, and what nodes fetch of each other is simulated event by event (traffic.py).
-"""
+an assumption, and fetches between nodes are simulated event by event (traffic.py)."""
 
 from __future__ import annotations
 
@@ -64,8 +63,8 @@ def print_fetches(counts: list[int], machine: Machine, measured: Measured, job: 
 
 
 def print_paper(measured: Measured) -> None:
-    """The benchmark of the paper's figure 6, four readers a node without computing, and of figure 7
-    with it."""
+    """Prints the benchmark of the paper's figure 6, four readers on each node without computing,
+    and of figure 7 with computing."""
     rows: list[list[object]] = []
     for name, size, compute_s in (
         ("benchmark", 128 * KIB, 0.0), ("benchmark", 512 * KIB, 0.0),

@@ -1,10 +1,9 @@
-"""A discrete-event simulation of what nodes fetch of each other.
+"""A discrete-event simulation of fetches between nodes.
 
-Each file goes through queues, first come first served: the thread of the daemon that asks, that of
-the daemon that has the file, the link out of that node, where it has to the links up from its leaf
-and down to the other, and the link into the node that asked. So there is a queue where many ask one
-node (a hot rank), and where many answer one node at once (incast).
-"""
+Each file goes through queues, first come first served: the thread of the daemon that asks, the
+thread of the daemon that has the file, the link out of that node, the links up from its leaf and
+down to the other leaf if they differ, and the link into the node that asked. So a queue forms where
+many nodes ask one node (a hot rank), and where many answer one node at once (incast)."""
 
 from __future__ import annotations
 
@@ -22,10 +21,9 @@ Holders = Callable[[random.Random, int], int]
 
 @dataclass(frozen=True)
 class Traffic:
-    """What came of it. files_per_s: of a node, until the last one ends. late_s: what one fetch in a
-    thousand takes longer than. queued_s: the mean wait of a fetch in all queues. busiest: the share
-    of the time in which the busiest link out of a node sends.
-    """
+    """The result of a simulation. files_per_s: of a node, until the last one ends. late_s: one
+    fetch in a thousand takes longer. queued_s: the mean wait of a fetch in all queues. busiest: the
+    share of the time in which the busiest link out of a node sends."""
 
     files_per_s: float
     median_s: float
@@ -35,13 +33,13 @@ class Traffic:
 
 
 def anywhere(nodes: int) -> Holders:
-    """Every node has as much of what is read."""
+    """Returns holders of files such that every node has equally many of the files that are read."""
     return lambda chance, _: chance.randrange(nodes)
 
 
 def hot(nodes: int, share: float, replicas: int) -> Holders:
-    """`share` of what is read lies on `replicas` nodes alone, such as a validation set in one
-    pack."""
+    """Returns holders such that `share` of the files that are read is only on `replicas` nodes, for
+    example a validation set in one pack."""
 
     def holder(chance: random.Random, _: int) -> int:
         return chance.randrange(replicas if chance.random() < share else nodes)
@@ -50,14 +48,14 @@ def hot(nodes: int, share: float, replicas: int) -> Holders:
 
 
 class _Queues:
-    """Servers that each take one thing after the other. free_s: when each is free again."""
+    """Servers that each handle one item at a time. free_s: when each is free again."""
 
     def __init__(self, count: int) -> None:
         self.free_s = [0.0] * count
         self.busy_s = [0.0] * count
 
     def through(self, number: int, now_s: float, takes_s: float) -> float:
-        """Returns when what comes now is through."""
+        """Returns when an item that arrives now is done."""
         start_s = max(now_s, self.free_s[number])
         self.free_s[number] = start_s + takes_s
         self.busy_s[number] += takes_s
@@ -65,7 +63,7 @@ class _Queues:
 
 
 class Simulation:
-    """One epoch's part: `files` of each reader."""
+    """A part of one epoch: each reader reads `files` files."""
 
     def __init__(
         self, nodes: int, machine: Machine, measured: Measured, job: Job, holders: Holders
@@ -81,10 +79,10 @@ class Simulation:
         self._took_s: list[float] = []
 
     def run(self, files: int) -> Traffic:
-        """Has each reader read so many files; they have ended when the last of them has, as the
-        ranks of a job that waits for all of them."""
+        """Makes each reader read `files` files, and returns when the last of them ends, like the
+        ranks of a job that wait for each other."""
         left = [files] * (self._nodes * self._job.readers)
-        # When, stage, reader, holder of the file, since when it is wanted.
+        # (time, stage, reader, holder of the file, when the file was asked for)
         events = [(self._chance.random() * 1e-5, _ASK, n, 0, 0.0) for n in range(len(left))]
         heapq.heapify(events)
         ended: list[tuple[float, float]] = []
@@ -105,15 +103,16 @@ class Simulation:
         return self._summed(ended)
 
     def _advance(self, stage: int, node: int, holder: int, now_s: float) -> tuple[float, int]:
-        """Passes a fetch through a queue; returns when it is through, and the stage after it."""
+        """Passes a fetch through a queue. Returns when it is through, and its next stage."""
         machine, measured = self._machine, self._measured
         copied_s = self._job.file_bytes / measured.copy_bytes_per_s
         leaf, other = node // machine.leaf_nodes, holder // machine.leaf_nodes
-        if stage == _ASK and node == holder:  # in the local page cache: no daemon, no network
+        # The file is in the local page cache: no daemon, no network.
+        if stage == _ASK and node == holder:
             return now_s + copied_s, _END
         if stage == _ASK:
             return self._threads.through(node, now_s, measured.fetch_s) + machine.latency_s, _SERVE
-        if stage == _SERVE:  # what leaves that thread leaves the node in the same order
+        if stage == _SERVE:  # the link sends replies in the order in which the thread makes them
             served_s = self._threads.through(holder, now_s, measured.serve_s)
             sent_s = self._out.through(holder, served_s, self._wire_s)
             return sent_s, _COME if leaf == other else _UP
@@ -121,7 +120,7 @@ class Simulation:
             return self._up.through(other, now_s, self._leaf_wire_s), _DOWN
         if stage == _DOWN:
             return self._down.through(leaf, now_s, self._leaf_wire_s), _COME
-        # The bytes came in while they went out: only what others sent meanwhile is waited for.
+        # The bytes arrive while they are sent, so only bytes that others sent meanwhile delay them.
         came_s = max(now_s, self._in.through(node, now_s - self._wire_s, self._wire_s))
         return came_s + machine.latency_s + measured.read_s + copied_s, _END
 

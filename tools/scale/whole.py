@@ -1,4 +1,4 @@
-"""How long start, staging, an epoch and the end of a job take on many nodes."""
+"""Computes how long start, staging, an epoch and the end of a job take on many nodes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ FETCHES_MOST = 150_000
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds, by part. python_s: interpreters and imports, on all nodes at once. index_s: until
-    each node has the index. told_s: what the ranks say of themselves, to all."""
+    """The parts of a start, in seconds. python_s: interpreters and imports, on all nodes at once.
+    index_s: until each node has the index. told_s: the exchange of what ranks report about
+    themselves."""
 
     python_s: float
     mpi_s: float
@@ -28,14 +29,14 @@ class Start:
 
 
 def start_of(nodes: int, machine: Machine, measured: Measured, job: Job) -> Start:
-    """The start of a job: everything until the command is."""
+    """Returns the start of a job: everything until the command starts."""
     rounds = math.ceil(math.log2(nodes)) if nodes > 1 else 0
     told_bytes = nodes * measured.told_bytes
     told_s = measured.staging_collectives * rounds * machine.latency_s
     told_s += told_bytes / machine.link_bytes_per_s + nodes * measured.rank_here_s
     index_bytes = job.index_bytes()
     index_s = index_bytes / machine.shared_rank_bytes_per_s + index_bytes / machine.disk_bytes_per_s
-    if nodes > 1:  # MPI scatters it and puts it together: the bytes pass each link twice
+    if nodes > 1:  # MPI scatters and gathers it: the bytes pass each link twice
         index_s += 2 * index_bytes / machine.link_bytes_per_s + rounds * machine.latency_s
     share_bytes = job.dataset_bytes / nodes
     shared_s = max(
@@ -49,22 +50,23 @@ def start_of(nodes: int, machine: Machine, measured: Measured, job: Job) -> Star
 
 
 def end_s(nodes: int, machine: Machine, measured: Measured) -> float:
-    """From the last command's end until rank 0 has said what all did: two notices a rank, then all
-    statuses come to rank 0."""
+    """Returns the time from the end of the last command until rank 0 has printed the summary: two
+    notices for each rank, then all statuses go to rank 0."""
     notices_s = 2 * (nodes - 1) * measured.notice_s
     statuses_s = nodes * measured.status_bytes / machine.link_bytes_per_s
     return notices_s + statuses_s + nodes * measured.status_s
 
 
 def memory_bytes(nodes: int, measured: Measured) -> int:
-    """What a daemon keeps for the other ranks: rows of its tables and MPI's, and what was told."""
+    """Returns the memory of a daemon for the other ranks: rows of its own tables and MPI's, and
+    received reports."""
     return nodes * (measured.own_bytes_a_rank + measured.told_bytes)
 
 
 def traffic_of(
     nodes: int, machine: Machine, measured: Measured, job: Job, holders: Holders | None = None
 ) -> Traffic:
-    """Simulates as much of an epoch as takes a bounded number of fetches."""
+    """Simulates a part of an epoch with a bounded number of fetches."""
     readers = nodes * job.readers
     files = max(6, min(200, FETCHES_MOST // readers))
     simulation = Simulation(nodes, machine, measured, job, holders or anywhere(nodes))
@@ -72,5 +74,5 @@ def traffic_of(
 
 
 def epoch_s(nodes: int, job: Job, traffic: Traffic) -> float:
-    """The time in which all nodes read each file once in all."""
+    """Returns the time in which all nodes together read each file once."""
     return job.files / nodes / traffic.files_per_s

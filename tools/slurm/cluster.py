@@ -1,13 +1,12 @@
-"""A Slurm of its own on one machine, for trying job scripts: munged, slurmctld and N slurmd.
+"""A private Slurm on one machine, for trying job scripts: munged, slurmctld and N slurmd.
 
-    cluster.py up DIR [--nodes 2]      start it; everything it makes lies in DIR
-    cluster.py run DIR -- COMMAND      run COMMAND with SLURM_CONF set, its exit code passed on
+    cluster.py up DIR [--nodes 2]      start it; everything it makes is in DIR
+    cluster.py run DIR -- COMMAND      run COMMAND with SLURM_CONF set; returns its exit code
     cluster.py down DIR                end it; also after a crash, and twice
 
 Needs Debian's slurm-wlm and munge (nothing is installed here). All daemons run as the caller, on
 loopback, on ports that were free; root is not needed. Each node has $SLURM_TMPDIR, a directory of
-its own below DIR, which a task prolog sets as sites do.
-"""
+its own below DIR, which a task prolog sets as sites do."""
 
 from __future__ import annotations
 
@@ -69,7 +68,8 @@ SlurmdTimeout=20
 MessageTimeout=30
 """
 
-# What sites do for a directory per node: a line `export ...` on stdout becomes the task's.
+# Gives each node a directory as sites do: Slurm adds the line `export ...` on stdout to the task's
+# environment.
 TASK_PROLOG = """\
 #!/bin/sh
 echo "export SLURM_TMPDIR={folder}/$SLURMD_NODENAME/tmp"
@@ -77,16 +77,16 @@ echo "export SLURM_TMPDIR={folder}/$SLURMD_NODENAME/tmp"
 
 
 class ClusterError(Exception):
-    """Why the cluster cannot be brought up, in one line."""
+    """The cluster cannot be started. The message says why, in one line."""
 
 
 def missing_programs() -> list[str]:
-    """Those of the programs needed that are not installed."""
+    """Returns the needed programs that are not installed."""
     return [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 
 
 def wait_until(condition: Callable[[], bool], limit_s: float) -> bool:
-    """Whether `condition` came to hold in time."""
+    """Returns whether `condition` became true in time."""
     deadline_s = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline_s:
@@ -96,10 +96,9 @@ def wait_until(condition: Callable[[], bool], limit_s: float) -> bool:
 
 
 def started_at(pid: int) -> str:
-    """When a process started, in the kernel's ticks; empty when there is none that runs.
+    """Returns when a process started, in the kernel's ticks; "" if it does not run.
 
-    With the id it names a process for good: ids are used again.
-    """
+    With the id this identifies a process, because ids are used again."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(") ")[2].split()
     except (FileNotFoundError, ProcessLookupError):
@@ -108,7 +107,7 @@ def started_at(pid: int) -> str:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of loopback on which nobody listens now."""
+    """Returns ports of loopback on which no process listens now."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for one in sockets:
@@ -117,7 +116,7 @@ def free_ports(count: int) -> list[int]:
 
 
 class Cluster:
-    """The daemons in one directory. Which they are is kept there too, for another process."""
+    """The daemons in one directory, which also records them for later commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
@@ -126,12 +125,13 @@ class Cluster:
 
     @property
     def environ(self) -> dict[str, str]:
-        """The environment in which Slurm's commands find this cluster."""
+        """The environment in which Slurm's commands use this cluster."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("SLURM")}
         return {**kept, "PATH": PATH, "SLURM_CONF": str(self.folder / "slurm.conf")}
 
     def up(self, nodes: int) -> None:
-        """Starts everything and waits until all nodes are idle; ClusterError when that fails."""
+        """Starts everything and waits until all nodes are idle. Raises ClusterError if that
+        fails."""
         if missing := missing_programs():
             raise ClusterError(f"not installed: {', '.join(missing)} (Debian: slurm-wlm munge)")
         if self._living():
@@ -144,7 +144,7 @@ class Cluster:
             raise
 
     def down(self) -> None:
-        """Ends what was started, the nodes first. Nothing is left; logs stay."""
+        """Ends everything that was started, the nodes first. Only logs stay."""
         living = self._living()
         for number in (signal.SIGTERM, signal.SIGKILL):
             for pid in living:
@@ -157,7 +157,7 @@ class Cluster:
         self._record.unlink(missing_ok=True)
 
     def run(self, command: Sequence[str]) -> int:
-        """The exit code of a command that finds this cluster."""
+        """Runs a command that uses this cluster. Returns its exit code."""
         return subprocess.run(command, env=self.environ, check=False).returncode
 
     def _lay_out(self, names: list[str]) -> None:
@@ -195,7 +195,8 @@ class Cluster:
         places = {"key-file": "key", "socket": "socket", "pid-file": "pid"}
         places |= {"log-file": "log", "seed-file": "seed"}
         where = [f"--{option}={at}/munge.{end}" for option, end in places.items()]
-        # --force: the directory may be writable by others, as it often is on trial machines.
+        # --force, because others may be allowed to write to the directory, as often on trial
+        # machines.
         self._start("munged", "--foreground", "--force", "--num-threads=2", *where)
         self._await(lambda: (at / "munge.socket").exists(), "munged")
         self._start("slurmctld", "-D", "-f", f"{at}/slurm.conf")
@@ -226,14 +227,14 @@ class Cluster:
         return known
 
     def _living(self) -> list[int]:
-        """The recorded processes that still are what they were, the last started first."""
+        """Returns the recorded processes that still run, the last started first."""
         for child in self._children:
             child.poll()
         known = self._recorded().items()
         return [int(pid) for pid, start in known if start and started_at(int(pid)) == start][::-1]
 
     def _idle(self) -> int:
-        """How many nodes wait for work."""
+        """Returns how many nodes are idle."""
         command = ["sinfo", "--noheader", "--Node", "--format=%t"]
         done = subprocess.run(
             command, env=self.environ, capture_output=True, text=True, timeout=30, check=False
