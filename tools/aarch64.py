@@ -1,14 +1,14 @@
-"""Builds csrc for aarch64, and runs the tests in C of it under qemu-user.
+"""Builds csrc for aarch64, and runs its tests in C under qemu-user.
 
     python tools/aarch64.py
 
 The libraries go to build/aarch64/native, and an aarch64 root with a Python is unpacked beside them:
-tests/contrast/test_aarch64.py, which `make aarch64` runs next, runs programs of both. What is
-missing here is named, and is no failure. Another compiler or emulator: CC_AARCH64, QEMU_AARCH64.
+`make aarch64` then runs tests/contrast/test_aarch64.py, which runs programs of both. Tools that are
+missing here are named; that is no failure. CC_AARCH64 and QEMU_AARCH64 name another compiler and
+emulator.
 
-qemu on x86_64 keeps that processor's memory order, so it does not show where one is missing:
-docs/memory-order.md says how that is cared for.
-"""
+qemu on x86_64 has that processor's memory order, so it does not reveal a missing barrier:
+docs/memory-order.md says how those are checked."""
 
 from __future__ import annotations
 
@@ -41,43 +41,44 @@ PACKAGES = (
 )
 LIMIT_S = 600
 
-# What qemu-user 7.2 does not do, and which tests need it.
+# Features that qemu-user 7.2 lacks, and the tests that need them.
 LEFT_OUT = {
     "test_decode": "RLIMIT_AS",
     "test_lanes": "MADV_WIPEONFORK, which it answers with success and ignores",
     "test_moved": "the socket option SO_PEEK_OFF",
     "test_names": "robust futexes, by which a killed writer is noticed",
 }
-# What maps files, with the pages that some kernels for aarch64 are built with, too.
+# Tests that map files also run with the large pages that some kernels for aarch64 have.
 LARGE_PAGE_BYTES = 65536
 MAPPING = ("test_client", "test_code", "test_index", "test_outputs", "test_remote", "test_session")
 
 
 def missing() -> str:
-    """What is not installed here, and how it would be; empty: nothing is missing."""
+    """Returns a text that says which tools are missing here and how to install them; "" if none
+    is."""
     absent = [name for name in (CC, QEMU, *debian_root.NEEDED) if shutil.which(name) is None]
     packages = "gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
     return f"{', '.join(absent)} not found (on Debian: {packages})" if absent else ""
 
 
 def is_ready() -> bool:
-    """Whether all is there that programs for aarch64 run with."""
+    """Returns whether everything is there that aarch64 programs need to run."""
     return not missing() and LIBRARIES.exists() and ROOT.exists()
 
 
 def emulated(page_bytes: int = 4096, **environment: str) -> list[str]:
-    """What stands before an aarch64 program and its arguments."""
+    """Returns the words to put before an aarch64 program and its arguments."""
     settings = [word for item in environment.items() for word in ("-E", "=".join(item))]
     return [shutil.which(QEMU) or QEMU, "-p", str(page_bytes), "-L", str(ROOT), *settings]
 
 
 def unpack_root() -> None:
-    """Makes the root that programs run in: Debian 12's."""
+    """Makes the root in which the programs run: Debian 12's."""
     debian_root.unpack(ROOT, "bookworm", "arm64", PACKAGES)
 
 
 def build_libraries() -> None:
-    """Builds the libraries, and unpacks the root that programs for them run in."""
+    """Builds the libraries, and unpacks the root for programs that use them."""
     os.environ["CC"] = CC
     OUT.mkdir(parents=True, exist_ok=True)
     native.Builder(LIBRARIES, objects=OUT / "objects").build_libraries()
@@ -85,7 +86,7 @@ def build_libraries() -> None:
 
 
 def run_tests() -> list[str]:
-    """Runs the tests in C; the names of those that failed."""
+    """Runs the tests in C. Returns the names of those that failed."""
     folder = OUT / "c"
     folder.mkdir(exist_ok=True)
     failed = []

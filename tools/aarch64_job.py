@@ -1,13 +1,12 @@
-"""Runs a job as a machine with aarch64 would: packing, a node daemon, and programs that read all
-and write, compared with the plain files.
+"""Runs a job as on a machine with aarch64: packs a tree, starts a node daemon, and runs programs
+that read everything and write; compares the results with the plain files.
 
     python tools/aarch64_job.py
 
-qemu-user leaves what a program starts to this machine's kernel. So the kernel is told, in a user
-namespace of its own, to give aarch64 programs to the emulator (binfmt_misc, for each namespace
-since Linux 6.7), and the root is Debian's for arm64. Neither root nor any change of the machine is
-needed. Where that cannot be, this says so, and it is no failure.
-"""
+qemu-user leaves programs that a program starts to this machine's kernel. So the kernel is told, in
+a user namespace of its own, to run aarch64 programs with the emulator (binfmt_misc, for each
+namespace since Linux 6.7). The root is Debian's for arm64. It needs neither root privileges nor a
+change of the machine. If the machine does not allow it, the program says so; that is no failure."""
 
 from __future__ import annotations
 
@@ -28,11 +27,13 @@ LIMIT_S = 300
 _REGISTER = "/proc/sys/fs/binfmt_misc/register"
 _UNSHARE = ["unshare", "--user", "--map-root-user", "--mount"]
 _MOUNT = "mount -t binfmt_misc none /proc/sys/fs/binfmt_misc"
-# ELF, 64 bits, little-endian, EXEC or DYN, EM_AARCH64; which of these bytes count. elf(5).
+# The first bytes of an aarch64 ELF file (64 bits, little-endian, EXEC or DYN, EM_AARCH64), and a
+# mask of the bytes that count: elf(5).
 _MAGIC = r"\x7fELF\x02\x01\x01" + r"\x00" * 9 + r"\x02\x00\xb7\x00"
 _MASK = r"\xff" * 7 + r"\x00" + r"\xff" * 8 + r"\xfe\xff\xff\xff"
-# $1: root, $2: emulator, $3: site, $4: work; then the command. The emulator is a program of this
-# machine, and F has it opened here: in the root it finds its libraries where they always are.
+# $1: root, $2: emulator, $3: site, $4: work; then the command. F opens the emulator now, outside of
+# the root, because it is a program of this machine; in the root it finds its libraries at their
+# usual paths.
 _ENTER = rf"""
 set -e
 root=$1 emulator=$2 site=$3 work=$4; shift 4
@@ -63,7 +64,7 @@ with open(os.path.join(root, "said"), "w", errors="surrogateescape") as said:
 
 
 def missing() -> str:
-    """What keeps such a job from running here; empty: nothing."""
+    """Returns why such a job cannot run here; "" if it can."""
     if shutil.which("unshare") is None:
         return "unshare not found (on Debian: util-linux)"
     tried = subprocess.run([*_UNSHARE, "sh", "-c", _MOUNT], capture_output=True, check=False)
@@ -71,7 +72,7 @@ def missing() -> str:
 
 
 def install(site: Path, *what: str | Path) -> None:
-    """Installs wheels for aarch64, and what they ask for, into the folder `site`."""
+    """Installs wheels for aarch64, and those that they depend on, into the folder `site`."""
     tags = [f"--platform=manylinux_2_{minor}_aarch64" for minor in (17, 28)]
     tags += ["--python-version=311", "--only-binary=:all:"]
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
@@ -79,7 +80,8 @@ def install(site: Path, *what: str | Path) -> None:
 
 
 def make_site() -> None:
-    """Makes SITE of this checkout, its libraries for aarch64 and what it depends on."""
+    """Makes SITE: this checkout with its libraries for aarch64, and everything that it depends
+    on."""
     if not SITE.exists():
         needed = [each for each in requires("fanstore-fs") or () if "extra ==" not in each]
         install(SITE, *needed)
@@ -91,8 +93,8 @@ def make_site() -> None:
 
 
 def in_machine(site: Path, work: Path, *command: str) -> str:
-    """Runs a command in the root, with `work` at /work. Returns what it writes to stdout; raises
-    SystemExit with what it wrote to stderr where it fails."""
+    """Runs a command in the root, with `work` at /work. Returns its stdout. Raises SystemExit with
+    its stderr if it fails."""
     emulator = shutil.which(aarch64.QEMU) or aarch64.QEMU
     enter = [*_UNSHARE, "sh", "-c", _ENTER, "sh", aarch64.ROOT, emulator, site, work, *command]
     done = subprocess.run(enter, capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -102,7 +104,7 @@ def in_machine(site: Path, work: Path, *command: str) -> str:
 
 
 def make_tree(tree: Path) -> str:
-    """Makes files to be packed. Returns what the program is to say of them."""
+    """Makes files to pack. Returns the output that the program must have for them."""
     shutil.copytree(native.ROOT / "docs", tree)
     (tree / "empty").touch()
     (tree / "a name\nof two lines").write_bytes(b"\0" * 4097)
@@ -113,8 +115,8 @@ def make_tree(tree: Path) -> str:
 
 
 def run_job(site: Path) -> None:
-    """Packs a tree, and has programs in its mount read all and write. Raises SystemExit where
-    anything of it goes wrong."""
+    """Packs a tree, and runs programs that read everything in its mount and write. Raises
+    SystemExit if anything goes wrong."""
     with tempfile.TemporaryDirectory(prefix="fanstore-aarch64-") as scratch:
         work = Path(scratch)
         expected = make_tree(work / "plain")

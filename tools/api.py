@@ -15,7 +15,7 @@ MODULES = ["fanstore", "fanstore.coordinate", "fanstore.order"]
 
 def main() -> None:
     for name in fanstore.__all__:
-        setattr(fanstore, name, getattr(fanstore, name))  # pdoc sees what is imported
+        setattr(fanstore, name, getattr(fanstore, name))  # pdoc only sees names that were imported
     has_torch = importlib.util.find_spec("torch") is not None
     modules = [*MODULES, "fanstore.torch"] if has_torch else MODULES
     if not has_torch:

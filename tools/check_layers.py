@@ -1,9 +1,10 @@
-"""Checks that C and Python keep to the rooms of tools/rooms.py. Prints each breach; exit code 1.
+"""Checks that C and Python files use only the rooms that tools/rooms.py allows. Prints each breach;
+exit code 1.
 
-C is checked twice: what a file includes, and what its object calls, for most calls between wrappers
-go by the names of libc and are in no header of ours. A room may not be entered from below, files of
-several rooms may not call each other in a circle, and within a room no more than two may.
-"""
+C is checked twice: the includes of a file, and the calls of its object, because most calls between
+wrappers use names of libc, which are in no header of ours. A room must not use a room above it.
+Files of several rooms must not call each other in a circle, and within a room at most two files
+may."""
 
 from __future__ import annotations
 
@@ -24,25 +25,26 @@ import rooms  # noqa: E402
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 C_SUFFIXES = (".c", ".h", ".def", ".inc")
 
-# What each file uses: a file is its path without suffix ("client/files/store"), or a dotted module.
+# The files that each file uses: a file is its path without suffix ("client/files/store"), or a
+# dotted module.
 Uses = dict[str, set[str]]
 
 
 def room_of(file: str, table: rooms.Rooms, sep: str) -> str | None:
-    """The innermost room of the table that `file` lies in; None where there is none."""
+    """Returns the innermost room of the table that contains `file`; None if none does."""
     parts = file.split(sep)
     names = (sep.join(parts[:end]) for end in range(len(parts), 0, -1))
     return next((name for name in names if name in table), None)
 
 
 def may_use(room: str, other: str, table: rooms.Rooms, sep: str) -> bool:
-    """Whether the table lets `room` use the room `other`."""
+    """Returns whether the table allows `room` to use the room `other`."""
     inside = any(a.endswith(sep) and (other + sep).startswith(a) for a in table[room])
     return room == other or other in table[room] or inside
 
 
 def circles(uses: Uses) -> list[list[str]]:
-    """The groups of files of which each uses each other, be it through others; sorted."""
+    """Returns the groups of files that use each other, directly or through others; sorted."""
     index: dict[str, int] = {}
     low: dict[str, int] = {}
     path: list[str] = []
@@ -68,7 +70,7 @@ def circles(uses: Uses) -> list[list[str]]:
 
 
 def circle_breaches(uses: Uses, room_at: Callable[[str], str | None]) -> Iterator[str]:
-    """Circles across rooms, and those of more than two files within one."""
+    """Yields circles across rooms, and those of more than two files within one room."""
     for group in circles(uses):
         among = {str(room_at(file)) for file in group}
         if len(among) > 1 or len(group) > 2:
@@ -80,7 +82,7 @@ def c_files(csrc: Path) -> list[Path]:
 
 
 def c_breaches(csrc: Path) -> Iterator[str]:
-    """Breaches among the includes of every file under `csrc`."""
+    """Yields breaches among the includes of every file under `csrc`."""
     table = rooms.C_ROOMS
     for path in c_files(csrc):
         room = room_of(path.relative_to(csrc).parent.as_posix(), table, "/")
@@ -103,7 +105,7 @@ def c_breaches(csrc: Path) -> Iterator[str]:
 
 
 class Symbols:
-    """Which symbols the objects under a folder define, and which they take from elsewhere."""
+    """Knows which symbols the objects under a folder define, and which they use from others."""
 
     def __init__(self, objects: Path) -> None:
         self.files: set[str] = set()
@@ -112,7 +114,7 @@ class Symbols:
         paths = sorted(objects.rglob("*.o"))
         if not paths:
             return
-        # A line is "PATH[...]: SYMBOL TYPE VALUE SIZE"; a path is one word below `objects`.
+        # A line is "PATH[...]: SYMBOL TYPE VALUE SIZE"; a path is one word, relative to `objects`.
         command = ["nm", "-A", "-P", *(p.relative_to(objects).as_posix() for p in paths)]
         listed = subprocess.run(command, cwd=objects, check=True, capture_output=True, text=True)
         for line in listed.stdout.splitlines():
@@ -125,7 +127,8 @@ class Symbols:
                 self.definer[symbol] = file
 
     def calls(self) -> Iterator[tuple[str, str, str]]:
-        """(file, symbol, the file that defines it) for what one object takes from another."""
+        """Yields (file, symbol, the file that defines it) for each symbol that an object uses from
+        another."""
         for file, symbols in sorted(self.taken.items()):
             for symbol in sorted(symbols):
                 other = self.definer.get(symbol, file)
@@ -134,11 +137,10 @@ class Symbols:
 
 
 def object_breaches(csrc: Path, objects: Path) -> Iterator[str]:
-    """Breaches among the calls of the objects under `objects`, which are linked together.
+    """Yields breaches among the calls of the objects under `objects`, which are linked together.
 
     The preload library defines the names that it intercepts, and an object that is linked into it
-    takes them from there: `open` in csrc/client is a call of csrc/preload.
-    """
+    gets its own definitions: `open` in csrc/client is a call of csrc/preload."""
     symbols, table = Symbols(objects), rooms.C_ROOMS
     uses: Uses = defaultdict(set)
 
@@ -157,7 +159,7 @@ def object_breaches(csrc: Path, objects: Path) -> Iterator[str]:
 
 
 def built_breaches(root: Path) -> Iterator[str]:
-    """Breaches among the objects of the build in place, each library by itself."""
+    """Yields breaches among the objects of the build in place, each library by itself."""
     parts = sorted((root / "build" / "objects").glob("*/"))
     built = {o.relative_to(p).with_suffix("").as_posix() for p in parts for o in p.rglob("*.o")}
     sources = {p.relative_to(root / "csrc") for p in (root / "csrc").rglob("*.c")}
@@ -169,7 +171,7 @@ def built_breaches(root: Path) -> Iterator[str]:
 
 
 def imported_modules(path: Path, package: tuple[str, ...]) -> Iterator[str]:
-    """Absolute dotted names of all that the Python file `path`, inside `package`, imports."""
+    """Yields the absolute dotted names of all imports of the Python file `path` in `package`."""
     for node in ast.walk(ast.parse(path.read_bytes(), str(path))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -180,19 +182,20 @@ def imported_modules(path: Path, package: tuple[str, ...]) -> Iterator[str]:
 
 
 def module_of(name: str, modules: Iterable[str]) -> str | None:
-    """The module that an imported name, as "outputs.wire.Frame", is or is in."""
+    """Returns the module that an imported name, such as "outputs.wire.Frame", is or is defined
+    in."""
     while name and name not in modules:
         name = name.rpartition(".")[0]
     return name or None
 
 
 def python_breaches(fanstore: Path) -> Iterator[str]:
-    """Breaches among the imports of every module under `fanstore`, the package's folder."""
+    """Yields breaches among the imports of every module under `fanstore`, the package's folder."""
     table = rooms.PYTHON_ROOMS
 
     def room_at(path: Path) -> str | None:
         parts = path.relative_to(fanstore).with_suffix("").parts
-        return room_of(".".join(parts[:-1] or parts), table, ".")  # a room inside is a package
+        return room_of(".".join(parts[:-1] or parts), table, ".")  # a room in a room is a package
 
     files = {
         ".".join(p.relative_to(fanstore).with_suffix("").parts).removesuffix(".__init__"): p

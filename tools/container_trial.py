@@ -1,12 +1,12 @@
 """Trains in containers with an older and a newer C library than this machine's, on plain files and
-through FanStore, and compares: the demo's trainer, with the Python, NumPy and Pillow of each image.
+through FanStore, and compares: runs the demo's trainer with the Python, NumPy and Pillow of each
+image.
 
     python tools/container_trial.py FANSTORE
 
-FANSTORE: the program of a wheel that runs from glibc 2.28 on; what is built here is too new for the
-older image. `make wheel` calls this. The images are Debian's packages, entered by bubblewrap. What
-is missing here is named, and is no failure.
-"""
+FANSTORE: the program of a wheel that runs from glibc 2.28 on, because the build of this checkout is
+too new for the older image. `make wheel` calls this. The images are Debian's packages, entered by
+bubblewrap. Tools that are missing here are named; that is no failure."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ import debian_root
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAINER = ROOT / "tools" / "demo" / "train.py"
-RELEASES = {"bullseye": "2.31", "trixie": "2.41"}  # of glibc
+RELEASES = {"bullseye": "2.31", "trixie": "2.41"}  # the version of glibc in each
 PACKAGES = ("dash", "coreutils", "libc6", "python3", "python3-numpy", "python3-pil")
 LIMIT_S = 300
-# What update-alternatives would link, where packages are installed and not only unpacked.
+# The link that update-alternatives would make if packages were installed and not only unpacked.
 _BLAS = ":".join(f"/usr/lib/x86_64-linux-gnu/{name}" for name in ("blas", "lapack"))
 _IMAGES = """
 import os, random, sys
@@ -41,7 +41,7 @@ for label in range(10):
 
 
 def missing() -> str:
-    """What keeps containers from being made here; empty: nothing."""
+    """Returns why containers cannot be made here; "" if they can."""
     absent = [name for name in ("bwrap", *debian_root.NEEDED) if shutil.which(name) is None]
     if absent:
         return f"{', '.join(absent)} not found (on Debian: bubblewrap)"
@@ -51,7 +51,8 @@ def missing() -> str:
 
 
 def complete(root: Path) -> None:
-    """Adds what the package base-files has, and where bwrap puts file systems."""
+    """Adds the files of the package base-files, and the directories in which bwrap mounts file
+    systems."""
     for name in ("bin", "lib", "lib64"):
         if not (root / name).exists():
             (root / name).symlink_to(f"usr/{name}")
@@ -62,7 +63,7 @@ def complete(root: Path) -> None:
 
 
 class Image:
-    """A container's words, and what is done in it."""
+    """A container: the words that start it, and commands in it."""
 
     def __init__(self, root: Path, work: Path) -> None:
         binds = ["--bind", root, "/", "--bind", work, work, "--ro-bind", TRAINER.parent, "/demo"]
@@ -75,7 +76,8 @@ class Image:
         return output([*self.words, *self.python, *command])
 
     def train(self, folder: Path, fanstore: list[str]) -> dict[str, Any]:
-        """What the trainer learned from a folder; fanstore: `run` with its options, or nothing."""
+        """Returns what the trainer learned from a folder. fanstore: `run` with its options, or
+        nothing."""
         program = [*self.python, "/demo/train.py", str(folder), "--epochs", "3"]
         inside = ["--container", shlex.join(self.words), "--"] if fanstore else self.words
         said = json.loads(output([*fanstore, *inside, *program]).splitlines()[-1])
@@ -83,7 +85,7 @@ class Image:
 
 
 def output(command: list[str]) -> str:
-    """What a command writes to stdout. Raises SystemExit where it fails."""
+    """Returns a command's stdout. Raises SystemExit if it fails."""
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=LIMIT_S, check=False)
     if done.returncode != 0:
         raise SystemExit(f"container: {shlex.join(command)}: exit code {done.returncode}")
@@ -91,8 +93,8 @@ def output(command: list[str]) -> str:
 
 
 def try_image(root: Path, glibc: str, fanstore: list[str]) -> None:
-    """Trains on plain images, and on the same ones in a mount; raises SystemExit where what was
-    learned differs."""
+    """Trains on plain images, and on the same ones in a mount. Raises SystemExit if the results
+    differ."""
     with tempfile.TemporaryDirectory(prefix="fanstore-container-") as scratch:
         work = Path(scratch)
         image = Image(root, work)
@@ -107,7 +109,7 @@ def try_image(root: Path, glibc: str, fanstore: list[str]) -> None:
 
 
 def run(fanstore: Path) -> None:
-    """Tries the program `fanstore` of an installation with each image."""
+    """Tries the program `fanstore` of an installation in each image."""
     if missing():
         print(f"container: no trial: {missing()}")
         return

@@ -2,10 +2,9 @@
 
     python cpython_case.py RESULTS MODULE [SKIPPED ...]
 
-RESULTS becomes a line of JSON for each test as it begins and as it ends, so that a run that dies
-tells where. SKIPPED: ids of tests, with wildcards. Works with any interpreter that has the package
-`test`, and needs nothing else.
-"""
+RESULTS gets a line of JSON when each test begins and when it ends, so that it shows where a run
+died. SKIPPED: ids of tests, with wildcards. Works with any interpreter that has the package `test`,
+and needs nothing else."""
 
 from __future__ import annotations
 
@@ -19,12 +18,13 @@ from typing import IO, Any
 
 
 def name_of(test: unittest.TestCase) -> str:
-    """A test's id without the package; that of a class or module that could not be set up."""
+    """Returns a test's id without the package; for a failed set-up, the id of the class or
+    module."""
     return test.id().replace("test.", "", 1)
 
 
 class Outcomes(unittest.TestResult):
-    """Writes what becomes of each test. A subtest's failure is its test's."""
+    """Writes the outcome of each test. A subtest's failure is its test's."""
 
     def __init__(self, sink: IO[str]) -> None:
         super().__init__()
@@ -72,7 +72,7 @@ class Outcomes(unittest.TestResult):
 
 
 def each(suite: Any) -> Iterator[unittest.TestCase]:
-    """The tests of a suite."""
+    """Yields the tests of a suite."""
     if isinstance(suite, unittest.TestSuite):
         for part in suite:
             yield from each(part)
@@ -84,7 +84,7 @@ def main() -> int:
     results, module, *skipped = sys.argv[1:]
     from test import support
 
-    support.use_resources = []  # as its own runner has it: nothing large, slow or on a network
+    support.use_resources = []  # like CPython's own runner: nothing large, slow or on a network
     support.verbose = 0
     found = unittest.defaultTestLoader.loadTestsFromModule(
         importlib.import_module("test." + module)

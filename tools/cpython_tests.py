@@ -2,10 +2,9 @@
 
     tools/cpython_tests.py [--quick] [--python PYTHON] [--verbose] [MODULE ...]
 
-Prints each test that goes otherwise under FanStore than docs/cpython-tests.md says. The table there
-names every test that goes well in a plain directory and fails, or is skipped, in a mount. Exit
-code 1 where something differs; 77 where no interpreter here has CPython's tests.
-"""
+Prints each test whose outcome under FanStore differs from docs/cpython-tests.md. The table there
+names every test that passes in a plain directory and fails, or is skipped, in a mount. Exit code 1
+if an outcome differs; 77 if no interpreter here has CPython's tests."""
 
 from __future__ import annotations
 
@@ -30,7 +29,8 @@ MODULES = (
     "test_tarfile test_mmap test_glob"
 ).split()
 
-# A second each, on pipes alone; and seven times the same, of deep trees.
+# Left out by --quick: tests of a second each that only use pipes, and seven of deep trees that test
+# the same.
 SLOW = [
     "test_io.*SignalsTest.test_interrupted_write_*", "test_io.*SignalsTest.test_reentrant_write_*",
     "test_tarfile.NoneInfoExtractTests_*",
@@ -42,13 +42,13 @@ _ROW = re.compile(r"\| `(?P<test>test_\w+\.[\w.*]+)` \| (?P<outcome>failed|skipp
 
 @dataclass
 class Results:
-    """What became of tests, by name: "ok", "failed", "skipped" or "begun" (and never ended)."""
+    """The outcomes of tests, by name: "ok", "failed", "skipped" or "begun" (it never ended)."""
 
     outcomes: dict[str, str] = field(default_factory=dict)
     why: dict[str, str] = field(default_factory=dict)
 
     def read(self, lines: Iterable[str]) -> None:
-        """Adds what cpython_case.py wrote."""
+        """Adds outcomes that cpython_case.py wrote."""
         for line in lines:
             said = json.loads(line)
             self.outcomes[said["test"]] = said["outcome"]
@@ -56,7 +56,7 @@ class Results:
 
 
 def find_python(asked: str = "") -> str | None:
-    """An interpreter that has CPython's tests, or None."""
+    """Returns an interpreter that has CPython's tests, or None."""
     for python in [asked] if asked else [sys.executable, "python3", "/usr/bin/python3"]:
         found = subprocess.run(
             [python, "-c", "import test.test_os"], capture_output=True, check=False
@@ -67,14 +67,14 @@ def find_python(asked: str = "") -> str | None:
 
 
 def expected() -> dict[str, str]:
-    """The outcomes of the document's table, by test."""
+    """Returns the outcomes of the document's table, by test."""
     return {row["test"]: row["outcome"] for row in _ROW.finditer(DOC.read_text())}
 
 
 def run_module(
     python: str, module: str, base: Path, skipped: Sequence[str], env: dict[str, str]
 ) -> Results:
-    """Runs a module in a new directory below `base`, with its temporary files there, too."""
+    """Runs a module in a new directory below `base`, which also gets its temporary files."""
     here = base / module
     (here / "tmp").mkdir(parents=True)
     notes = Path(env["CPYTHON_TESTS_NOTES"]) / f"{module}.json"
@@ -98,7 +98,7 @@ def run_module(
 
 
 def run_all(python: str, modules: Sequence[str], base: Path, skipped: Sequence[str]) -> Results:
-    """Runs modules below `base` one after the other."""
+    """Runs modules below `base` in turn."""
     env = {**os.environ, "LC_ALL": "C.UTF-8"}
     everything = Results()
     for module in modules:
@@ -110,7 +110,8 @@ def run_all(python: str, modules: Sequence[str], base: Path, skipped: Sequence[s
 
 
 def inner(base: str, spec: str) -> int:
-    """Runs what `spec` says below `base`, and leaves the results in its "results"."""
+    """Runs the modules that the file `spec` names below `base`, and writes the outcomes to its
+    field "results"."""
     said = json.loads(Path(spec).read_text())
     found = run_all(said["python"], said["modules"], Path(base), said["skipped"])
     Path(said["results"]).write_text(json.dumps([found.outcomes, found.why]))
@@ -118,12 +119,12 @@ def inner(base: str, spec: str) -> int:
 
 
 def run_plain(spec: dict[str, object], scratch: Path) -> Results:
-    """In a plain directory."""
+    """Runs the tests in a plain directory."""
     return _run(spec, scratch / "plain", [], str(scratch / "plain" / "at"))
 
 
 def run_mounted(spec: dict[str, object], scratch: Path) -> Results:
-    """In a mount of a dataset with one file."""
+    """Runs the tests in a mount of a dataset with one file."""
     here = scratch / "mounted"
     source, dataset, mount = scratch / "source", scratch / "data", scratch / "mount"
     source.mkdir()
@@ -139,7 +140,8 @@ def run_mounted(spec: dict[str, object], scratch: Path) -> Results:
 
 
 def _run(spec: dict[str, object], notes: Path, before: Sequence[str], base: str) -> Results:
-    """Runs a spec below `base` by `before`, with notes of its own."""
+    """Runs a spec below `base` with the command words `before`. notes: a directory for its
+    files."""
     notes.mkdir()
     paths = {"results": str(notes / "results.json")}
     (notes / "spec.json").write_text(json.dumps({**spec, **paths}))
@@ -155,7 +157,7 @@ def _run(spec: dict[str, object], notes: Path, before: Sequence[str], base: str)
 
 
 def only_mounted(plain: Results, mounted: Results) -> dict[str, str]:
-    """The tests that go well in a plain directory, and fail or are skipped in a mount."""
+    """Returns the tests that pass in a plain directory, and fail or are skipped in a mount."""
     names = plain.outcomes.keys() | mounted.outcomes.keys()
     pairs = {n: (plain.outcomes.get(n, "ok"), mounted.outcomes.get(n, "failed")) for n in names}
     worse = {"begun": "failed"}
@@ -167,7 +169,7 @@ def only_mounted(plain: Results, mounted: Results) -> dict[str, str]:
 
 
 def compare(found: dict[str, str], listed: dict[str, str], mounted: Results) -> list[str]:
-    """What is otherwise than the document has it, a line for each test."""
+    """Returns a line for each test whose outcome differs from the document."""
     lines = []
     for name, outcome in found.items():
         if listed.get(name) != outcome:
@@ -181,7 +183,7 @@ def compare(found: dict[str, str], listed: dict[str, str], mounted: Results) -> 
 def run_both(
     python: str, modules: Sequence[str], quick: bool, scratch: Path
 ) -> tuple[Results, Results]:
-    """Both runs, side by side."""
+    """Returns the outcomes of both runs, which run side by side."""
     spec = {"python": python, "modules": list(modules), "skipped": SLOW if quick else []}
     with ThreadPoolExecutor(2) as pool:
         runs = [pool.submit(run, spec, scratch) for run in (run_plain, run_mounted)]

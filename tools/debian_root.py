@@ -1,5 +1,5 @@
-"""Folders with packages of Debian in them, of another release or processor: what programs are
-compiled against, or run in. apt and dpkg of this machine do not learn of it."""
+"""Makes folders with packages of Debian, of another release or processor, to compile programs
+against or to run them in. They are not installed in this machine's apt and dpkg."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEEDED = ("apt-get", "dpkg")
 
 
 def sources(release: str) -> str:
-    """A list of sources for apt: the archive that this machine uses, with another release."""
+    """Returns a list of sources for apt: this machine's archive, with another release."""
     ask = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"]
     found = subprocess.run(ask, stdout=subprocess.PIPE, text=True, check=True).stdout.split()
     if not found:
@@ -24,7 +24,7 @@ def sources(release: str) -> str:
 
 
 def stay_inside(root: Path) -> None:
-    """Makes links to absolute paths lead to what lies there in `root`."""
+    """Makes links to absolute paths lead to the same paths within `root`."""
     for folder, folders, files in os.walk(root):
         for path in (Path(folder, name) for name in folders + files):
             if path.is_symlink() and os.readlink(path).startswith("/"):
@@ -34,7 +34,8 @@ def stay_inside(root: Path) -> None:
 
 
 def unpack(root: Path, release: str, architecture: str, packages: Sequence[str]) -> Path:
-    """Makes `root` of the packages and what they depend on, unless it is there. Returns it."""
+    """Unpacks the packages, and those that they depend on, in `root`, unless it exists. Returns
+    `root`."""
     note, made_of = root / "made-of", " ".join((release, architecture, *packages))
     if note.exists() and note.read_text() == made_of:
         return root

@@ -1,11 +1,10 @@
-"""Runs small training jobs of the frameworks that people use, unmodified: of which share of their
-opens was the order known?
+"""Runs small training jobs of common frameworks, unmodified, and prints for which share of their
+opens FanStore knew the order.
 
     tools/foreseen.py [--files 20000] [--epochs 3] [NAME ...]
 
-The jobs are in tools/foreseen/. What a job needs is taken from this interpreter's environment; one
-whose modules are not there is left out, with a word.
-"""
+The jobs are in tools/foreseen/. They use the modules of this interpreter's environment; a job whose
+modules are missing is left out with a message."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ from pathlib import Path
 
 JOBS = Path(__file__).with_name("foreseen")
 FANSTORE = [sys.executable, "-m", "fanstore"]
-GOAL = 100.0  # percent
+GOAL = 100.0  # in percent
 
 _LIMIT_S = 1200
 _HEADER = re.compile(r"^# (does|needs|jobs): *(.*)$", re.MULTILINE)
@@ -33,8 +32,7 @@ _CLASSES = 10
 
 @dataclass(frozen=True)
 class Job:
-    """One job, as the comments at its top have it. jobs: it is run so many times, and the last one
-    counts."""
+    """One job, from the comments at its top. jobs: how often it runs; the last run counts."""
 
     name: str
     does: str
@@ -43,12 +41,12 @@ class Job:
 
     @property
     def missing(self) -> list[str]:
-        """The modules that are not there."""
+        """Returns the modules that are missing."""
         return [name for name in self.needs if importlib.util.find_spec(name) is None]
 
 
 def jobs(names: Sequence[str]) -> list[Job]:
-    """Returns the jobs of these names, all where there are none."""
+    """Returns the jobs with these names; all jobs if there are no names."""
     found = []
     for path in sorted(JOBS.glob("*_*.py")):
         header = dict(_HEADER.findall(path.read_text()))
@@ -61,7 +59,7 @@ def jobs(names: Sequence[str]) -> list[Job]:
 
 
 def make_dataset(place: Path, count: int) -> Path:
-    """Packs so many files, ten classes of them: PNG images of one pixel, each another one."""
+    """Packs `count` files in ten classes: different PNG images of one pixel."""
     source = place / "source"
     for number in range(_CLASSES):
         (source / f"class-{number}").mkdir(parents=True)
@@ -87,7 +85,7 @@ def _png(number: int) -> bytes:
 
 
 def run(job: Job, place: Path, dataset: Path, epochs: int) -> str:
-    """Runs one; returns its row."""
+    """Runs a job. Returns its row of the table."""
     where = ["--dataset", str(dataset), "--local-dir", str(place / "local")]
     mount = ["--mount", str(place / "mount"), "--output-dir", str(place / "output")]
     command = [*FANSTORE, "run", *where, *mount, "--", sys.executable, str(JOBS / f"{job.name}.py")]

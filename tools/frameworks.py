@@ -3,11 +3,11 @@ with --trap. Makes docs/frameworks.md.
 
     tools/frameworks.py [--check] [--venv DIR] [NAME ...]
 
-The programs are in tools/frameworks/; those in shell need theirs to be installed. Python packages
-go into a virtual environment outside the repository (13 GB for all; all programs take an hour on
-two cores); what is missing there is installed, in its newest version. --check compares outcomes
-with the page instead of writing it: exit code 1 where one differs. With NAMEs the other rows stay.
-"""
+The programs are in tools/frameworks/; those in shell need their commands to be installed. Python
+packages go into a virtual environment outside the repository (13 GB for all; all programs take an
+hour on two cores); missing packages are installed there, in their newest version. --check compares
+outcomes with the page instead of writing it: exit code 1 if one differs. With NAMEs the other rows
+stay."""
 
 from __future__ import annotations
 
@@ -113,13 +113,13 @@ A row shows that this program works, and promises nothing about the rest of its 
 
 @dataclass
 class Program:
-    """One program, as the comments at its top have it."""
+    """One program, from the comments at its top."""
 
     name: str
     path: Path
     does: str = ""
     needs: list[str] = field(default_factory=list)
-    alone: list[str] = field(default_factory=list)  # without what they ask for
+    alone: list[str] = field(default_factory=list)  # packages to install without their dependencies
     version: str = ""
     remark: str = ""
 
@@ -143,7 +143,8 @@ class Program:
 
 
 def programs(names: Sequence[str] = ()) -> list[Program]:
-    """The programs of tools/frameworks with these names; all of them when none is named."""
+    """Returns the programs of tools/frameworks with these names; all of them if there are no
+    names."""
     paths = sorted([*PROGRAMS.glob("*.py"), *PROGRAMS.glob("*.sh")])
     found = [Program.read(path) for path in paths if path.stem != "case"]
     unknown = set(names) - {program.name for program in found}
@@ -153,20 +154,21 @@ def programs(names: Sequence[str] = ()) -> list[Program]:
 
 
 def prepare_venv(venv: Path, chosen: Sequence[Program]) -> str:
-    """The interpreter of an environment that has what the programs need."""
+    """Makes a virtual environment with the packages that the programs need. Returns its
+    interpreter."""
     if not any(program.needs for program in chosen):
         return sys.executable
     python = venv / "bin" / "python"
     if not python.exists():
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-    # All in one call: what one of them asks for must not replace what another has.
+    # In one call, so that the dependencies of one package do not replace those of another.
     install(str(python), [need for program in chosen for need in program.needs])
     install(str(python), [need for program in chosen for need in program.alone], "--no-deps")
     return str(python)
 
 
 def install(python: str, needs: Sequence[str], *more: str) -> None:
-    """Adds those of these packages that are missing."""
+    """Installs those of these packages that are missing."""
     missing = [need for need in sorted(set(needs)) if _version(python, need) is None]
     if missing:
         pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
@@ -174,7 +176,7 @@ def install(python: str, needs: Sequence[str], *more: str) -> None:
 
 
 def _bare(needed: str) -> str:
-    """The name of a package without its extras and without what is said of its version."""
+    """Returns the name of a package without extras and version."""
     return re.split(r"[\[=<>]", needed)[0]
 
 
@@ -187,7 +189,8 @@ def _version(python: str, needed: str) -> str | None:
 
 
 def versions(program: Program, python: str) -> str | None:
-    """What is shown as the version; None where something is not there."""
+    """Returns the text that is shown as the version; None if a needed package or command is
+    missing."""
     if program.version:
         with contextlib.suppress(FileNotFoundError):
             done = subprocess.run(
@@ -206,7 +209,8 @@ def versions(program: Program, python: str) -> str | None:
 
 
 def make_inputs(chosen: Sequence[Program], source: Path, python: str) -> list[str]:
-    """A directory for each program, filled. The names of those that could not be."""
+    """Makes a directory of inputs for each program. Returns the names of the programs for which
+    that failed."""
     failed = []
     for program in chosen:
         directory = source / program.name
@@ -224,7 +228,7 @@ def make_inputs(chosen: Sequence[Program], source: Path, python: str) -> list[st
 
 
 def run_limited(argv: Sequence[str]) -> dict[str, object]:
-    """Runs a command in a session of its own; killed after _LIMIT_S."""
+    """Runs a command in a session of its own, and kills it after _LIMIT_S."""
     with subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         errors="replace", env={**os.environ, **_QUIET}, start_new_session=True,
@@ -241,7 +245,7 @@ def run_limited(argv: Sequence[str]) -> dict[str, object]:
 
 
 def digests(directory: Path) -> dict[str, str]:
-    """The content of each file below, by name; symbolic links by where they lead."""
+    """Returns a digest of each file below a directory, by name; for a symbolic link, its target."""
     found = {}
     for base, folders, names in os.walk(directory):
         for name in [*folders, *names]:
@@ -254,7 +258,7 @@ def digests(directory: Path) -> dict[str, str]:
 
 
 def inner(base: str, spec: str) -> int:
-    """Runs programs in `base`, and leaves what they said beside `spec`."""
+    """Runs programs in `base`, and writes their outputs beside the file `spec`."""
     said = json.loads(Path(spec).read_text())
     results = {}
     for program in programs(said["names"]):
@@ -271,12 +275,13 @@ def inner(base: str, spec: str) -> int:
 
 
 def run_mode(mode: str, names: Sequence[str], python: str, scratch: Path) -> dict[str, dict]:
-    """What all programs said in one mode; `staged` what of them is in the output directory."""
+    """Returns the outputs of all programs in one mode; `staged`: their files in the output
+    directory."""
     here = scratch / mode
     here.mkdir()
     spec = {"mode": mode, "names": list(names), "python": python, "results": str(here / "results")}
     (here / "spec").write_text(json.dumps(spec))
-    # One name in all modes, as long as the others: what programs print of paths is aligned.
+    # The same name in all modes, of equal length, because programs align output after paths.
     base = here / "data"
     before: list[str] = []
     if mode == "plain":
@@ -296,7 +301,7 @@ def run_mode(mode: str, names: Sequence[str], python: str, scratch: Path) -> dic
 
 
 def outcome(plain: dict, mounted: dict) -> str:
-    """ "same", or what differs first."""
+    """Returns "same", or the first difference."""
     if plain["code"] != mounted["code"]:
         return f"exit code {mounted['code']} instead of {plain['code']}"
     if plain["stdout"] != mounted["stdout"]:
@@ -307,7 +312,8 @@ def outcome(plain: dict, mounted: dict) -> str:
 
 
 def _names(result: dict) -> list[str]:
-    """Of what was written, without what is new in each run: places, digests and random parts."""
+    """Returns the names of written files, without parts that differ in each run: places, digests
+    and random parts."""
     place = result["base"].replace("/", "_")
     names = [name.replace(place, "BASE") for name in result["files"]]
     return sorted(_RANDOM.sub("N", name) for name in names)
@@ -316,7 +322,7 @@ def _names(result: dict) -> list[str]:
 def rows(
     chosen: Sequence[Program], shown: dict[str, str], results: dict[str, dict[str, dict]]
 ) -> Iterator[tuple[str, str]]:
-    """A row of the table for each program that was run, by name."""
+    """Yields a row of the table for each program that was run, by name."""
     for program in chosen:
         plain = results["plain"].get(program.name)
         if program.name not in shown or plain is None:
@@ -333,7 +339,7 @@ def rows(
 
 
 def page(table: dict[str, str]) -> str:
-    """The whole document; programs that were never run have a row that says so."""
+    """Returns the whole document; programs that were never run have a row that says so."""
     untried = rows(programs(), {}, {"plain": {}})
     table = {**dict(untried), **table}
     head = ["program", "version", "it does", "`fanstore run`", "with `--trap`", "remark"]
@@ -342,7 +348,7 @@ def page(table: dict[str, str]) -> str:
 
 
 def listed() -> dict[str, str]:
-    """The rows of the page, by name."""
+    """Returns the rows of the page, by name."""
     return {m.group(1): m.group(0) for m in _ROW.finditer(DOC.read_text())} if DOC.exists() else {}
 
 
@@ -351,7 +357,7 @@ def _outcomes(row: str) -> list[str]:
 
 
 def try_all(chosen: Sequence[Program], venv: Path, details: Path | None) -> dict[str, str]:
-    """Runs programs in every mode: their rows."""
+    """Runs programs in every mode. Returns their rows."""
     python = prepare_venv(venv, chosen)
     found = {program.name: versions(program, python) for program in chosen}
     shown = {name: version for name, version in found.items() if version is not None}

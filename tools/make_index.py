@@ -4,11 +4,11 @@
                   [--no-entries]
 
 All files have the same content and share its bytes in one pack; otherwise the dataset is like any
-other, checksums and all. Paths: dir-00000000/file-00000000.bin, numbered through. The index and the
-pack are filled piece by piece where they lie on the disk, so that memory does not grow with N. With
-`--no-entries` the pack says nothing of its files, which saves 111 bytes a file: jobs, `ls`, `info`
-and `verify` need nothing of that, `rebuild-index` and `prepare --update` do.
-"""
+other, including checksums. Paths are dir-00000000/file-00000000.bin, with numbers that go through
+all directories. The index and the pack are filled piece by piece on the disk, so that memory does
+not grow with N. With `--no-entries` the pack's footer has no entries, which saves 111 bytes per
+file: jobs, `ls`, `info` and `verify` do not need them, `rebuild-index` and `prepare --update`
+do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PIECE_BYTES = 1 << 24
 
 @dataclass(frozen=True)
 class Shape:
-    """How many files, and how many of them in each directory but the last."""
+    """The number of files, and how many of them are in each directory except the last."""
 
     files: int
     per_directory: int
@@ -56,7 +56,7 @@ class Shape:
 
 
 def pieces(count: int) -> Iterator[np.ndarray]:
-    """0 to `count`, some at a time."""
+    """Yields the numbers from 0 to `count` - 1, some at a time."""
     for first in range(0, count, PIECE_FILES):
         yield np.arange(first, min(first + PIECE_FILES, count))
 
@@ -66,7 +66,7 @@ def checksum(data: Any) -> int:
 
 
 def checksums(file: Any, first: int, last: int, *hashes: Any) -> None:
-    """Adds a part of an open file to checksums."""
+    """Adds the bytes `first` to `last` of an open file to checksums."""
     file.seek(first)
     for at in range(first, last, PIECE_BYTES):
         piece = file.read(min(PIECE_BYTES, last - at))
@@ -75,7 +75,7 @@ def checksums(file: Any, first: int, last: int, *hashes: Any) -> None:
 
 
 def numbered(form: bytes, numbers: np.ndarray) -> np.ndarray:
-    """Rows of bytes: `form` with its eight zeros replaced by each number."""
+    """Returns rows of bytes: `form`, with its eight zeros replaced by each number."""
     rows = np.tile(np.frombuffer(form, np.uint8), (len(numbers), 1))
     at = form.index(b"00000000")
     for place in range(8):
@@ -84,7 +84,7 @@ def numbered(form: bytes, numbers: np.ndarray) -> np.ndarray:
 
 
 def fill_directories(records: np.ndarray, names: np.ndarray, shape: Shape) -> None:
-    """The records of the root and of its directories, and their names."""
+    """Fills in the records of the root and its directories, and their names."""
     root = records[0]
     root["offset"], root["stored_size"] = 1, shape.directories
     root["mtime_ns"], root["mode"] = MTIME_NS, 0o040755
@@ -101,7 +101,7 @@ def fill_directories(records: np.ndarray, names: np.ndarray, shape: Shape) -> No
 
 
 def fill_files(records: np.ndarray, names: np.ndarray, shape: Shape, content: bytes) -> None:
-    """The records of the files, and their names."""
+    """Fills in the records of the files, and their names."""
     before = 1 + shape.directories
     for numbers in pieces(shape.files):
         rows = records[before + numbers[0] : before + numbers[-1] + 1]
@@ -115,13 +115,13 @@ def fill_files(records: np.ndarray, names: np.ndarray, shape: Shape, content: by
 
 
 def paths_of(shape: Shape, numbers: np.ndarray) -> np.ndarray:
-    """Rows of bytes: the files' paths."""
+    """Returns the files' paths, as rows of bytes."""
     parents = numbered(DIRECTORY_NAME + b"/", numbers // shape.per_directory)
     return np.hstack([parents, numbered(FILE_NAME, numbers)])
 
 
 def footer_pieces(shape: Shape, content: bytes) -> Iterator[bytes]:
-    """The pack's footer: an entry for each file, then the paths."""
+    """Yields the pieces of the pack's footer: an entry for each file, then the paths."""
     path_bytes = len(DIRECTORY_NAME) + 1 + len(FILE_NAME)
     for numbers in pieces(shape.files):
         entries = np.zeros(len(numbers), ENTRY)
@@ -138,7 +138,8 @@ def footer_pieces(shape: Shape, content: bytes) -> Iterator[bytes]:
 def write_pack(
     path: Path, shape: Shape, content: bytes, plan_id: bytes, has_entries: bool
 ) -> np.ndarray:
-    """The only pack, with an entry for every file or for none; its row for the index."""
+    """Writes the only pack, with an entry for every file or for none. Returns its row for the
+    index."""
     header = np.zeros((), dtype_of("struct fan_pack_header"))
     header["magic"] = np.frombuffer(b"FANPACK\n", np.uint8)
     header["version"], header["layout_id"] = lib.FAN_FORMAT_VERSION, lib.FAN_PACK_LAYOUT_ID
@@ -175,7 +176,7 @@ def write_pack(
 
 
 def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan: bytes) -> None:
-    """The index: header and sections, each on its boundary."""
+    """Writes the index: the header and the sections, each on its boundary."""
     header = np.zeros((), dtype_of("struct fan_index_header"))
     header["magic"] = np.frombuffer(b"FANINDX\n", np.uint8)
     header["version"], header["layout_id"] = lib.FAN_INDEX_VERSION, lib.FAN_INDEX_LAYOUT_ID
@@ -207,7 +208,7 @@ def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan
 def fill_body(
     sections: Sections, shape: Shape, content: bytes, pack: np.ndarray, room: ArrayRoom
 ) -> None:
-    """Fills the sections of the mapped file."""
+    """Fills the sections of the mapped index."""
     records = sections.array(lib.FAN_SECTION_RECORDS)
     names = sections.array(lib.FAN_SECTION_NAMES)
     fill_directories(records, names, shape)
@@ -217,7 +218,7 @@ def fill_body(
 
 
 def make_dataset(directory: Path, shape: Shape, content: bytes, has_entries: bool = True) -> None:
-    """Writes the dataset. FileExistsError when there is something."""
+    """Writes the dataset. Raises FileExistsError if `directory` exists."""
     directory.mkdir()
     plan_id = xxhash.xxh3_128_digest(repr((shape, content)).encode())
     pack = write_pack(directory / "pack-00000.fsp", shape, content, plan_id, has_entries)

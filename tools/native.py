@@ -4,12 +4,11 @@
                             stage}                                   for Python, through cffi
     libfanstore_preload.so  csrc/{common,pack,client,preload}    for LD_PRELOAD
     fanstore-trap           the same and csrc/trap                   for `--trap`
-    _declarations.py        the fenced text of every header, parsed for cffi's ABI mode
+    _declarations.py        the text between the headers' cffi marks, parsed for cffi
 
-Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A library is
-left as it is while its stamp (sources, flags, compiler) is unchanged. CC and CFLAGS are honoured.
-Only the declarations need cffi.
-"""
+Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A library is not
+built again while its stamp (sources, flags, compiler) is unchanged. Uses CC and CFLAGS. Only the
+declarations need cffi."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 CSRC = ROOT / "csrc"
 IN_PLACE = ROOT / "fanstore" / "_native"
-OBJECTS = ROOT / "build" / "objects"  # of the build in place, for tools/check_layers.py
+OBJECTS = ROOT / "build" / "objects"  # objects of the build in place, for tools/check_layers.py
 
 CORE_FOLDERS = (
     "format", "common", "pack", "local", "policy", "node", "trace", "prepare",
@@ -47,22 +46,23 @@ COMMON_FLAGS = (
     "-std=gnu11 -D_GNU_SOURCE -g -fPIC -Wall -Wextra -Wstrict-prototypes "
     "-Wmissing-prototypes -Wno-missing-field-initializers"
 ).split()
-# No PLT: the preload library binds when it is loaded, so no first call runs the dynamic linker
-# (in a signal handler, say, or in the child of a vfork). Programs pass NULL where libc's headers
-# say nonnull, and the kernel has an answer: wrappers that compare use fan_given (preload/real.h),
-# since gcc may drop a plain comparison whatever the flag below says.
+# No PLT: the preload library binds its symbols when it is loaded, so that no first call runs the
+# dynamic linker (in a signal handler or a vfork child). Programs pass NULL where libc's headers say
+# nonnull, and the kernel answers that. Wrappers that compare with NULL use fan_given
+# (preload/real.h), because gcc may drop a plain comparison despite the flag below.
 PRELOAD_FLAGS = (
     "-U_FORTIFY_SOURCE -fvisibility=hidden -fno-plt -ftls-model=initial-exec "
     "-fno-delete-null-pointer-checks -fno-sanitize=nonnull-attribute"
 ).split()
-# A frame has room for one path: programs call from signal handlers and threads with stacks of
-# 16 KiB. What needs more says FAN_OFF_STACK (common/spare.h). Sanitizers make frames larger.
+# A frame has room for one path, because programs call from signal handlers and threads with stacks
+# of 16 KiB. Code that needs more uses FAN_OFF_STACK (common/spare.h). Sanitizers make frames
+# larger.
 SMALL_FRAMES = "-Wframe-larger-than=4800"
 LINK_FLAGS = "-shared -Wl,-z,defs -Wl,-z,relro".split()
-# The wrappers call each other, not what a program defines under the same names (gnulib's renameat2
-# calls syscall(2), which is ours).
-# One mapping for code and constants: every program maps them when it starts. Initialised before all
-# other libraries: their constructors may read files of a mount.
+# -Bsymbolic: the wrappers call each other, not functions of the same names that a program defines
+# (gnulib's renameat2 calls syscall(2), which is ours). One mapping for code and constants, because
+# every program maps them when it starts. initfirst: other libraries' constructors may read files of
+# a mount.
 PRELOAD_LINK_FLAGS = (
     "-Wl,-z,now -Wl,-z,initfirst -Wl,-z,noseparate-code -Wl,-Bsymbolic-functions "
     "-Wl,--as-needed -pthread"  # a library of its own before glibc 2.34
@@ -74,13 +74,15 @@ FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 STRUCT = re.compile(r"struct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
 FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
-MAKE_WORD = re.compile(r"(?:\\[ #]|[^\s])+")  # of what the compiler writes for make
+# A file name in the rules that the compiler writes for make.
+MAKE_WORD = re.compile(r"(?:\\[ #]|[^\s])+")
 OF_LIBC = re.compile(r"^FAN_(?:CALL|SAME|OF_FILE|CHECKED|SYSCALL|OLD)\((\w+)", re.MULTILINE)
 SAME = re.compile(r"^FAN_SAME\((\w+), .*, (\w+)\)$", re.MULTILINE)
 
 
 def fenced_texts() -> Iterator[tuple[Path, str]]:
-    """Each header with fenced text, and that text; the format headers first."""
+    """Yields each header that has text between the cffi marks, and that text; the format headers
+    first."""
     order = (
         "pack_format.h",
         "index_format.h",
@@ -98,7 +100,7 @@ def fenced_texts() -> Iterator[tuple[Path, str]]:
 
 
 def cdef_text() -> str:
-    """The declarations given to cffi, each headed by where it comes from."""
+    """Returns the declarations for cffi, each header's with the name of the header before it."""
     parts = []
     for header, text in fenced_texts():
         parts.append(f"\n/* {header.relative_to(ROOT)} */{text}")
@@ -106,7 +108,8 @@ def cdef_text() -> str:
 
 
 def declarations_text(cdef: str) -> str:
-    """The Python module that cffi makes of declarations: its `ffi` knows them without parsing."""
+    """Returns the Python module that cffi makes from declarations, which its `ffi` need not
+    parse."""
     from cffi import FFI
 
     ffi = FFI()
@@ -114,19 +117,20 @@ def declarations_text(cdef: str) -> str:
     ffi.cdef(cdef)
     with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
         module = Path(scratch) / OUTPUTS[2]
-        with contextlib.redirect_stdout(None):  # it says what it does
+        with contextlib.redirect_stdout(None):  # cffi prints what it does
             ffi.emit_python_code(str(module))
         return module.read_text()
 
 
 def struct_fields(text: str) -> Iterator[tuple[str, list[str]]]:
-    """(struct name, field names) of every struct defined in `text`."""
+    """Yields (struct name, field names) for every struct defined in `text`."""
     for name, body in STRUCT.findall(COMMENT.sub("", text)):
         yield name, [m.group(1) for d in body.split(";") if (m := FIELD.search(d.strip()))]
 
 
 def layout_table_text() -> str:
-    """C source of the table of sizes and offsets that is compared with cffi's when loaded."""
+    """Returns C source of the table of sizes and offsets that is compared with cffi's when the
+    library is loaded."""
     includes = [f'#include "{CSRC}/format/format_check.h"']
     rows = []
     for header, text in fenced_texts():
@@ -143,30 +147,30 @@ def layout_table_text() -> str:
 
 
 def intercepted_names() -> list[str]:
-    """The functions of libc in calls.def, sorted."""
+    """Returns the functions of libc in calls.def, sorted."""
     return sorted(set(OF_LIBC.findall((CSRC / "preload" / "calls.def").read_text())))
 
 
 def second_names() -> list[str]:
-    """Options for the linker: names that are others of the same function (calls.def)."""
+    """Returns options for the linker that define second names of functions (calls.def)."""
     pairs = SAME.findall((CSRC / "preload" / "calls.def").read_text())
     return [f"-Wl,--defsym={name}={of}" for name, of in pairs]
 
 
 def version_script_text() -> str:
-    """Exports exactly the intercepted names."""
+    """Returns a version script that exports exactly the intercepted names."""
     names = intercepted_names()
     exported = "    global:\n" + "".join(f"        {name};\n" for name in names) if names else ""
     return "{\n" + exported + "    local: *;\n};\n"
 
 
 def sources(folders: Iterable[str]) -> list[Path]:
-    """The C files of these folders of csrc and of their sub-folders, in a fixed order."""
+    """Returns the C files of these folders of csrc and of their sub-folders, in a fixed order."""
     return [p for folder in folders for p in sorted((CSRC / folder).rglob("*.c"))]
 
 
 def sanitizer_flags(sanitize: str) -> list[str]:
-    """Flags for -fsanitize=`sanitize`; its instrumentation warns where nothing is wrong."""
+    """Returns flags for -fsanitize=`sanitize`, without warnings that its instrumentation causes."""
     if not sanitize:
         return []
     quiet = ["-Wno-tsan", "-Wno-unknown-warning-option"]
@@ -174,7 +178,8 @@ def sanitizer_flags(sanitize: str) -> list[str]:
 
 
 class Objects:
-    """Object files in one folder; one is left where the same command would read the same texts."""
+    """Object files in one folder. An object is kept if the same command would read the same
+    texts."""
 
     def __init__(self, folder: Path, command: list[str]) -> None:
         """command: the compiler and its flags."""
@@ -184,8 +189,8 @@ class Objects:
         self._digests: dict[str, bytes] = {}
 
     def compile(self, files: Iterable[Path], root: Path, extra: Iterable[str] = ()) -> list[str]:
-        """Paths of the objects of `files`, which lie below the folder as `files` below `root`.
-        Compiles side by side. SystemExit where a file does not compile."""
+        """Compiles `files` in parallel. Returns the paths of their objects, which lie in the folder
+        as `files` lie below `root`. Raises SystemExit if a file does not compile."""
         files = list(files)
         made = [self.folder / path.relative_to(root).with_suffix(".o") for path in files]
         self._made.update(made)
@@ -197,7 +202,7 @@ class Objects:
         return [str(path) for path in made]
 
     def remove_others(self) -> None:
-        """Removes objects of sources that are there no more."""
+        """Removes objects whose sources no longer exist."""
         for path in set(self.folder.rglob("*.o")) - self._made:
             for suffix in (".key", ".d", ".o"):
                 path.with_suffix(suffix).unlink(missing_ok=True)
@@ -219,8 +224,8 @@ class Objects:
         return rc
 
     def _key(self, command: list[str], headers_path: Path, began_ns: int) -> str | None:
-        """Changes with the command, and with the text of each file that the compiler read. None:
-        one of them is not to be found, or was written since `began_ns`."""
+        """Returns a key that depends on the command and on the text of each file that the compiler
+        read; None if one of the files is missing, or was written since `began_ns`."""
         digest = hashlib.sha256(repr(command).encode())
         _, _, names = headers_path.read_text().replace("\\\n", " ").partition(": ")
         for word in MAKE_WORD.findall(names):
@@ -239,8 +244,8 @@ class Objects:
 
 @contextlib.contextmanager
 def object_folder(objects: Path | None, name: str) -> Iterator[Path]:
-    """A folder for objects in `objects`, which this process alone has as long as that file system
-    has locks; None: in a temporary place."""
+    """Yields a folder for objects in `objects`, locked for this process if the file system has
+    locks; a temporary folder if `objects` is None."""
     if objects is None:
         with tempfile.TemporaryDirectory(prefix="fanstore-build-") as scratch:
             yield Path(scratch)
@@ -254,13 +259,13 @@ def object_folder(objects: Path | None, name: str) -> Iterator[Path]:
 
 
 class Builder:
-    """One build into `out` with a compiler and its flags."""
+    """One build into `out`, with a compiler and its flags."""
 
     def __init__(
         self, out: Path, sanitize: str = "", strict: bool = False, objects: Path | None = None
     ) -> None:
-        """strict: a warning is an error. Not for users: other compilers have other warnings.
-        objects: a folder in which object files stay for the next build."""
+        """strict: warnings are errors; not for users, whose compilers may have other warnings.
+        objects: a folder that keeps object files for the next build."""
         self.out = out
         self.objects = objects
         self.cc = shlex.split(os.environ.get("CC", "cc"))
@@ -269,7 +274,7 @@ class Builder:
         self.sanitize = sanitizer_flags(sanitize)
 
     def stamp_text(self, folders: Iterable[str]) -> str:
-        """Changes whenever what is made of these folders must be built again."""
+        """Returns a text that changes whenever the outputs of these folders must be built again."""
         digest = hashlib.sha256(repr((self.cc, self.flags, self.sanitize)).encode())
         headers = [p for p in sorted(CSRC.rglob("*")) if p.suffix in (".h", ".def", ".inc")]
         for path in [Path(__file__), *headers, *sources(folders)]:
@@ -277,12 +282,12 @@ class Builder:
         return digest.hexdigest()
 
     def build(self) -> bool:
-        """Brings all outputs up to date; False when they were already."""
+        """Brings all outputs up to date. Returns False if they were already."""
         libraries, declarations = self.build_libraries(), self.build_declarations()
         return libraries or declarations
 
     def build_libraries(self) -> bool:
-        """Brings what the C compiler makes up to date; False when it was already."""
+        """Brings the outputs of the C compiler up to date. Returns False if they were already."""
         self.out.mkdir(parents=True, exist_ok=True)
         parts = [
             self.build_part("core", CORE_FOLDERS, self.build_core),
@@ -291,7 +296,7 @@ class Builder:
         return any(parts)
 
     def build_part(self, name: str, folders: Iterable[str], make: Callable[[Path], None]) -> bool:
-        """Makes one library unless its stamp says that nothing changed."""
+        """Makes one library unless its stamp is unchanged."""
         stamp = self.stamp_text(folders)
         stamp_path = self.out / f"{name}.stamp"
         made = [self.out / f"libfanstore_{name}.so"]
@@ -300,14 +305,15 @@ class Builder:
         there = stamp_path.exists() and all(path.exists() for path in made)
         if there and stamp_path.read_text() == stamp:
             return False
-        stamp_path.unlink(missing_ok=True)  # it says nothing of what a failed build leaves
+        stamp_path.unlink(missing_ok=True)  # no stamp while building, in case the build fails
         with object_folder(self.objects, name) as folder:
             make(folder)
         self.place(stamp_path.name, stamp.encode())
         return True
 
     def build_declarations(self) -> bool:
-        """Has cffi parse the declarations, which takes too long for the start of each command."""
+        """Makes cffi parse the declarations now, because that takes too long at the start of each
+        command."""
         text = declarations_text(cdef_text())
         target = self.out / OUTPUTS[2]
         if target.exists() and target.read_text() == text:
@@ -343,7 +349,7 @@ class Builder:
     def link(
         self, objects: list[str], name: str, extra: list[str], kind: Iterable[str] = LINK_FLAGS
     ) -> None:
-        """Links beside the final place and renames, so that a running process keeps its own."""
+        """Links to a temporary name and renames, so that running processes keep the old file."""
         flags = [f for f in kind if not (self.sanitize and f.endswith("defs"))]
         flags += [f"-Wl,-soname,{name}"] if name.endswith(".so") else []
         target = self.out / name
@@ -364,14 +370,14 @@ class Builder:
         os.replace(fresh, target)
 
     def place(self, name: str, data: bytes) -> None:
-        """Writes a file of the output folder, whole or not at all."""
+        """Writes a file of the output folder, which appears only when it is complete."""
         fresh = self.out / f"{name}.{os.getpid()}"
         fresh.write_bytes(data)
         os.replace(fresh, self.out / name)
 
 
 def run(command: list[str]) -> int:
-    """Runs one compiler command, showing it when FANSTORE_BUILD_VERBOSE is set."""
+    """Runs one compiler command, and prints it if FANSTORE_BUILD_VERBOSE is set."""
     if os.environ.get("FANSTORE_BUILD_VERBOSE"):
         print(shlex.join(command), flush=True)
     return subprocess.call(command)

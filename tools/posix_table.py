@@ -1,12 +1,13 @@
-"""Keeps the table of libc's calls in docs/posix.md equal to what is intercepted, and to libc.
+"""Keeps the table of libc's calls in docs/posix.md up to date with the intercepted calls and with
+libc.
 
-    posix_table.py          writes it
-    posix_table.py --check  exit code 1 when something is wrong, each thing on a line
+    posix_table.py          writes the table
+    posix_table.py --check  prints each problem on a line; exit code 1 if there is any
 
-The table is made from calls.def (what is intercepted) and surface.txt (what need not be). The
-check also compares the first with the built library, and both with the libc of this machine: a name
-of a newer libc that is in neither is reported, so that somebody decides.
-"""
+The table is made from calls.def (the intercepted calls) and surface.txt (calls that need not be
+intercepted). The check also compares calls.def with the built library, and both lists with the libc
+of this machine: it reports names of a newer libc that are in neither list, so that somebody decides
+about them."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ FUNCTION_KINDS = "TWiVu"
 
 @dataclass(frozen=True)
 class Row:
-    """Calls that are treated alike."""
+    """Calls that are treated in the same way."""
 
     names: tuple[str, ...]
     treatment: str
@@ -59,7 +60,8 @@ class Row:
 
 
 def intercepted(definitions: str) -> Iterator[Row]:
-    """The rows of calls.def: of each of its paragraphs one for each way to treat a call."""
+    """Yields the rows of calls.def: for each of its paragraphs, a row for each way to treat a
+    call."""
     for paragraph in re.split(r"\n\s*\n", definitions):
         rows: dict[tuple[str, str], list[str]] = {}
         for kind, name, how, remark in CALL.findall(paragraph):
@@ -71,7 +73,7 @@ def intercepted(definitions: str) -> Iterator[Row]:
 
 
 def surface(text: str) -> Iterator[Row]:
-    """The rows of surface.txt, the unrelated names and patterns among them."""
+    """Yields the rows of surface.txt, including unrelated names and patterns."""
     lines = [line for line in text.splitlines() if line and not line.startswith("#")]
     header, names = None, list[str]()
     for line in [*lines, f"[{UNRELATED}]"]:
@@ -85,7 +87,7 @@ def surface(text: str) -> Iterator[Row]:
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The table in Markdown, without what is unrelated."""
+    """Returns the table in Markdown, without unrelated names."""
     shown = [row for row in rows if row.treatment != UNRELATED]
     lines = [
         f"| {' '.join(f'`{name}`' for name in row.names)} | {row.treatment} | {row.remark} |"
@@ -95,7 +97,7 @@ def table(rows: Iterable[Row]) -> str:
 
 
 def with_table(page: str, rows: Iterable[Row]) -> str:
-    """The page with the table between its two marks."""
+    """Returns the page with the table between its two marks."""
     before, _, rest = page.partition(BEGIN)
     _, found, after = rest.partition(END)
     if not found:
@@ -104,7 +106,7 @@ def with_table(page: str, rows: Iterable[Row]) -> str:
 
 
 def wrong_rows(rows: Iterable[Row]) -> Iterator[str]:
-    """What is wrong with the lists by themselves."""
+    """Yields mistakes within the lists."""
     seen = set[str]()
     for row in rows:
         if row.treatment not in (*TREATMENT.values(), *TREATMENTS, UNRELATED):
@@ -120,7 +122,7 @@ def wrong_rows(rows: Iterable[Row]) -> Iterator[str]:
 
 
 def unlisted(exported: Iterable[str], rows: Iterable[Row]) -> Iterator[str]:
-    """The names of a libc that no row knows."""
+    """Yields the names of a libc that are in no row."""
     names, patterns = set[str](), list[str]()
     for row in rows:
         names.update(name for name in row.names if name.isidentifier())
@@ -131,7 +133,7 @@ def unlisted(exported: Iterable[str], rows: Iterable[Row]) -> Iterator[str]:
 
 
 def unlike(exported: set[str], rows: Iterable[Row]) -> Iterator[str]:
-    """What the built library and calls.def do not have in common."""
+    """Yields the names that only one of the built library and calls.def has."""
     listed = {name for row in rows for name in row.names}
     for name in sorted(exported ^ listed):
         lacks = CALLS.name if name in exported else LIBRARY.name
@@ -139,7 +141,7 @@ def unlike(exported: set[str], rows: Iterable[Row]) -> Iterator[str]:
 
 
 def exports(library: Path) -> set[str]:
-    """The functions that a library gives to programs. Empty where there is no nm(1)."""
+    """Returns the functions that a library exports; empty if nm(1) is missing."""
     nm = shutil.which("nm")
     if nm is None:
         return set()
@@ -152,7 +154,7 @@ def exports(library: Path) -> set[str]:
 
 
 def libc_path() -> Path | None:
-    """The libc that this process runs on, when it is glibc."""
+    """Returns the libc that this process uses, if it is glibc."""
     for line in Path("/proc/self/maps").read_text().splitlines():
         if line.endswith("/libc.so.6"):
             return Path(line[line.index("/") :])
@@ -160,7 +162,7 @@ def libc_path() -> Path | None:
 
 
 def problems(page: str) -> Iterator[str]:
-    """All that --check reports."""
+    """Yields all problems that --check reports."""
     ours = list(intercepted(CALLS.read_text()))
     rows = [*ours, *surface(SURFACE.read_text())]
     if page != with_table(page, rows):

@@ -1,10 +1,9 @@
 """The rooms of csrc and fanstore, and which rooms each may use. tools/check_layers.py checks them.
 
 A room is a folder of csrc, or a module or package of fanstore; a sub-folder or sub-package that is
-named here is a room of its own. A room may use itself and what stands behind it: `job` is that room
-alone, `client/` (or `outputs.`) is that room with all rooms inside it. A room is checked from the
-moment its folder exists.
-"""
+named here is a room of its own. A room may use itself and the rooms listed behind it: `job` means
+that room alone, `client/` (or `outputs.`) that room with all rooms inside it. A room is checked
+from the moment its folder exists."""
 
 from __future__ import annotations
 
@@ -12,7 +11,8 @@ Rooms = dict[str, set[str]]
 
 
 def storeys(folder: str, names: str, below: set[str], sep: str) -> Rooms:
-    """Rooms in `folder`, from the ground up: each may use `below` and the ones before it."""
+    """Returns the rooms in `folder`, bottom first: each may use the rooms `below` and those before
+    it."""
     rooms: Rooms = {}
     for name in names.split():
         rooms[folder + sep + name] = below | rooms.keys()
@@ -24,9 +24,9 @@ _CLIENT = {*_PACK, "client/"}
 _WRAPPERS = {*_CLIENT, "preload"}
 _ANSWERS = {f"preload/{room}" for room in "files names dirs stdio process".split()}
 
-# Of the node daemon's core, the parts that know: threads and the interface to a transport;
-# packs on disks; the block cache; the other ranks; who waits for which blocks; orders and hints.
-# `state` has all of these. On top of it are the parts that act: fetch, prefetch, serve.
+# The lower parts of the node daemon's core hold its state: threads and the interface of a
+# transport; packs on disks; the block cache; the other ranks; wants and flights; orders and hints.
+# `state` contains all of these. The upper parts act on them: fetch, prefetch, serve.
 _CORE = {*_PACK, "local", "policy"}
 _KNOWN: Rooms = {
     "node/machine": {"format", "common"},
@@ -42,7 +42,8 @@ C_ROOMS: Rooms = {
     "format": set(),
     "common": {"format"},
     "pack": {"format", "common"},
-    # Of prepare: finding and reading the files of a source; the index that is made of them.
+    # In prepare: first the rooms that find and read the files of a source, then the index made from
+    # them.
     "prepare/source": _PACK,
     "prepare/index": {*_PACK, "prepare/source"},
     "prepare": _PACK,
@@ -71,13 +72,14 @@ C_ROOMS: Rooms = {
     "preload/stdio": {*_WRAPPERS, "preload/files"},
     "preload/process": {*_WRAPPERS, "preload/files", "preload/dirs"},
     "preload/syscall": {*_WRAPPERS, *_ANSWERS},
-    # On top, for dlopen redirects system calls of what it loads, and init begins all the rest.
+    # At the top, because dlopen redirects system calls of libraries that it loads, and init starts
+    # everything else.
     "preload/loading": {*_WRAPPERS, *_ANSWERS, "preload/syscall"},
     "trap": {*_CLIENT, *_ANSWERS, "preload/syscall"},
     "trap/family": {*_CLIENT, *_ANSWERS, "trap"},
 }
 
-# A system header that only some rooms may include.
+# System headers that only some rooms may include.
 C_SYSTEM: Rooms = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "zstd.h": set()}
 
 _BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
@@ -125,7 +127,7 @@ PYTHON_ROOMS: Rooms = {
     "startup": {*_BASE, "beats", "launcher"},
     "transport": {*_BASE, "startup", "user_cache"},
     "rank_calls": set(),
-    # Of the file system: a plan file as nodes follow it. `study` makes such files.
+    # Of the file system: plan files, as nodes follow them. `study` makes such files.
     "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
     **storeys(
         "outputs", "model files tree ranks service", _OUTPUTS, "."
@@ -133,9 +135,10 @@ PYTHON_ROOMS: Rooms = {
     "outputs": {*_OUTPUTS, "outputs."},
     "staging": {*_DATASET, "config", "progress", "trees", "startup"},
     "coordinate": {"errors", "messages"},
-    # The daemon: its C core and files; who will read what; who watches; and the job that has these.
-    "in_job": set(),  # runs in the Python of a job
-    "order": {"in_job"},  # so does this: for programs that say what they will read
+    # The daemon: its C core and files; predicting reads; watchers; and the job, which uses all of
+    # these.
+    "in_job": set(),  # runs in the Python of a job's programs
+    "order": {"in_job"},  # runs there, too: programs announce reads with it
     "node": {*_DAEMON, "transport", "outputs."},
     "foresight.order": {*_ORDERS, "in_job"},
     "foresight": {*_DAEMON, "node", "foresight.order", "plan", "user_cache"},
@@ -151,7 +154,7 @@ PYTHON_ROOMS: Rooms = {
         "foresight", "job", "messages", "report",
     },
     "warm": {*_DATASET, "atomic", "progress", "staging", "job", "messages"},
-    # The laboratory: nothing of the file system knows it.
+    # The laboratory: no room of the file system uses it.
     "study": set(),
     "study.models": {"arrays", "policy"},
     "study.simulate": _STUDY,
@@ -168,7 +171,7 @@ PYTHON_ROOMS: Rooms = {
     "__main__": {"cli"},
 }  # fmt: skip
 
-# A third-party module that only some rooms may import.
+# Third-party modules that only some rooms may import.
 PYTHON_EXTERNAL: Rooms = {
     "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"reading"},
     "matplotlib": {"report", "study.simulate", "study.analyze"},

@@ -2,13 +2,12 @@
 
     sanitized_contrast.py [pytest arguments]
 
-What a sanitizer reports comes on a program's stderr, which the suite compares: a report fails its
-case. It works in a copy of the project, so that nobody else meets the sanitized library.
+A sanitizer reports on a program's stderr, which the suite compares, so a report fails its case.
+Works in a copy of the project, so that no other process loads the sanitized library.
 
-Not instrumented is the stack: children of vfork leave their marks on their parent's. Left out are
-the cases that the sanitizers themselves do not bear: programs that are started without their
-options or their library, with too little memory or stack, or with an allocator of their own.
-"""
+The stack is not instrumented, because vfork children would leave marks on their parent's. Leaves
+out cases in which the sanitizers themselves do not work: programs that are started without their
+options or their library, with too little memory or stack, or with an allocator of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ COPIED = ("csrc", "docs", "fanstore", "tests", "tools", "pyproject.toml")
 
 CFLAGS = "-O1 --param asan-stack=0"
 OPTIONS = {
-    # Faults are the programs' own here, and ours has a handler.
+    # The programs handle faults themselves here, and the preload library has a handler.
     "ASAN_OPTIONS": "detect_leaks=0:verify_asan_link_order=0:handle_segv=0:handle_sigbus=0:"
     "handle_sigfpe=0:handle_sigill=0:handle_abort=0",
     "UBSAN_OPTIONS": "print_stacktrace=1",
@@ -38,7 +37,7 @@ LEFT_OUT = (
 
 
 def run(copy: Path, arguments: list[str]) -> int:
-    """Builds and tests in `copy`; pytest's exit code."""
+    """Builds and tests in `copy`. Returns pytest's exit code."""
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
@@ -49,11 +48,11 @@ def run(copy: Path, arguments: list[str]) -> int:
     environ = {**os.environ, "CFLAGS": CFLAGS}
     subprocess.run([*native, "--sanitize", "address,undefined"], env=environ, check=True)
     shutil.copy2(copy / "fanstore/_native/libfanstore_preload.so", copy)
-    subprocess.run(native, check=True)  # Python itself loads the other one as it is
+    subprocess.run(native, check=True)  # the library for Python itself is built without sanitizers
     shutil.copy2(copy / "libfanstore_preload.so", copy / "fanstore/_native")
     pytest = [sys.executable, "-m", "pytest", "-q", "tests/contrast", *arguments]
     pytest += ["-k", " and ".join(f"not {name}" for name in LEFT_OUT)]
-    # Shadow memory and random addresses do not go together on every kernel.
+    # On some kernels, shadow memory does not work with random addresses.
     return subprocess.run(
         ["setarch", "-R", *pytest],
         cwd=copy, env={**os.environ, **OPTIONS, "PYTHONPATH": str(copy)}, check=False,

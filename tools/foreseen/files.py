@@ -1,4 +1,4 @@
-"""A dataset of files as most projects write one: ImageFolder's layout and attributes."""
+"""A dataset of files like those of most projects: ImageFolder's layout and attributes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ BATCH, WORKERS = 50, 2
 
 
 class Files(torch.utils.data.Dataset):
-    """Samples are pairs of a file's first bytes, as numbers from 0 to 1, and the number of its
-    class."""
+    """Each sample is a pair: the first bytes of a file as numbers from 0 to 1, and the number of
+    its class."""
 
     def __init__(self, keys: tuple[str, str] | None = None) -> None:
         self.classes = sorted(os.listdir(ROOT))
@@ -42,7 +42,7 @@ def model(classes: int = 10) -> torch.nn.Module:
 
 
 def train(loader, epochs: int = EPOCHS, begin=lambda epoch: None) -> None:
-    """A training loop."""
+    """Runs a training loop."""
     torch.manual_seed(1)
     net = model()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1)

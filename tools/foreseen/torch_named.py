@@ -5,7 +5,7 @@ from torch.utils.data import DataLoader
 
 
 class Named(Files):
-    """Makes the name of a file out of its index."""
+    """A dataset that makes the name of each file from its index."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,5 +1,5 @@
-"""What the programs in this folder share: `PROGRAM make DIR` fills a directory with inputs,
-`PROGRAM use DIR` reads them, writes into DIR/out and prints what it found."""
+"""Shared by the programs in this folder: `PROGRAM make DIR` fills a directory with inputs, `PROGRAM
+use DIR` reads them, writes into DIR/out and prints its findings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def run(make: Callable[[Path], object], use: Callable[[Path], object]) -> None:
-    """What the command line asks for."""
+    """Runs the function that the command line names."""
     action, directory = sys.argv[1], Path(sys.argv[2])
     if action == "use":
         (directory / "out").mkdir(exist_ok=True)

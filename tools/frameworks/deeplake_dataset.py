@@ -26,7 +26,7 @@ def use(directory):
     print(total(directory / "a"))
     write(directory / "out" / "b")
     print(total(directory / "out" / "b"))
-    shutil.rmtree(directory / "out" / "b")  # its files have random names
+    shutil.rmtree(directory / "out" / "b")  # removed because its files have random names
 
 
 run(make, use)

@@ -18,7 +18,8 @@ def work(together, directory, number):
 
 
 def use(directory):
-    together = multiprocessing.Barrier(4, timeout=20)  # all have the log open at one time
+    # All processes have the log open at the same time.
+    together = multiprocessing.Barrier(4, timeout=20)
     jobs = [multiprocessing.Process(target=work, args=(together, directory, n)) for n in range(4)]
     for job in jobs:
         job.start()
