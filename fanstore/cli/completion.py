@@ -16,7 +16,7 @@ VARIABLE = "_FANSTORE_COMPLETE"
 
 # Words of the help that stand for a path.
 _DIRECTORIES = {"DIR", "DST", "PREFIX"}
-_FILES = {"FILE", "FILE.html", "LIST", "SCENARIO", "PROGRAM", "CMD"}
+_FILES = {"FILE", "FILE.html", "LIST", "SCENARIO", "PROGRAM", "CMD", "SRC"}
 
 
 class Proposed(click.ParamType):  # type: ignore[type-arg]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -26,9 +27,25 @@ _MADE = "fanstore.made"  # directories for the report
 
 
 class ServingCommand(Command):
-    """A command that remembers the order of --dataset and --mount."""
+    """A command that remembers the order of --dataset and --mount. A word that belongs to no option
+    is the value of a --dataset."""
+
+    def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
+        options, *others = super().collect_usage_pieces(ctx)
+        return [options, "SRC...", *others]
+
+    def _with_datasets(self, words: Iterable[str]) -> Iterator[str]:
+        options = [each for each in self.params if isinstance(each, click.Option)]
+        valued = {name for each in options if not each.is_flag for name in each.opts}
+        words = iter(words)
+        for word in words:
+            is_option = word.startswith("-") and word != "-"
+            yield from (word,) if is_option else ("--dataset", word)
+            if word in valued:
+                yield from itertools.islice(words, 1)
 
     def parse_own(self, ctx: click.Context, args: list[str]) -> list[str]:
+        args = list(self._with_datasets(args))
         _, _, order = self.parsed(ctx, args)
         ctx.meta[_ORDER] = [p.name for p in order if p.name in ("dataset", "mount")]
         return super().parse_own(ctx, args)
@@ -48,7 +65,7 @@ class WrittenOptionsCommand(ServingCommand):
     """A command that remembers its options as they were written, for `written_options`."""
 
     def parse_own(self, ctx: click.Context, args: list[str]) -> list[str]:
-        raw, _, order = self.parsed(ctx, args)
+        raw, _, order = self.parsed(ctx, list(self._with_datasets(args)))
         ctx.meta[_WRITTEN] = list(_as_written(raw, order))
         return super().parse_own(ctx, args)
 
@@ -102,16 +119,16 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--dataset",
             multiple=True,
-            required=True,
-            metavar="DST",
-            help="A dataset made by `fanstore prepare`; may be given several times.",
+            metavar="SRC",
+            help="The same as SRC: a directory to read as it is, or a dataset made by `fanstore "
+            "prepare`. May be given several times.",
         ),
         click.option(
             "--mount",
             multiple=True,
             metavar="PREFIX",
-            help="Path at which the dataset named before it appears "
-            "[default: /tmp/fanstore-$USER/<dataset name>].",
+            help="Path at which the SRC before it appears [default: a directory itself; for a "
+            "dataset /tmp/fanstore-$USER/<its name>].",
         ),
     ]
     options += [_setting_option(setting) for setting in config.SETTINGS if setting.option]
@@ -136,8 +153,10 @@ def pair_mounts(
 ) -> tuple[tuple[str, str | None], ...]:
     """Returns each dataset with the --mount between it and the next --dataset, or None. Raises
     UsageError. order: "dataset" or "mount" for each option."""
+    if not datasets:
+        raise UsageError("name a directory or a dataset to read: fanstore run SRC -- CMD...")
     if "" in (*datasets, *mounts):
-        raise UsageError("--dataset and --mount want a path; one of them is empty")
+        raise UsageError("SRC and --mount want a path; one of them is empty")
     names, prefixes = iter(datasets), iter(mounts)
     pairs: list[tuple[str, str | None]] = []
     for option in order:
@@ -145,7 +164,7 @@ def pair_mounts(
             pairs.append((next(names), None))
         elif not pairs or pairs[-1][1] is not None:
             raise UsageError(
-                f"--mount {next(prefixes)} belongs to no --dataset: give each --mount after its own"
+                f"--mount {next(prefixes)} belongs to no SRC: give each --mount after its own"
             )
         else:
             pairs[-1] = (pairs[-1][0], next(prefixes))

@@ -99,7 +99,7 @@ def proposals(*words: str) -> list[str]:
         (("study", "plan", "--under", "/t"), ["dir,/t"]),
         (("run", "--da"), ["plain,--dataset"]),
         (("run", "--cache-policy", "l"), ["plain,lru"]),
-        (("run", "--dataset", "/so"), ["dir,/so"]),
+        (("run", "--dataset", "/so"), ["file,/so"]),
         (("run", "--dataset", "d", "--order", "o"), ["plain,off"]),
         (("run", "--dataset", "d", "--order", "/o"), ["file,/o"]),
         (("run", "--dataset", "d", "--", "./tr"), ["file,./tr"]),

@@ -64,7 +64,7 @@ def run(
     stage: Stage, source: Path, *command: str, options: tuple[str, ...] = (), code: int = 0
 ) -> subprocess.CompletedProcess[str]:
     """`fanstore run` of a command over a directory as it is."""
-    where = ("--dataset", str(source), "--output-dir", str(stage.path / "out"))
+    where = (str(source), "--output-dir", str(stage.path / "out"))
     cache = str(stage.path / "cache")
     return stage.call("run", *where, *options, "--", *command, code=code, XDG_CACHE_HOME=cache)
 
@@ -138,7 +138,7 @@ def run_while(
 ) -> tuple[str, str]:
     """Runs a command that meets `change` (MEET), which is called outside of the job. Returns what
     the command prints after that, and the job's messages."""
-    where = ["--dataset", str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
+    where = [str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
     cache = str(stage.path / "cache")
     with stage.running("run", *where, "--", *command, XDG_CACHE_HOME=cache) as job:
         assert job.stdout is not None
@@ -280,7 +280,7 @@ def test_without_its_daemon_a_program_reads_the_originals(stage: Stage) -> None:
     source = stage.source(files={f"f{n:02}": os.urandom(30_000) for n in range(20)})
     old(source)
     plain = seen_plainly(source)
-    where = ["--dataset", str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
+    where = [str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
     script = MEET + "meet()" + DESCRIBE
     cache = str(stage.path / "cache")
     command = (sys.executable, "-c", script, str(source))
@@ -337,5 +337,5 @@ def test_what_cannot_be_is_said(stage: Stage) -> None:
     assert "no such directory" in run(stage, stage.path / "missing", "true", code=125).stderr
     inside = stage.path / "plain" / "sub"
     inside.mkdir()
-    both = ("--dataset", str(inside))
+    both = (str(inside),)
     assert "nested" in run(stage, source, "true", options=both, code=125).stderr

@@ -49,16 +49,16 @@ from fanstore.cli.jobs.container_option import chosen_container, container_optio
 def command(
     ctx: click.Context, /, command: tuple[str, ...], container: str | None, **options: Any
 ) -> int:
-    """Run CMD with every --dataset mounted at its PREFIX, and remove everything afterwards.
+    """Run CMD, which finds the files of each SRC at its PREFIX. SRC is a directory, or a dataset
+    that `fanstore prepare` made.
 
     In CMD the words {}, {}/train and --data={} have the first PREFIX in place of {}.
 
     \b
     Examples:
-      fanstore run --dataset imagenet.fan -- python train.py --data {}/train
-      srun --ntasks-per-node=1 --mpi=pmi2 \\
-          fanstore run --dataset imagenet.fan --mount /data/imagenet -- \\
-          python train.py --data /data/imagenet
+      fanstore run ~/data/imagenet -- python train.py --data ~/data/imagenet
+      srun --ntasks-per-node=1 --mpi=pmi2 fanstore run imagenet.fan \\
+          --mount /data/imagenet -- python train.py --data {}
     """
     from fanstore.launch.nesting import refuse_nesting
     from fanstore.launch.wrapper import run

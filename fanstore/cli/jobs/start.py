@@ -37,13 +37,13 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Describe the job as JSON.")
 @click.pass_context
 def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
-    """Serve every --dataset at its PREFIX until `fanstore stop`.
+    """Serve every SRC at its PREFIX until `fanstore stop`.
 
     As one of several ranks of mpiexec or srun it stays in the foreground until then.
 
     \b
     Example:
-      fanstore start --dataset imagenet.fan --mount /data/imagenet
+      fanstore start imagenet.fan --mount /data/imagenet
       fanstore exec -- python train.py --data /data/imagenet
       fanstore stop
     """
