@@ -75,7 +75,7 @@ def traced_dataset(item: ServedDataset) -> TracedDataset:
     shares = item.staging.shares
     return TracedDataset(
         name=item.info.name,
-        directory=item.info.directory,
+        directory=os.path.dirname(item.info.index_path),  # of a listed directory: the listing's
         dataset_id=item.info.dataset_id,
         mount_prefix=item.prefix.path,
         pack_ranks=item.staging.staged_ranks,
