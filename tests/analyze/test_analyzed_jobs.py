@@ -118,7 +118,7 @@ def test_the_slowest_stage_is_found(
     job = (sys.executable, _JOB, str(stage.path / "plain"), str(train_s), str(prepare_s), "2", "3")
     before = sorted(path.name for path in (stage.path / "plain").iterdir())
     slow = SlowTree(
-        stage.path / "data", stage.path / "slow", total_bytes_per_s=bytes_per_s, cache_s=0.0
+        stage.path / "data", stage.path / "slow", total_bytes_per_s=bytes_per_s, direct=True
     )
     with slow:
         said = analyse(stage, *job, options=("--steps", "16"), dataset="slow")

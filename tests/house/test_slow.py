@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import wait_for
@@ -129,11 +130,11 @@ def read_all(path: Path) -> int:
 
 
 @needs_fuse
-@pytest.mark.parametrize("cache_s", [0.0, 1.0])
-def test_it_shows_what_is_there(tmp_path: Path, cache_s: float) -> None:
+@pytest.mark.parametrize("options", [{}, {"cache_s": 0.0}, {"direct": True}])
+def test_it_shows_what_is_there(tmp_path: Path, options: dict[str, Any]) -> None:
     source = build(tmp_path / "source")
     wanted = output_of(LOOK, source)
-    with SlowTree(source, tmp_path / "mount", cache_s=cache_s) as mount:
+    with SlowTree(source, tmp_path / "mount", **options) as mount:
         found = [output_of(LOOK, mount) for _ in range(2)]
     assert found == [wanted, wanted]
 
@@ -172,15 +173,15 @@ def test_it_is_read_only_unless_asked(tmp_path: Path) -> None:
 
 
 @needs_fuse
-@pytest.mark.parametrize(("cache_s", "times"), [(0.0, 2), (60.0, 1)])
+@pytest.mark.parametrize(("direct", "times"), [(True, 2), (False, 1)])
 def test_content_is_kept_while_the_file_is_unchanged(
-    tmp_path: Path, cache_s: float, times: int
+    tmp_path: Path, direct: bool, times: int
 ) -> None:
     """And no longer than the mount."""
     file = tmp_path / "source" / "file"
     file.parent.mkdir()
     file.write_bytes(bytes(500_000))
-    tree = SlowTree(file.parent, tmp_path / "mount", cache_s=cache_s)
+    tree = SlowTree(file.parent, tmp_path / "mount", direct=direct)
     with tree as mount, open(mount / "file", "rb", buffering=0):  # one who has it open all the time
         assert [read_all(mount / "file") for _ in range(2)] == [500_000, 500_000]
         assert tree.counts()["read"].bytes == times * 500_000
@@ -254,9 +255,8 @@ def test_each_call_takes_its_latency(tmp_path: Path) -> None:
     ],
 )
 def test_rates_are_kept(
-    tmp_path: Path, readers: int, least_s: float, rates: dict[str, object]
+    tmp_path: Path, readers: int, least_s: float, rates: dict[str, Any]
 ) -> None:
-    """Two thousandths of a second are given in advance."""
     (tmp_path / "source").mkdir()
     for number in range(readers):
         (tmp_path / "source" / f"{number}").write_bytes(bytes(2_000_000))
@@ -270,7 +270,7 @@ def test_rates_are_kept(
             thread.start()
         for thread in threads:
             thread.join(LIMIT_S)
-        assert time.monotonic() - begin_s >= least_s - 0.002
+        assert time.monotonic() - begin_s >= least_s
         assert tree.counts()["read"].bytes == readers * 2_000_000
 
 

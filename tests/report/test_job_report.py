@@ -91,7 +91,7 @@ def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
     page = stage.path / "job.html"
     options = ("--stage", "lazy", "--report", str(page))
     run = [*FANSTORE, "run", *stage.where(packed(stage)), *options]
-    with SlowTree(behind, stage.path / "slow", latency_s={"read": 0.1}, cache_s=0.0):
+    with SlowTree(behind, stage.path / "slow", latency_s={"read": 0.1}, direct=True):
         command = [sys.executable, "-c", READ_TWICE]
         stage.finished(stage.mpiexec(2, *run, "--", *command))
     found = json.loads((stage.path / "job.json").read_text())

@@ -52,7 +52,7 @@ class Bench:
         self.bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
         self.env = {**os.environ, "FANSTORE_KEEP_LEARNT": "off"}
         self._slow = SlowTree(
-            self.dataset, work / "slow", total_bytes_per_s=bytes_per_s, cache_s=0.0
+            self.dataset, work / "slow", total_bytes_per_s=bytes_per_s, direct=True
         )
 
     def analysed(self, job: Sequence[str]) -> Path:

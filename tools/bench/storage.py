@@ -166,7 +166,7 @@ def measure_epochs(work: Path, keys: Sequence[str]) -> list[Result]:
     room = ("--local-bytes", str(LOCAL_BYTES), "--cache-bytes", str(CACHE_BYTES))
     wanted = [policy for policy in POLICIES if epoch_key(policy) in keys]
     slow = SlowTree(
-        work / "dataset-epoch", work / "slow-epoch", total_bytes_per_s=RATE_BYTES, cache_s=0.0
+        work / "dataset-epoch", work / "slow-epoch", total_bytes_per_s=RATE_BYTES, direct=True
     )
     with slow as dataset:
         return [measure_epoch(work, dataset, policy, *room) for policy in wanted]

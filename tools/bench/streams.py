@@ -90,7 +90,7 @@ def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
     command += ["--", "sh", "-c", f"{readers} & wait", sys.executable, READER]
     slow = SlowTree(
         work / "shared", work / "slow", latency_s={"read": LATENCY_S}, total_bytes_per_s=RATE_BYTES,
-        cache_s=0.0,
+        direct=True,
     )  # fmt: skip
     with slow:
         subprocess.run([*map(str, command)], check=True)

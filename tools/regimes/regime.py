@@ -138,7 +138,7 @@ class Regime:
                 (place / f"node-{rank}").mkdir()
             command = [*FANSTORE, "run", *where, *options, "--", *command]
         mpiexec = Path(sys.executable).parent / "mpiexec"
-        slow = SlowTree(self.shared, self.slow, total_bytes_per_s=SHARED_BYTES_PER_S, cache_s=0.0)
+        slow = SlowTree(self.shared, self.slow, total_bytes_per_s=SHARED_BYTES_PER_S, direct=True)
         with slow:
             done = subprocess.run(
                 [str(mpiexec), "-n", str(NODES), *map(str, command)], env=env, timeout=LIMIT_S,

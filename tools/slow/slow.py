@@ -51,13 +51,13 @@ class SlowTree:
     def __init__(
         self, source: Path, mount: Path, *, latency_s: float | Mapping[str, float] = 0.0,
         stream_bytes_per_s: float = 0.0, total_bytes_per_s: float | Mapping[int, float] = 0.0,
-        cache_s: float = 1.0, writable: bool = False,
+        cache_s: float = 1.0, direct: bool = False, writable: bool = False,
     ) -> None:  # fmt: skip
         """latency_s: of each call to the server, or by kind (KINDS). stream_bytes_per_s: of each
         open file; total_bytes_per_s: of all together, or by how many are read at a time; 0: no
-        limit. cache_s: how long the kernel may believe names and attributes. It keeps content while
-        a file's size and time are the same at each open; with cache_s 0 it keeps nothing, and each
-        read comes to the server as the program makes it, without read-ahead."""
+        limit. cache_s: how long the kernel may believe names and attributes. It keeps the content
+        of files that are unchanged at their next open; direct: it keeps none, as if there were no
+        memory for it, and each read comes to the server as the program makes it."""
         self.source, self.mount = source.resolve(), mount.resolve()
         if self.source in self.mount.parents:
             raise ValueError(f"the mount {self.mount} lies in its source {self.source}")
@@ -66,9 +66,12 @@ class SlowTree:
             raise ValueError(f"no kind of call: {', '.join(sorted(unknown))}")
         total = total_bytes_per_s
         rates = rates_by_readers(total if isinstance(total, Mapping) else {1: total})
+        if direct and tuple(map(int, re.findall("[0-9]+", os.uname().release)[:2])) < (6, 6):
+            raise ValueError("direct needs Linux 6.6: older kernels do not map such files")
         latencies_ns = [by_kind.get(kind, 0.0) * 1e9 for kind in KINDS]
         lists = (latencies_ns, [stream_bytes_per_s], rates)
-        self._options = [str(round(cache_s * 1e9)), *(",".join(map(str, each)) for each in lists)]
+        texts = [",".join(map(str, each)) for each in lists]
+        self._options = (round(cache_s * 1e9), int(direct), *texts)
         self._writable = writable
         self._counts = tempfile.TemporaryFile()  # noqa: SIM115
         self._counts.truncate(16 * len(KINDS))
@@ -82,7 +85,7 @@ class SlowTree:
         connection = connect(self.mount, self.source, self._writable)
         fds = (connection, root, self._counts.fileno())
         self._server = subprocess.Popen(
-            [program, *map(str, fds), self.mount, *self._options], pass_fds=fds,
+            [program, *map(str, (*fds, self.mount, *self._options))], pass_fds=fds,
             stdin=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         os.close(root)
@@ -159,10 +162,12 @@ def connect_by_fusermount(mount: Path, options: str) -> int:
         raise OSError("an ordinary user can mount only by fusermount3, which is not installed")
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        subprocess.run(
-            ["fusermount3", "-o", options, "--", mount], pass_fds=[theirs.fileno()], check=True,
-            env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())},
+        done = subprocess.run(
+            ["fusermount3", "-o", options, "--", mount], pass_fds=[theirs.fileno()],
+            env={**os.environ, "_FUSE_COMMFD": str(theirs.fileno())}, check=False,
         )  # fmt: skip
+        if done.returncode != 0:
+            raise OSError(f"fusermount3 does not mount {mount}")
         return socket.recv_fds(ours, 1, 1)[1][0]
 
 
@@ -204,7 +209,8 @@ def parse_arguments(words: list[str]) -> tuple[SlowTree, Path | None, list[str]]
     add("--latency", default="0s", type=parse_latency, help="of each call: 1ms, or 1ms,read=2ms")
     add("--stream", default="0", type=parse_rate, help="bytes a second of an open file: 20M")
     add("--total", default="0", type=parse_curve, help="of all: 200M, or by readers: 1:20M,4:60M")
-    add("--cache", default=1.0, type=float, help="seconds for attributes; 0: nothing is kept")
+    add("--cache", default=1.0, type=float, help="seconds that names and attributes are kept")
+    add("--direct", action="store_true", help="no content is kept, as if there were no memory")
     add("--write", action="store_true", help="files can be written, too")
     add("--counts", type=Path, help="a file for the counts, written at the end and at SIGUSR1")
     options, command = parser.parse_args(words[:cut]), words[cut + 1 :]
@@ -214,7 +220,7 @@ def parse_arguments(words: list[str]) -> tuple[SlowTree, Path | None, list[str]]
         tree = SlowTree(
             options.source, options.mount, latency_s=options.latency, cache_s=options.cache,
             stream_bytes_per_s=options.stream, total_bytes_per_s=options.total,
-            writable=options.write,
+            direct=options.direct, writable=options.write,
         )  # fmt: skip
     except ValueError as error:
         parser.error(str(error))

@@ -35,17 +35,10 @@ struct handle {
 };
 
 struct timespec cache;
+bool is_direct;
 
-/* Of flags2, in kernels from 6.6 on, and not in the headers of all: FOPEN_DIRECT_IO does not forbid
- * shared mappings. */
+/* In flags2, of kernels from 6.6 on and not of all headers: shared mappings of direct files. */
 enum { DIRECT_IO_ALLOW_MMAP = 1 << 4 };
-
-static uint32_t open_flags; /* of all files */
-
-static bool keeps(void)
-{
-    return cache.tv_sec > 0 || cache.tv_nsec > 0;
-}
 
 static struct handle *handle_of(uint64_t fh)
 {
@@ -80,7 +73,7 @@ static long do_lookup(struct call *call)
     struct fuse_entry_out *out = call->out;
     struct stat st = {0};
     bool there = lstat(call->path, &st) == 0;
-    if (!there && (errno != ENOENT || !keeps()))
+    if (!there && errno != ENOENT)
         return -errno;
     uint64_t id = there ? node_id(node_find(call->node, call->name)) : 0;
     *out = (struct fuse_entry_out){.nodeid = id,
@@ -141,21 +134,20 @@ static long answer_open(void *to, int fd, DIR *dir, uint32_t flags)
     return sizeof(struct fuse_open_out);
 }
 
-/* Whether what the kernel has of the file is good: as with NFS, while its time and size are. */
-static bool is_unchanged(struct call *call, int fd)
+/* As with NFS: what the kernel has of a file is good while its time and size are the same. */
+static uint32_t content_flags(struct call *call, int fd)
 {
     struct stat st;
-    return keeps() && fstat(fd, &st) == 0 && node_unchanged(call->node, &st);
+    if (is_direct)
+        return FOPEN_DIRECT_IO;
+    return fstat(fd, &st) == 0 && node_unchanged(call->node, &st) ? FOPEN_KEEP_CACHE : 0;
 }
 
 static long do_open(struct call *call)
 {
     const struct fuse_open_in *open_in = call->body;
     int fd = open(call->path, ((int)open_in->flags & O_ACCMODE) | O_CLOEXEC);
-    if (fd < 0)
-        return -errno;
-    uint32_t keep = is_unchanged(call, fd) ? FOPEN_KEEP_CACHE : 0;
-    return answer_open(call->out, fd, NULL, open_flags | keep);
+    return fd < 0 ? -errno : answer_open(call->out, fd, NULL, content_flags(call, fd));
 }
 
 static long do_opendir(struct call *call)
@@ -252,7 +244,10 @@ static long do_create(struct call *call)
     long bytes = answer_new(call, fd);
     if (bytes < 0 && fd >= 0)
         close(fd);
-    return bytes < 0 ? bytes : bytes + answer_open((char *)call->out + bytes, fd, NULL, open_flags);
+    if (bytes < 0)
+        return bytes;
+    uint32_t open_flags = is_direct ? FOPEN_DIRECT_IO : 0;
+    return bytes + answer_open((char *)call->out + bytes, fd, NULL, open_flags);
 }
 
 static long do_mkdir(struct call *call)
@@ -315,16 +310,13 @@ static long do_setattr(struct call *call)
 static long do_init(struct call *call)
 {
     const struct fuse_init_in *init = call->body;
-    uint32_t wanted = FUSE_ASYNC_READ | FUSE_PARALLEL_DIROPS | FUSE_BIG_WRITES | FUSE_MAX_PAGES;
-    wanted |= keeps() ? FUSE_AUTO_INVAL_DATA : 0;
-    bool is_direct = !keeps() && (init->flags2 & DIRECT_IO_ALLOW_MMAP);
-    open_flags = is_direct ? FOPEN_DIRECT_IO : 0;
-    uint32_t flags = (init->flags & wanted) | (is_direct ? FUSE_INIT_EXT : 0);
+    uint32_t wanted = FUSE_ASYNC_READ | FUSE_PARALLEL_DIROPS | FUSE_BIG_WRITES | FUSE_MAX_PAGES |
+                      FUSE_AUTO_INVAL_DATA | FUSE_INIT_EXT;
     struct fuse_init_out *out = call->out;
     *out = (struct fuse_init_out){.major = FUSE_KERNEL_VERSION,
                                   .minor = FUSE_KERNEL_MINOR_VERSION,
                                   .max_readahead = init->max_readahead,
-                                  .flags = flags,
+                                  .flags = init->flags & wanted,
                                   .flags2 = is_direct ? DIRECT_IO_ALLOW_MMAP : 0,
                                   .max_background = 256,
                                   .congestion_threshold = 192,
@@ -386,7 +378,9 @@ static long answer(struct call *call, uint64_t arrived_ns)
         return -ENOSYS;
     const struct row *row = &rows[opcode];
     long result = row->name == NO_PATH ? row->answer(call) : answer_by_path(row, call);
-    if (row->kind != KINDS)
+    /* A client knows the size and does not ask at a file's end; the kernel does if it is direct. */
+    bool is_at_end = row->kind == READ && result == 0;
+    if (row->kind != KINDS && !is_at_end)
         pace(row->kind, call->stream, call->bytes, arrived_ns);
     return result;
 }

@@ -1,9 +1,9 @@
 /*
- * usage: server CONNECTION ROOT COUNTS MOUNT CACHE_NS LATENCIES STREAM TOTAL
+ * usage: server CONNECTION ROOT COUNTS MOUNT CACHE_NS DIRECT LATENCIES STREAM TOTAL
  *
  * Descriptors of a mounted connection, of the directory to show, and of a file for counts; the
- * mount point; then see slow.h. It serves until its stdin has something to read or is at its end,
- * so that the mount ends with whoever started it, and then unmounts.
+ * mount point; then see slow.h, DIRECT is 0 or 1. It serves until its stdin has something to read
+ * or is at its end, so that the mount ends with whoever started it, and then unmounts.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -45,13 +45,14 @@ static void unmount(const char *mount_point)
 int main(int argc, char **argv)
 {
     char end;
-    if (argc != 9)
+    if (argc != 10)
         return 2;
     int connection = atoi(argv[1]);
     uint64_t cache_ns = strtoull(argv[5], NULL, 10);
     cache = (struct timespec){cache_ns / SECOND_NS, cache_ns % SECOND_NS};
-    nodes_init(atoi(argv[2]));
-    bool is_right = pace_init(atoi(argv[3]), argv[6], argv[7], argv[8]);
+    is_direct = atoi(argv[6]) != 0;
+    bool is_right =
+        fchdir(atoi(argv[2])) == 0 && pace_init(atoi(argv[3]), argv[7], argv[8], argv[9]);
     allow_files();
     umask(0); /* the kernel has applied the caller's */
     prctl(PR_SET_TIMERSLACK, 1);

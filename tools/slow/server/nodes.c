@@ -26,12 +26,7 @@ struct node {
  * chains. */
 static pthread_rwlock_t names = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pthread_mutex_t table = PTHREAD_MUTEX_INITIALIZER;
-static struct node root, *chains[CHAINS];
-
-void nodes_init(int fd)
-{
-    root.fd = fd;
-}
+static struct node root = {.fd = NAMED}, *chains[CHAINS];
 
 struct node *node_of(uint64_t id)
 {
@@ -56,6 +51,8 @@ void names_unlock(void)
 /* Writes a path; returns its bytes, PATH_MAX and more if there is no room. */
 static size_t write_path(const struct node *node, char path[PATH_MAX])
 {
+    if (node == &root)
+        return (size_t)snprintf(path, PATH_MAX, ".");
     if (node->fd != NAMED)
         return (size_t)snprintf(path, PATH_MAX, "/proc/self/fd/%d", node->fd);
     size_t bytes = write_path(node->parent, path);

@@ -1,5 +1,4 @@
-/* When an answer is due. A rate is a line in which transfers wait: each moves its end on. A sleep
- * that was too long is made up for later, up to CREDIT_NS. */
+/* When an answer is due. A rate is a line in which transfers wait: each moves its end on. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -8,7 +7,7 @@
 
 #include "slow.h"
 
-enum { READERS_MAX = 4096, CREDIT_NS = 2000000 };
+enum { READERS_MAX = 4096 };
 
 static double latencies_ns[KINDS], stream_rate, total_rates[READERS_MAX];
 static unsigned total_points;
@@ -57,8 +56,8 @@ static uint64_t take_place(uint64_t *end_ns, double rate, size_t bytes, uint64_t
 {
     if (rate <= 0)
         return arrived_ns;
-    if (*end_ns < arrived_ns - CREDIT_NS)
-        *end_ns = arrived_ns - CREDIT_NS;
+    if (*end_ns < arrived_ns)
+        *end_ns = arrived_ns;
     *end_ns += (uint64_t)((double)bytes * SECOND_NS / rate);
     return *end_ns;
 }

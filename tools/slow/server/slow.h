@@ -25,8 +25,8 @@ static inline void *needed(void *memory)
 
 /* calls.c */
 
-/* How long the kernel may believe names and attributes. 0: it keeps no content either. */
-extern struct timespec cache;
+extern struct timespec cache; /* how long the kernel may believe names and attributes */
+extern bool is_direct;        /* each read comes as a program makes it; the kernel keeps nothing */
 
 /* A thread that answers requests of the connection, an int, until the process ends. */
 void *serve(void *connection);
@@ -38,8 +38,6 @@ void *serve(void *connection);
 
 struct node;
 
-/* Once: the directory that is shown, open. */
-void nodes_init(int root);
 struct node *node_of(uint64_t id);
 uint64_t node_id(const struct node *node);
 
@@ -47,9 +45,10 @@ uint64_t node_id(const struct node *node);
 void names_lock(void);
 void names_unlock(void);
 
-/* The path of a node, or of a name in it; false: it is too long. */
+/* The path of a node, or of a name in it, from the working directory on, which is the one that is
+ * shown; false: it is too long. */
 bool path_of(const struct node *node, const char *name, char path[PATH_MAX]);
-/* AT_SYMLINK_NOFOLLOW, or 0 for the root and removed files, whose paths are links of /proc. */
+/* AT_SYMLINK_NOFOLLOW, or 0 for removed files, whose paths are links of /proc. */
 int flags_of(const struct node *node);
 
 /* Finds or makes the node of a name, which the kernel has once more now. */
