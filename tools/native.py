@@ -76,7 +76,9 @@ STRUCT = re.compile(r"struct\s+(\w+)\s*\{(.*?)\}\s*;", re.DOTALL)
 FIELD = re.compile(r"(\w+)\s*(?:\[[^\]]*\]\s*)*$")
 # A file name in the rules that the compiler writes for make.
 MAKE_WORD = re.compile(r"(?:\\[ #]|[^\s])+")
-OF_LIBC = re.compile(r"^FAN_(?:CALL|SAME|OF_FILE|CHECKED|SYSCALL|OLD)\((\w+)", re.MULTILINE)
+OF_LIBC = re.compile(
+    r"^FAN_(?:CALL|SAME|OF_FILE|FORM|CHECKED|SYSCALL|OLD|OLD_FORM)\((\w+)", re.MULTILINE
+)
 SAME = re.compile(r"^FAN_SAME\((\w+), .*, (\w+)\)$", re.MULTILINE)
 
 

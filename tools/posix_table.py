@@ -30,7 +30,9 @@ PAGE = ROOT / "docs" / "posix.md"
 BEGIN = "<!-- libc's calls: begin (tools/posix_table.py) -->"
 END = "<!-- libc's calls: end -->"
 CALL = re.compile(
-    r'^FAN_(CALL|SAME|OF_FILE|CHECKED|SYSCALL|OLD)\((\w+),\s+(\w+)(?:\("([^"]*)"\))?', re.MULTILINE
+    r"^FAN_(CALL|SAME|OF_FILE|FORM|CHECKED|SYSCALL|OLD|OLD_FORM)"
+    r'\((\w+),\s+(\w+)(?:\("([^"]*)"\))?',
+    re.MULTILINE,
 )
 SECTION = re.compile(r"\[([^]]+)\]\s*(.*)")
 ERRNO = re.compile(r"E[A-Z0-9]+\b")

@@ -35,27 +35,19 @@ const char *__asan_default_options(void);
 void closefrom(int first);
 int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
-wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream);
 size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
 size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
 struct open_how;
 int openat2(int dirfd, const char *path, const struct open_how *how, size_t bytes);
 int __open_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
-int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room);
-int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
-                const sigset_t *mask, size_t room);
 int __xstat(int version, const char *path, struct stat *st);
 int __lxstat(int version, const char *path, struct stat *st);
 int __fxstat(int version, int fd, struct stat *st);
 int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags);
 int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
 int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device);
-char *__realpath_chk(const char *path, char *resolved, size_t room);
 char *__getwd_chk(char *buffer, size_t room);
-ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags);
-ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags,
-                       struct sockaddr *from, socklen_t *length);
 int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout,
                  const sigset_t *mask);
 void __chk_fail(void) __attribute__((noreturn));

@@ -120,11 +120,6 @@ FAN_EXPORT struct dirent *readdir(DIR *dir)
     return entry;
 }
 
-FAN_EXPORT struct dirent64 *readdir64(DIR *dir)
-{
-    return (struct dirent64 *)(void *)readdir(dir);
-}
-
 FAN_EXPORT int readdir_r(DIR *dir, struct dirent *entry, struct dirent **result)
 {
     struct fan_dirstream *stream = fan_dirstream_of(dir);
@@ -241,12 +236,6 @@ FAN_EXPORT int scandirat(int dirfd, const char *path, struct dirent ***names, fi
                 target.where == FAN_TREE
                     ? scan(&target, names, filter, compare)
                     : REAL(scandirat)(target.dirfd, target.path, names, filter, compare));
-}
-
-FAN_EXPORT int scandir(const char *path, struct dirent ***names, filter_fn *filter,
-                       compare_fn *compare)
-{
-    return scandirat(AT_FDCWD, path, names, filter, compare);
 }
 
 static void close_for_glob(void *dir)

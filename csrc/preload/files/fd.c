@@ -309,26 +309,11 @@ FAN_EXPORT int poll(struct pollfd *fds, nfds_t count, int timeout)
     return poll_mixed(fds, count, timeout < 0 ? NULL : &time, NULL);
 }
 
-FAN_EXPORT int __poll_chk(struct pollfd *fds, nfds_t count, int timeout, size_t room)
-{
-    if (room / sizeof(*fds) < count)
-        __chk_fail();
-    return poll(fds, count, timeout);
-}
-
 FAN_EXPORT int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
                      const sigset_t *mask)
 {
     return any_regular(fds, count) ? poll_mixed(fds, count, timeout, mask)
                                    : REAL(ppoll)(fds, count, timeout, mask);
-}
-
-FAN_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t count, const struct timespec *timeout,
-                           const sigset_t *mask, size_t room)
-{
-    if (room / sizeof(*fds) < count)
-        __chk_fail();
-    return ppoll(fds, count, timeout, mask);
 }
 
 /* Moves our files from a set to `ours`. Returns how many there were. */

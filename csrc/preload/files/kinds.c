@@ -54,21 +54,6 @@ of_file(enum fan_real_index index, int error, long a, long b, long c, long d, lo
     }
 #include "../calls.def"
 
-FAN_EXPORT ssize_t __recv_chk(int fd, void *data, size_t bytes, size_t room, int flags)
-{
-    if (bytes > room)
-        __chk_fail();
-    return recv(fd, data, bytes, flags);
-}
-
-FAN_EXPORT ssize_t __recvfrom_chk(int fd, void *data, size_t bytes, size_t room, int flags,
-                                  struct sockaddr *from, socklen_t *length)
-{
-    if (bytes > room)
-        __chk_fail();
-    return recvfrom(fd, data, bytes, flags, from, length);
-}
-
 FAN_EXPORT char *ttyname(int fd)
 {
     char *name = REAL(ttyname)(fd);

@@ -96,11 +96,6 @@ FAN_EXPORT int __openat_2(int dirfd, const char *path, int flags)
     return open_at(dirfd, path, flags, 0);
 }
 
-FAN_EXPORT int creat(const char *path, mode_t mode)
-{
-    return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
-}
-
 static int close_ours(int fd)
 {
     fan_file_remove(fd);

@@ -249,11 +249,6 @@ FAN_EXPORT int access(const char *path, int mode)
                 REAL(access)(target.path, mode));
 }
 
-FAN_EXPORT int euidaccess(const char *path, int mode)
-{
-    return faccessat(AT_FDCWD, path, mode & (R_OK | W_OK | X_OK), AT_EACCESS);
-}
-
 /* A directory above one of the output tree may be one of the dataset. */
 ino_t fan_shown_inode(int directory, const char *name, ino_t inode)
 {
@@ -374,11 +369,6 @@ FAN_EXPORT ssize_t readlinkat(int dirfd, const char *path, char *buffer, size_t 
     return fan_logged("readlink", path, &target, got);
 }
 
-FAN_EXPORT ssize_t readlink(const char *path, char *buffer, size_t bytes)
-{
-    return readlinkat(AT_FDCWD, path, buffer, bytes);
-}
-
 static char *give_path(const char *path, size_t length, char *resolved)
 {
     char *to = resolved != NULL ? resolved : malloc(length + 1);
@@ -452,18 +442,6 @@ FAN_EXPORT char *realpath(const char *path, char *resolved)
         memcpy(resolved, own, sizeof(room->path)); /* up to the failure, as glibc leaves it */
     }
     return fan_logged_pointer("realpath", path, target, got);
-}
-
-FAN_EXPORT char *__realpath_chk(const char *path, char *resolved, size_t room)
-{
-    if (room < PATH_MAX)
-        __chk_fail();
-    return realpath(path, resolved);
-}
-
-FAN_EXPORT char *canonicalize_file_name(const char *path)
-{
-    return realpath(path, NULL);
 }
 
 /* libc's own function would look at the file without calling this library. */

@@ -125,16 +125,6 @@ FAN_EXPORT int fchmodat(int dirfd, const char *path, mode_t mode, int flags)
     return (int)fan_logged("chmod", path, &target, rc);
 }
 
-FAN_EXPORT int chmod(const char *path, mode_t mode)
-{
-    return fchmodat(AT_FDCWD, path, mode, 0);
-}
-
-FAN_EXPORT int lchmod(const char *path, mode_t mode)
-{
-    return fchmodat(AT_FDCWD, path, mode, AT_SYMLINK_NOFOLLOW);
-}
-
 FAN_EXPORT int fchmod(int fd, mode_t mode)
 {
     struct fan_output_call call = mode_call(mode);
@@ -160,16 +150,6 @@ FAN_EXPORT int fchownat(int dirfd, const char *path, uid_t uid, gid_t gid, int f
              ? (int)fan_answer(rc)
              : changed_really(dirfd, REAL(fchownat)(target.dirfd, target.path, uid, gid, flags));
     return (int)fan_logged("chown", path, &target, rc);
-}
-
-FAN_EXPORT int chown(const char *path, uid_t uid, gid_t gid)
-{
-    return fchownat(AT_FDCWD, path, uid, gid, 0);
-}
-
-FAN_EXPORT int lchown(const char *path, uid_t uid, gid_t gid)
-{
-    return fchownat(AT_FDCWD, path, uid, gid, AT_SYMLINK_NOFOLLOW);
 }
 
 FAN_EXPORT int fchown(int fd, uid_t uid, gid_t gid)

@@ -65,27 +65,17 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
     return (int)fan_logged("unlink", path, &target, fan_answer(rc));
 }
 
-FAN_EXPORT int unlink(const char *path)
-{
-    return unlinkat(AT_FDCWD, path, 0);
-}
-
-FAN_EXPORT int rmdir(const char *path)
-{
-    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
-}
-
 FAN_EXPORT int remove(const char *path)
 {
     struct fan_target target;
     int error = errno;
     if (!fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW, &target))
         return REAL(remove)(target.path);
-    int rc = unlink(path);
+    int rc = unlinkat(AT_FDCWD, path, 0);
     if (rc == 0 || errno != EISDIR)
         return rc;
     errno = error;
-    return rmdir(path);
+    return unlinkat(AT_FDCWD, path, AT_REMOVEDIR);
 }
 
 static bool is_input(const struct fan_end *end)
@@ -239,11 +229,6 @@ FAN_EXPORT int renameat(int from_fd, const char *from, int to_fd, const char *to
     return renameat2(from_fd, from, to_fd, to, 0);
 }
 
-FAN_EXPORT int rename(const char *from, const char *to)
-{
-    return renameat2(AT_FDCWD, from, AT_FDCWD, to, 0);
-}
-
 /* Returns the errno for a link to a file of another file system. */
 static int link_across(struct fan_end *to)
 {
@@ -300,11 +285,6 @@ FAN_EXPORT int linkat(int from_fd, const char *from, int to_fd, const char *to, 
     return link_any(from_fd, from, to_fd, to, flags);
 }
 
-FAN_EXPORT int link(const char *from, const char *to)
-{
-    return linkat(AT_FDCWD, from, AT_FDCWD, to, 0);
-}
-
 static bool is_content(const char *content)
 {
     return fan_given(content) && content[0] != '\0' && strnlen(content, PATH_MAX) < PATH_MAX;
@@ -333,11 +313,6 @@ FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
     return (int)fan_logged("symlink", path, &target, rc);
 }
 
-FAN_EXPORT int symlink(const char *content, const char *path)
-{
-    return symlinkat(content, AT_FDCWD, path);
-}
-
 FAN_EXPORT int mkdirat(int dirfd, const char *path, mode_t mode)
 {
     struct fan_output_call call = {
@@ -348,11 +323,6 @@ FAN_EXPORT int mkdirat(int dirfd, const char *path, mode_t mode)
              ? (int)fan_answer(rc)
              : REAL(mkdirat)(target.dirfd, target.path, mode);
     return (int)fan_logged("mkdir", path, &target, rc);
-}
-
-FAN_EXPORT int mkdir(const char *path, mode_t mode)
-{
-    return mkdirat(AT_FDCWD, path, mode);
 }
 
 /* Makes the system call: glibc before 2.33 has no `mknodat` to call. */
@@ -375,11 +345,6 @@ FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
     return (int)fan_logged("mknod", path, &target, rc);
 }
 
-FAN_EXPORT int mknod(const char *path, mode_t mode, dev_t device)
-{
-    return mknodat(AT_FDCWD, path, mode, device);
-}
-
 /* The function that programs built with glibc before 2.33 call for mknod; only one version
  * exists. */
 FAN_EXPORT int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device)
@@ -392,12 +357,3 @@ FAN_EXPORT int __xmknod(int version, const char *path, mode_t mode, dev_t *devic
     return __xmknodat(version, AT_FDCWD, path, mode, device);
 }
 
-FAN_EXPORT int mkfifoat(int dirfd, const char *path, mode_t mode)
-{
-    return mknodat(dirfd, path, mode | S_IFIFO, 0);
-}
-
-FAN_EXPORT int mkfifo(const char *path, mode_t mode)
-{
-    return mkfifoat(AT_FDCWD, path, mode);
-}

@@ -55,7 +55,7 @@ static int make_free(char *template, char *part, int flags)
     int before = errno;
     for (unsigned tries = 0; tries < TRIES_MAX; tries++) {
         fill(part);
-        int made = flags < 0 ? mkdir(template, S_IRWXU)
+        int made = flags < 0 ? mkdirat(AT_FDCWD, template, S_IRWXU)
                              : open(template, flags, S_IRUSR | S_IWUSR);
         if (made >= 0) {
             errno = before;
@@ -73,21 +73,6 @@ FAN_EXPORT int mkostemps(char *template, int suffix_bytes, int flags)
     if (part == NULL)
         return REAL(mkostemps)(template, suffix_bytes, flags);
     return make_free(template, part, (flags & ~O_ACCMODE) | O_RDWR | O_CREAT | O_EXCL);
-}
-
-FAN_EXPORT int mkstemps(char *template, int suffix_bytes)
-{
-    return mkostemps(template, suffix_bytes, 0);
-}
-
-FAN_EXPORT int mkostemp(char *template, int flags)
-{
-    return mkostemps(template, 0, flags);
-}
-
-FAN_EXPORT int mkstemp(char *template)
-{
-    return mkostemps(template, 0, 0);
 }
 
 FAN_EXPORT char *mkdtemp(char *template)

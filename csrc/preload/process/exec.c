@@ -20,22 +20,12 @@ FAN_EXPORT int execve(const char *path, char *const argv[], char *const env[])
     return (int)fan_answer(fan_start(&program, argv, env));
 }
 
-FAN_EXPORT int execv(const char *path, char *const argv[])
-{
-    return execve(path, argv, environ);
-}
-
 FAN_EXPORT int execvpe(const char *file, char *const argv[], char *const env[])
 {
     if (fan_job.view_count == 0)
         return REAL(execvpe)(file, argv, env);
     const struct fan_program program = {.how = FAN_START_SEARCH_SHELL, .name = file};
     return (int)fan_answer(fan_start(&program, argv, env));
-}
-
-FAN_EXPORT int execvp(const char *file, char *const argv[])
-{
-    return execvpe(file, argv, environ);
 }
 
 /* Collects the arguments of execl and its relatives, including the NULL. */
@@ -64,14 +54,14 @@ FAN_EXPORT int execl(const char *path, const char *first, ...)
 {
     COLLECT(first, first);
     va_end(list);
-    return execv(path, argv);
+    return execve(path, argv, environ);
 }
 
 FAN_EXPORT int execlp(const char *file, const char *first, ...)
 {
     COLLECT(first, first);
     va_end(list);
-    return execvp(file, argv);
+    return execvpe(file, argv, environ);
 }
 
 FAN_EXPORT int execle(const char *path, const char *first, ...)

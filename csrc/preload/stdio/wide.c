@@ -47,11 +47,6 @@ FAN_EXPORT wint_t fgetwc(FILE *stream)
     return got;
 }
 
-FAN_EXPORT wint_t getwchar(void)
-{
-    return fgetwc(stdin);
-}
-
 static wchar_t *decode_line(wchar_t *line, int room, FILE *stream)
 {
     int length = 0;
@@ -81,13 +76,6 @@ FAN_EXPORT wchar_t *fgetws(wchar_t *line, int room, FILE *stream)
     funlockfile(stream);
     fan_cancel_end(held);
     return got;
-}
-
-FAN_EXPORT wchar_t *__fgetws_chk(wchar_t *line, size_t bytes, int room, FILE *stream)
-{
-    if (room > 0 && (size_t)room > bytes)
-        __chk_fail();
-    return fgetws(line, room, stream);
 }
 
 FAN_EXPORT wint_t ungetwc(wint_t wide, FILE *stream)

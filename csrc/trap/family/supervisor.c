@@ -46,7 +46,7 @@ static void __attribute__((noreturn)) become(char **argv, int news, int socket,
         _exit(125);
     FAN_SYS(close, socket);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execvp(argv[0], argv);
+    execvpe(argv[0], argv, environ);
     fan_news_tell(news, FAN_NEWS_NOT_EXEC, errno, "");
     _exit(errno == ENOENT || errno == ENOTDIR ? 127 : 126);
 }
