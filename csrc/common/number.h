@@ -1,5 +1,5 @@
-/* Writes numbers as text in places where printf(3) must not be called: signal handlers and vfork
- * children. */
+/* Decimal numbers in places where printf(3) must not be called: signal handlers and vfork children.
+ */
 #ifndef FAN_COMMON_NUMBER_H
 #define FAN_COMMON_NUMBER_H
 
@@ -21,6 +21,17 @@ static inline char *fan_put_padded(char *to, unsigned number, unsigned width)
 static inline char *fan_put_number(char *to, unsigned number)
 {
     return fan_put_padded(to, number, 1);
+}
+
+/* Reads the digits at *text, and moves *text past them. -1: there are none, or they say more than
+ * `most`. */
+static inline long fan_take_number(const char **text, long most)
+{
+    const char *start = *text;
+    long number = 0;
+    for (; **text >= '0' && **text <= '9'; (*text)++)
+        number = number > most ? number : number * 10 + (**text - '0');
+    return *text > start && number <= most ? number : -1;
 }
 
 #endif

@@ -11,6 +11,7 @@
 #define FAN_COMMON_SYS_H
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -114,6 +115,39 @@ static inline void *fan_sys_memory(size_t bytes)
 {
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return fan_sys_failed(at) ? NULL : (void *)at;
+}
+
+/* Stores mapped memory (NULL: there was none) at `place`, the address of an atomic pointer that is
+ * NULL at first. If another thread was faster, unmaps the memory. Returns what is to be used: NULL,
+ * or the pointer at `place`. */
+static inline void *fan_sys_publish(void *place, void *made, size_t bytes)
+{
+    void *expected = NULL;
+    if (made == NULL || __atomic_compare_exchange_n((void **)place, &expected, made, 0,
+                                                    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+        return made;
+    fan_sys_munmap(made, bytes);
+    return expected;
+}
+
+/* readlink(2): writes the target, as far as it fits, and a NUL. Returns its length or -errno. */
+static inline long fan_sys_readlink(int dirfd, const char *path, char *to, size_t capacity)
+{
+    long length = FAN_SYS(readlinkat, dirfd, path, to, capacity - 1);
+    to[length > 0 ? length : 0] = '\0';
+    return length;
+}
+
+/* Reads the beginning of a file, as far as it fits, and puts a NUL behind it. Returns the length or
+ * -errno. */
+static inline long fan_sys_read_text(const char *path, char *to, size_t capacity)
+{
+    int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    long length = fd < 0 ? fd : fan_sys_pread(fd, to, capacity - 1, 0);
+    if (fd >= 0)
+        fan_sys_close(fd);
+    to[length > 0 ? length : 0] = '\0';
+    return length;
 }
 
 #endif

@@ -101,10 +101,8 @@ static long handle_getcwd(const struct fan_call *call)
 {
     char raw[PATH_MAX], shown[PATH_MAX], link[32];
     snprintf(link, sizeof(link), "/proc/%d/cwd", call->tid);
-    long bytes = FAN_SYS(readlinkat, AT_FDCWD, link, raw, sizeof(raw) - 1);
-    if (bytes <= 0)
+    if (fan_sys_readlink(AT_FDCWD, link, raw, sizeof(raw)) <= 0)
         return FAN_CALL_CONTINUE;
-    raw[bytes] = '\0';
     int length = fan_target_link(call->tid, "cwd", shown);
     if (length < 0 || strcmp(raw, shown) == 0 || !fan_call_valid(call))
         return FAN_CALL_CONTINUE;

@@ -62,8 +62,7 @@ static int put_link(const char *path, const char *to)
 static bool leads_to(const char *path, const char *to)
 {
     char text[PATH_MAX];
-    long bytes = FAN_SYS(readlinkat, AT_FDCWD, path, text, sizeof(text) - 1);
-    text[bytes > 0 ? bytes : 0] = '\0';
+    fan_sys_readlink(AT_FDCWD, path, text, sizeof(text));
     return strcmp(text, to) == 0;
 }
 

@@ -31,8 +31,7 @@ static void lead_in_tree(const struct fan_call *call, const char *path)
     const char *rest;
     struct fan_view *view = fan_match_prefix(path, &rest);
     snprintf(link, sizeof(link), "/proc/%d/cwd", call->tid);
-    long bytes = FAN_SYS(readlinkat, AT_FDCWD, link, here, sizeof(here) - 1);
-    here[bytes > 0 ? bytes : 0] = '\0';
+    fan_sys_readlink(AT_FDCWD, link, here, sizeof(here));
     if (view == NULL || !fan_origin_is_ours(here))
         return;
     int fd = fan_trap_tree_open(view, rest, path, FAN_TRAP_TREE_CHANGES, 0);

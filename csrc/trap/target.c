@@ -54,11 +54,8 @@ int fan_target_link(pid_t tid, const char *name, char to[PATH_MAX])
 {
     char link[64];
     snprintf(link, sizeof(link), "/proc/%d/%s", tid, name);
-    long length = FAN_SYS(readlinkat, AT_FDCWD, link, to, PATH_MAX - 1);
-    if (length < 0)
-        return (int)length;
-    to[length] = '\0';
-    return fan_origin_shown(to, (size_t)length);
+    long length = fan_sys_readlink(AT_FDCWD, link, to, PATH_MAX);
+    return length < 0 ? (int)length : fan_origin_shown(to, (size_t)length);
 }
 
 int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX])
@@ -184,13 +181,9 @@ int fan_target_status(pid_t tid, struct fan_target_status *status)
 {
     char path[64], text[STATUS_BYTES];
     snprintf(path, sizeof(path), "/proc/%d/status", tid);
-    int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    long bytes = fd < 0 ? fd : fan_sys_pread(fd, text, sizeof(text) - 1, 0);
-    if (fd >= 0)
-        fan_sys_close(fd);
+    long bytes = fan_sys_read_text(path, text, sizeof(text));
     if (bytes < 0)
         return (int)bytes;
-    text[bytes] = '\0';
     const char *umask = field(text, "\nUmask:\t"), *tgid = field(text, "\nTgid:\t");
     if (umask == NULL || tgid == NULL)
         return -ESRCH;

@@ -5,14 +5,15 @@
 #include <linux/futex.h>
 #include <poll.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
 #include "../../common/descriptor.h"
+#include "../../common/number.h"
 #include "../../common/sys.h"
 #include "../job/job.h"
 #include "../job/jobsocket.h"
+#include "../machine/page.h"
 #include "../machine/park.h"
 #include "../machine/vfork.h"
 
@@ -23,31 +24,18 @@
 
 enum state { NONE = 0, LIVE, ENDED };
 
-/* Lies on a page that the kernel zeroes in a fork child, however the child was made. */
+/* Lies on a page of its own (fan_own_page). */
 struct own {
     struct fan_cache cache;
     atomic_int state;
     atomic_int connector; /* the thread that makes the session; 0: none. A futex. */
     _Atomic int64_t retry_ns;
 };
+_Static_assert(sizeof(struct own) <= FAN_OWN_PAGE_BYTES, "one page");
 
 static _Atomic(struct own *) own_page;
 static atomic_int link_holder; /* the parked socket; on no such page, for a child must close it */
 static atomic_uint epochs;
-
-static struct own *make_own_page(void)
-{
-    const size_t bytes = 4096;
-    _Static_assert(sizeof(struct own) <= 4096, "one page");
-    struct own *own = fan_sys_memory(bytes), *expected = NULL;
-    if (own == NULL)
-        return NULL;
-    FAN_SYS(madvise, own, bytes, MADV_WIPEONFORK);
-    if (atomic_compare_exchange_strong(&own_page, &expected, own))
-        return own;
-    fan_sys_munmap(own, bytes);
-    return expected;
-}
 
 static void drop_link(void)
 {
@@ -102,10 +90,8 @@ static int parse_number(const char *line)
         return -EPROTO;
     at += sizeof(key) - 1;
     at += strspn(at, ": ");
-    int number = *at >= '0' && *at <= '9' ? 0 : -EPROTO;
-    for (; *at >= '0' && *at <= '9' && number < FAN_SESSIONS_MAX; at++)
-        number = number * 10 + (*at - '0');
-    return number;
+    long number = fan_take_number(&at, FAN_SESSIONS_MAX);
+    return number >= 0 ? (int)number : -EPROTO;
 }
 
 /* Waits for the answer. The session's number, with the segment's descriptor, or -errno. */
@@ -197,9 +183,7 @@ struct fan_cache *fan_session(void)
     struct fan_cache *cache = fan_session_now();
     if (__builtin_expect(cache != NULL, 1))
         return cache;
-    struct own *own = atomic_load_explicit(&own_page, memory_order_acquire);
-    if (own == NULL)
-        own = make_own_page();
+    struct own *own = fan_own_page(&own_page);
     return own != NULL ? begin(own) : NULL;
 }
 

@@ -10,6 +10,7 @@
 #include "../machine/copy.h"
 #include "../machine/fault.h"
 #include "../machine/limits.h"
+#include "../machine/page.h"
 #include "../machine/park.h"
 #include "file.h"
 #include "store.h"
@@ -32,29 +33,11 @@ struct own {
     _Atomic(struct fan_slot *) base;
     _Atomic uint64_t touched[PAGES / 64];
 };
-_Static_assert(sizeof(struct own) <= PAGE, "it lies on one page");
+_Static_assert(sizeof(struct own) <= FAN_OWN_PAGE_BYTES, "it lies on one page");
 
-/* It lies on a page that the kernel empties in a fork child, however it was made: the child's first
- * open makes an arena of its own. */
+/* It lies on a page of its own (fan_own_page): the first open of a fork child makes another arena.
+ */
 static _Atomic(struct own *) own_page;
-
-static __attribute__((noinline)) struct own *make_own_page(void)
-{
-    struct own *made = fan_sys_memory(PAGE), *expected = NULL;
-    if (made == NULL)
-        return NULL;
-    FAN_SYS(madvise, made, PAGE, MADV_WIPEONFORK);
-    if (atomic_compare_exchange_strong(&own_page, &expected, made))
-        return made;
-    fan_sys_munmap(made, PAGE);
-    return expected;
-}
-
-static inline struct own *own_place(void)
-{
-    struct own *page = atomic_load_explicit(&own_page, memory_order_acquire);
-    return __builtin_expect(page != NULL, 1) ? page : make_own_page();
-}
 
 static int make_memory_file(void)
 {
@@ -132,7 +115,7 @@ static bool has_memory(struct own *own, const struct fan_slot *base, uint32_t nu
 
 struct fan_slot *fan_arena_slot(uint32_t number)
 {
-    struct own *own = own_place();
+    struct own *own = fan_own_page(&own_page);
     if (own == NULL)
         return NULL;
     struct fan_slot *base = atomic_load_explicit(&own->base, memory_order_acquire);
@@ -144,7 +127,7 @@ struct fan_slot *fan_arena_slot(uint32_t number)
 
 int fan_arena_is_own(const struct fan_slot *slot)
 {
-    struct own *own = own_place();
+    struct own *own = fan_own_page(&own_page);
     const struct fan_slot *base = own != NULL ? atomic_load(&own->base) : NULL;
     return base != NULL && slot >= base && slot < base + FAN_ARENA_SLOTS;
 }

@@ -22,15 +22,10 @@ static struct fan_file *file_at(uint32_t number)
     _Atomic(struct fan_file *) *pool = &pools[number / CHUNK];
     struct fan_file *files = atomic_load_explicit(pool, memory_order_acquire);
     if (files == NULL) {
-        struct fan_file *made = fan_sys_memory(CHUNK * sizeof(*made));
-        if (made == NULL)
-            return NULL;
-        if (atomic_compare_exchange_strong(pool, &files, made))
-            files = made;
-        else
-            fan_sys_munmap(made, CHUNK * sizeof(*made));
+        const size_t bytes = CHUNK * sizeof(*files);
+        files = fan_sys_publish(pool, fan_sys_memory(bytes), bytes);
     }
-    return &files[number % CHUNK];
+    return files != NULL ? &files[number % CHUNK] : NULL;
 }
 
 static void push_free(struct fan_file *file)

@@ -30,10 +30,7 @@ static fan_table_entry *entry_of(int fd, bool make)
         while (end <= number / CHUNK &&
                !atomic_compare_exchange_weak(&chunks_end, &end, number / CHUNK + 1)) {
         }
-        if (atomic_compare_exchange_strong(&fan_table[number / CHUNK], &chunk, made))
-            chunk = made;
-        else
-            fan_sys_munmap(made, CHUNK * sizeof(fan_table_entry));
+        chunk = fan_sys_publish(&fan_table[number / CHUNK], made, CHUNK * sizeof(fan_table_entry));
     }
     return chunk != NULL ? &chunk[number % CHUNK] : NULL;
 }

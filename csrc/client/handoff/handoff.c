@@ -227,12 +227,9 @@ void fan_handoff_make_real(void)
 /* Reads a number and the one character after it. -1 when there is none. */
 static int read_number(const char **text, char *after)
 {
-    const char *p = *text;
-    int number = -1;
-    while (*p >= '0' && *p <= '9' && number < (1 << 24))
-        number = (number < 0 ? 0 : number) * 10 + (*p++ - '0');
-    *after = *p;
-    *text = *p != '\0' ? p + 1 : p;
+    int number = (int)fan_take_number(text, 1 << 24);
+    *after = **text;
+    *text += **text != '\0';
     return number;
 }
 

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 
+#include "../../common/number.h"
+
 struct fan_view *fan_code_begins(const char *path, const char **rest)
 {
     static const char folder[] = FAN_CODE_FOLDER;
@@ -9,14 +11,9 @@ struct fan_view *fan_code_begins(const char *path, const char **rest)
     if (strncmp(path, job->text, job->bytes) != 0 ||
         strncmp(path + job->bytes, folder, sizeof(folder) - 1) != 0)
         return NULL;
-    const char *at = path + job->bytes + sizeof(folder) - 1;
-    unsigned number = 0, digits = 0;
-    for (; *at >= '0' && *at <= '9' && digits < 4; at++, digits++)
-        number = number * 10 + (unsigned)(*at - '0');
-    if (digits == 0 || number >= fan_job.view_count)
-        return NULL;
-    *rest = at;
-    return &fan_job.views[number];
+    *rest = path + job->bytes + sizeof(folder) - 1;
+    long number = fan_take_number(rest, (long)fan_job.view_count - 1);
+    return number >= 0 ? &fan_job.views[number] : NULL;
 }
 
 struct fan_view *fan_code_match(const char *path, const char **rest)

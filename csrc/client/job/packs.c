@@ -47,20 +47,9 @@ static const char *map_sized(int fd, uint64_t bytes)
     return is == bytes ? (const char *)at : NULL;
 }
 
-/* Stores a mapping (or NULL) in a slot, unless another thread was faster. Returns the mapping that
- * is in the slot then. */
-static const char *publish(_Atomic(const char *) *slot, const char *at, uint64_t bytes)
-{
-    const char *expected = NULL;
-    if (at == NULL || atomic_compare_exchange_strong(slot, &expected, at))
-        return at;
-    fan_sys_munmap((void *)at, bytes);
-    return expected;
-}
-
 static const char *map_pack(_Atomic(const char *) *slot, int fd, uint64_t bytes)
 {
-    return publish(slot, map_sized(fd, bytes), bytes);
+    return fan_sys_publish(slot, (void *)map_sized(fd, bytes), bytes);
 }
 
 const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
@@ -88,7 +77,7 @@ static const char *map_resident(const struct fan_view *view, struct fan_dataset 
         fan_sys_munmap((void *)base, bytes);
         return NULL;
     }
-    return publish(&dataset->resident, base, bytes);
+    return fan_sys_publish(&dataset->resident, (void *)base, bytes);
 }
 
 static bool is_resident(const char *resident, const struct fan_view *view, uint64_t id)

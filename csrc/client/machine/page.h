@@ -1,9 +1,11 @@
-/* The size of a page of memory: 4 KiB on x86_64, and what the kernel was built with on aarch64. */
+/* Pages of memory: their size is 4 KiB on x86_64, and what the kernel was built with on aarch64. */
 #ifndef FAN_CLIENT_PAGE_H
 #define FAN_CLIENT_PAGE_H
 
 #include <stddef.h>
 #include <unistd.h>
+
+#include "../../common/sys.h"
 
 #if defined(__x86_64__)
 enum { FAN_PAGE_MAX_BYTES = 4096 };
@@ -15,6 +17,21 @@ enum { FAN_PAGE_MAX_BYTES = 65536 };
 static inline size_t fan_page_bytes(void)
 {
     return FAN_PAGE_MAX_BYTES == 4096 ? 4096 : (size_t)sysconf(_SC_PAGESIZE);
+}
+
+enum { FAN_OWN_PAGE_BYTES = 4096 };
+
+/* Returns the memory at `place` (fan_sys_publish), which it makes if there is none. The kernel
+ * zeroes it in a fork child, however the child was made. NULL: there is no memory. */
+static inline void *fan_own_page(void *place)
+{
+    void *page = __atomic_load_n((void **)place, __ATOMIC_ACQUIRE);
+    if (__builtin_expect(page != NULL, 1))
+        return page;
+    page = fan_sys_memory(FAN_OWN_PAGE_BYTES);
+    if (page != NULL)
+        FAN_SYS(madvise, page, FAN_OWN_PAGE_BYTES, MADV_WIPEONFORK);
+    return fan_sys_publish(place, page, FAN_OWN_PAGE_BYTES);
 }
 
 #endif

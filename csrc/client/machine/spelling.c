@@ -1,8 +1,10 @@
 #include "spelling.h"
 
+#include <limits.h>
 #include <stdint.h>
 #include <string.h>
 
+#include "../../common/number.h"
 #include "../../common/sys.h"
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
@@ -99,18 +101,6 @@ bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, co
     return true;
 }
 
-/* The digits at *text, which moves past them. -1: none, or too many. */
-static long number_at(const char **text)
-{
-    long number = -1;
-    for (; **text >= '0' && **text <= '9'; (*text)++) {
-        if (number > 1 << 24)
-            return -1;
-        number = (number < 0 ? 0 : number) * 10 + (**text - '0');
-    }
-    return number;
-}
-
 /* If *text begins with the word, moves it past the word. */
 static bool skip(const char **text, const char *word)
 {
@@ -125,11 +115,12 @@ static bool skip(const char **text, const char *word)
 static bool skip_own(const char **text)
 {
     if (!skip(text, "self/") && !skip(text, "thread-self/") &&
-        (**text < '1' || **text > '9' || number_at(text) != FAN_SYS(getpid) || !skip(text, "/")))
+        (**text < '1' || **text > '9' || fan_take_number(text, INT_MAX) != FAN_SYS(getpid) ||
+         !skip(text, "/")))
         return false;
     if (skip(text, "task/")) {
         long process = FAN_SYS(getpid);
-        if (FAN_SYS(tgkill, process, number_at(text), 0) != 0 || !skip(text, "/"))
+        if (FAN_SYS(tgkill, process, fan_take_number(text, INT_MAX), 0) != 0 || !skip(text, "/"))
             return false;
     }
     return skip(text, "fd/");
@@ -147,6 +138,6 @@ int fan_proc_fd(const char *path)
     }
     if (!skip(&p, "/dev/fd/") && (!skip(&p, "/proc/") || !skip_own(&p)))
         return -1;
-    long fd = number_at(&p);
+    long fd = fan_take_number(&p, INT_MAX);
     return fd >= 0 && *p == '\0' ? (int)fd : -1;
 }

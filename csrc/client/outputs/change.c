@@ -1,6 +1,7 @@
 #include "change.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/types.h>
@@ -18,20 +19,10 @@ unsigned fan_umask(void)
 {
     static const char before[] = "\nUmask:\t";
     char status[STATUS_BYTES_MAX];
-    int fd = fan_sys_openat(AT_FDCWD, "/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0);
-    long bytes = fd < 0 ? fd : fan_sys_pread(fd, status, sizeof(status) - 1, 0);
-    if (fd >= 0)
-        fan_sys_close(fd);
-    if (bytes < 0)
-        return UMASK_DEFAULT;
-    status[bytes] = '\0';
+    fan_sys_read_text("/proc/thread-self/status", status, sizeof(status));
     const char *found = strstr(status, before);
-    if (found == NULL)
-        return UMASK_DEFAULT;
-    unsigned mask = 0;
-    for (const char *p = found + sizeof(before) - 1; *p >= '0' && *p <= '7'; p++)
-        mask = (mask * 8 + (unsigned)(*p - '0')) & 0777;
-    return mask;
+    return found != NULL ? (unsigned)strtoul(found + sizeof(before) - 1, NULL, 8) & 0777
+                         : UMASK_DEFAULT;
 }
 
 int fan_refuse_change(const struct fan_target *target, bool exclusive)

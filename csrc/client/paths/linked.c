@@ -10,16 +10,26 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/mounts.h"
+#include "../machine/spelling.h"
 #include "cwd.h"
 #include "near.h"
 
-bool fan_linked(int dirfd, const char *path)
+/* 0, or the -errno of opening a path without following a link: -ELOOP where one is on the way, and
+ * at the end with O_NOFOLLOW in `flags`, too. */
+static int without_links(int dirfd, const char *path, int flags)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+    struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),
+                           .resolve = RESOLVE_NO_SYMLINKS};
     long fd = FAN_SYS(openat2, dirfd, path, &how, sizeof(how));
     if (fd >= 0)
         fan_sys_close((int)fd);
-    return fd < 0 && fd != -ENOENT && fd != -ENOTDIR;
+    return fd < 0 ? (int)fd : 0;
+}
+
+bool fan_linked(int dirfd, const char *path)
+{
+    int rc = without_links(dirfd, path, 0);
+    return rc != 0 && rc != -ENOENT && rc != -ENOTDIR;
 }
 
 struct paths {
@@ -39,25 +49,17 @@ static bool starts_near(int dirfd, const char *path)
 
 bool fan_may_lead_in(int dirfd, const char *path, bool follow)
 {
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC | (follow ? 0 : O_NOFOLLOW),
-                           .resolve = RESOLVE_NO_SYMLINKS};
     if (starts_near(dirfd, path))
         return true;
-    long fd = FAN_SYS(openat2, dirfd, path, &how, sizeof(how));
-    if (fd >= 0)
-        fan_sys_close((int)fd);
-    return fd == -ELOOP || fd == -ENOSYS;
+    int rc = without_links(dirfd, path, follow ? 0 : O_NOFOLLOW);
+    return rc == -ELOOP || rc == -ENOSYS;
 }
 
 long fan_fd_path_real(int fd, char *to, size_t capacity)
 {
     char link[FAN_FD_LINK_BYTES];
     fan_fd_link(fd, link);
-    long length = FAN_SYS(readlinkat, AT_FDCWD, link, to, capacity - 1);
-    if (length < 0)
-        return length;
-    to[length] = '\0';
-    return length;
+    return fan_sys_readlink(AT_FDCWD, link, to, capacity);
 }
 
 long fan_fd_path(int fd, char *to, size_t capacity)
@@ -87,19 +89,12 @@ int fan_absolute_path(int dirfd, const char *path, char *to, size_t capacity)
 static long expand(struct paths *room, size_t *length, size_t before)
 {
     char *done = room->done, *rest = room->rest, *target = room->target;
-    long bytes = FAN_SYS(readlinkat, AT_FDCWD, done, target, sizeof(room->target) - 1);
+    long bytes = fan_sys_readlink(AT_FDCWD, done, target, sizeof(room->target));
     if (bytes < 0)
         return bytes;
-    target[bytes] = '\0';
     bytes = fan_unskeleton(target, (size_t)bytes, sizeof(room->target)); /* of /proc/self/fd */
-    if (bytes < 0)
+    if (bytes < 0 || !fan_join(rest, sizeof(room->rest), target, (size_t)bytes, rest))
         return -ENAMETOOLONG;
-    size_t left = strlen(rest);
-    if ((size_t)bytes + left + 2 > sizeof(room->rest))
-        return -ENAMETOOLONG;
-    memmove(rest + bytes + 1, rest, left + 1);
-    memcpy(rest, target, (size_t)bytes);
-    rest[bytes] = left > 0 ? '/' : '\0';
     *length = target[0] == '/' ? 0 : before;
     done[*length] = '\0';
     return 0;
@@ -108,15 +103,8 @@ static long expand(struct paths *room, size_t *length, size_t before)
 static bool reached(const char *done, const char *rest, char *to, size_t capacity)
 {
     const char *inside;
-    if (done[0] == '\0' || fan_match_prefix(done, &inside) == NULL)
-        return false;
-    size_t length = strlen(done), left = strlen(rest);
-    if (length + left + 2 > capacity)
-        return false;
-    memmove(to + length + 1, rest, left + 1);
-    memmove(to, done, length);
-    to[length] = left > 0 ? '/' : '\0';
-    return true;
+    return done[0] != '\0' && fan_match_prefix(done, &inside) != NULL &&
+           fan_join(to, capacity, done, strlen(done), rest);
 }
 
 bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t capacity)

@@ -141,9 +141,8 @@ static int follow(struct fan_walk *walk, const struct step *step, enum fan_walk_
     if (step->last && (walk->flags & FAN_NOFOLLOW) && (changes || !step->slash))
         return 1;
     buffer[step->end] = '\0';
-    long bytes = link == NULL
-                     ? -ENOMEM
-                     : FAN_SYS(readlinkat, AT_FDCWD, buffer, link->text, sizeof(link->text) - 1);
+    long bytes =
+        link == NULL ? -ENOMEM : fan_sys_readlink(AT_FDCWD, buffer, link->text, sizeof(link->text));
     buffer[step->end] = kept;
     if (bytes == -EINVAL)
         return 1;
@@ -151,7 +150,6 @@ static int follow(struct fan_walk *walk, const struct step *step, enum fan_walk_
         return (int)bytes;
     if (++walk->links > FAN_LINKS_MAX)
         return -ELOOP;
-    link->text[bytes] = '\0';
     bool stored = strncmp(link->text, FAN_TREE_LINK, FAN_TREE_LINK_BYTES) == 0;
     *end = go_on(walk, step->start - 1, link->text + (stored ? FAN_TREE_LINK_BYTES : 0), step->end);
     return 0;

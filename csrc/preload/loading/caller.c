@@ -40,7 +40,5 @@ bool fan_caller_path(void *caller, char path[PATH_MAX])
     dl_iterate_phdr(look_at, &search);
     if (!search.found || path[0] != '\0')
         return search.found;
-    long length = FAN_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", path, PATH_MAX - 1);
-    path[length > 0 ? length : 0] = '\0';
-    return length > 0;
+    return fan_sys_readlink(AT_FDCWD, "/proc/self/exe", path, PATH_MAX) > 0;
 }

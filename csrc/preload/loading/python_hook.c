@@ -96,12 +96,8 @@ static bool code_path(char path[PATH_MAX], const char *file)
 /* Returns the text of a file, which the caller frees; NULL if it cannot be read. */
 static char *read_text(const char *path)
 {
-    int fd = fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
-    if (fd < 0)
-        return NULL;
-    char *text = calloc(1, TEXT_BYTES_MAX + 1);
-    long got = text != NULL ? fan_sys_pread(fd, text, TEXT_BYTES_MAX, 0) : 0;
-    fan_sys_close(fd);
+    char *text = malloc(TEXT_BYTES_MAX + 1);
+    long got = text != NULL ? fan_sys_read_text(path, text, TEXT_BYTES_MAX + 1) : 0;
     if (got > 0 && got < TEXT_BYTES_MAX)
         return text;
     free(text);

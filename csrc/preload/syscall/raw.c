@@ -52,8 +52,7 @@ static void note(const char *path)
 {
     char program[PATH_MAX];
     if (path[0] == '\0') {
-        long length = FAN_SYS(readlinkat, AT_FDCWD, "/proc/self/exe", program, PATH_MAX - 1);
-        program[length > 0 ? length : 0] = '\0';
+        fan_sys_readlink(AT_FDCWD, "/proc/self/exe", program, sizeof(program));
         path = program;
     }
     fan_job_note("raw-calls", path);
