@@ -26,7 +26,8 @@ static const char *below_root(const char *link)
     return below ? link + bytes + 1 : NULL;
 }
 
-bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id)
+/* Finds the record of a copy from its link in /proc. false: it is no copy's link. */
+static bool find_record(const char *link, struct fan_view **view, uint64_t *id)
 {
     struct fan_copy_name copy;
     const char *at = below_root(link);
@@ -64,7 +65,7 @@ int fan_origin_shown(char to[PATH_MAX], size_t length)
 {
     struct fan_view *view;
     uint64_t id;
-    if (fan_origin_record(to, &view, &id))
+    if (find_record(to, &view, &id))
         return shown_record(view, id, to);
     const char *below = below_root(to);
     return below != NULL ? shown_tree(to, below) : (int)fan_unskeleton(to, length, PATH_MAX);
@@ -80,7 +81,7 @@ bool fan_origin_is_ours(const char *link)
 {
     struct fan_view *view;
     uint64_t id;
-    return fan_origin_record(link, &view, &id) || below_root(link) != NULL;
+    return find_record(link, &view, &id) || below_root(link) != NULL;
 }
 
 int fan_origin_tree(const struct fan_view *view, const char *relpath, char to[PATH_MAX])

@@ -21,9 +21,6 @@ extern char fan_origin_root[PATH_MAX];
 /* Makes a name for the copy of a record, without '/'. */
 void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME_BYTES]);
 
-/* Finds the record of a copy from its link in /proc. false: it is no copy's link. */
-bool fan_origin_record(const char *link, struct fan_view **view, uint64_t *id);
-
 /* Rewrites a link of /proc in place: that of a copy, or of a directory of the tree or of a
  * skeleton, becomes the path in the mount; others stay. Returns the length. */
 int fan_origin_shown(char to[PATH_MAX], size_t length);

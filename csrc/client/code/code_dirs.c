@@ -18,9 +18,8 @@ static int where_is(const char *path, struct fan_target *target)
         return FAN_SYS(newfstatat, target->dirfd, target->path, &st, 0) == 0 && S_ISDIR(st.st_mode)
                    ? 1
                    : -1;
-    bool directory = (target->where == FAN_INPUT && S_ISDIR(target->mode)) ||
-                     (target->where == FAN_OUTPUT && S_ISDIR(target->attr.mode));
-    return directory ? 1 : -1;
+    bool there = target->where == FAN_INPUT || target->where == FAN_OUTPUT;
+    return there && S_ISDIR(fan_target_mode(target)) ? 1 : -1;
 }
 
 /* The place of a directory of a mount, made. */

@@ -14,7 +14,7 @@ struct fan_code_dir {
 };
 
 /* The directories in which to look for a library, in order: existing ones of mounts, and those
- * outside. Those that do not fit are left out. */
+ * outside. Those that do not fit are left out. in_mount: one of them lies in a mount. */
 struct fan_code_dirs {
     unsigned count;
     bool in_mount;
@@ -26,25 +26,12 @@ struct fan_code_dirs {
     char texts[1 << 16];
 };
 
-static inline void fan_code_dirs_begin(struct fan_code_dirs *dirs)
-{
-    dirs->count = 0;
-    dirs->used = 0;
-    dirs->in_mount = false;
-}
-
 /* Adds a list. owner: the path of the file that contains the list, for $ORIGIN; NULL for
  * LD_LIBRARY_PATH. foreign: the linker will look elsewhere for entries that begin with $ORIGIN (for
  * all entries of LD_LIBRARY_PATH), so these are marked foreign, too. The folders where the linker
  * does look are made. */
 void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char *owner,
                        bool foreign);
-
-/* Whether any of the directories lies in a mount. */
-static inline bool fan_code_dirs_in_mount(const struct fan_code_dirs *dirs)
-{
-    return dirs->in_mount;
-}
 
 /* Copies LD_LIBRARY_PATH `old` (or NULL), and replaces directories of mounts by their real places,
  * which it makes. target, place: work space. Returns the length or -ENAMETOOLONG. */

@@ -193,7 +193,9 @@ static void list_dirs(struct fan_code_tree *tree, int number)
 {
     struct fan_code_dirs *dirs = &tree->dirs;
     const struct fan_elf *elf = &tree->elf;
-    fan_code_dirs_begin(dirs);
+    dirs->count = 0;
+    dirs->used = 0;
+    dirs->in_mount = false;
     for (int i = number; i >= 0 && elf->runpath == FAN_ELF_NONE; i = tree->items[i].parent) {
         const struct fan_code_item *item = &tree->items[i];
         if (item->rpath != NULL)
@@ -231,7 +233,7 @@ static void add_needed(struct fan_code_tree *tree, int number)
     if (fd < 0)
         return;
     list_dirs(tree, number);
-    for (unsigned i = 0; i < tree->elf.needed_count && fan_code_dirs_in_mount(&tree->dirs); i++) {
+    for (unsigned i = 0; i < tree->elf.needed_count && tree->dirs.in_mount; i++) {
         int64_t length = fan_elf_string(&tree->elf, tree->elf.needed[i], tree->name,
                                         sizeof(tree->name));
         if (length > 0 && strchr(tree->name, '/') == NULL)
@@ -253,7 +255,7 @@ int fan_code_find(struct fan_code_tree *tree, int number, const char *name)
         return -ENOENT;
     list_dirs(tree, number);
     fan_sys_close(fd);
-    return fan_code_dirs_in_mount(&tree->dirs) ? look(tree, number, name) : -ENOENT;
+    return tree->dirs.in_mount ? look(tree, number, name) : -ENOENT;
 }
 
 /* Whether `directory` is one of a list. */

@@ -133,12 +133,8 @@ static int check(const struct fan_file *file, size_t bytes, int prot, int flags,
     return shared || (flags & MAP_TYPE) == MAP_PRIVATE ? 0 : -EINVAL;
 }
 
+/* Whether this process has made a mapping of an input, or inherited one by fork. */
 static atomic_bool mapped_any;
-
-bool fan_mmap_was_made(void)
-{
-    return atomic_load_explicit(&mapped_any, memory_order_relaxed);
-}
 
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset)
 {
@@ -167,19 +163,14 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     return got;
 }
 
-static bool begins_with(const char *path, const char *head, size_t bytes)
-{
-    return strncmp(path, head, bytes) == 0;
-}
-
 static bool is_ours(const char *path)
 {
     static const char copy[] = "/memfd:" FAN_MAP_COPY, pack[] = "/pack-";
-    bool ours = begins_with(path, copy, sizeof(copy) - 1);
+    bool ours = strncmp(path, copy, sizeof(copy) - 1) == 0;
     for (unsigned i = 0; i < fan_job.view_count && !ours; i++) {
         const struct fan_text *packs = &fan_job.views[i].staged_dir;
-        ours = begins_with(path, packs->text, packs->bytes) &&
-               begins_with(path + packs->bytes, pack, sizeof(pack) - 1);
+        ours = strncmp(path, packs->text, packs->bytes) == 0 &&
+               strncmp(path + packs->bytes, pack, sizeof(pack) - 1) == 0;
     }
     return ours;
 }
@@ -187,12 +178,12 @@ static bool is_ours(const char *path)
 bool fan_mapped_at(const void *address)
 {
     char line[FAN_MAPS_LINE_BYTES];
-    const char *path = fan_mmap_was_made() ? fan_maps_path(address, line) : NULL;
+    bool any = atomic_load_explicit(&mapped_any, memory_order_relaxed);
+    const char *path = any ? fan_maps_path(address, line) : NULL;
     return path != NULL && is_ours(path);
 }
 
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes)
 {
-    size_t page = fan_page_bytes();
-    return (bytes + page - 1) / page > (old_bytes + page - 1) / page && fan_mapped_at(address);
+    return page_up(bytes) > page_up(old_bytes) && fan_mapped_at(address);
 }

@@ -17,10 +17,6 @@ struct fan_file;
 /* Returns the address, or -errno (-4095 to -1). */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
 
-/* Whether this process has made a mapping with fan_mmap, or inherited one by fork since its program
- * began. */
-bool fan_mmap_was_made(void);
-
 /* Whether an input is mapped at `address`. Looks for the names of packs and copies in the kernel's
  * list of mappings. Slow; for calls that change mappings. Neither allocates nor locks. */
 bool fan_mapped_at(const void *address);

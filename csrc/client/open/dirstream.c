@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "../../common/spare.h"
 #include "../../common/sys.h"
@@ -64,26 +65,12 @@ static struct fan_dirstream *make(const struct place *place, int fd, int *error)
     return stream;
 }
 
-static int check_output(const struct fan_target *target)
-{
-    return S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, 4, true) : -ENOTDIR;
-}
-
-static int check_input(const struct fan_target *target)
-{
-    return S_ISDIR(target->mode) ? fan_permitted(target->dataset, target->id, 4, true)
-                                         : -ENOTDIR;
-}
-
 struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *error)
 {
     bool output = target->where == FAN_OUTPUT;
     struct place place = {target->view, output ? NULL : target->dataset,
                           output ? target->attr.ino : target->id, output ? target->path : NULL};
-    if (target->where == FAN_MISSING)
-        *error = -target->error;
-    else
-        *error = output ? check_output(target) : check_input(target);
+    *error = fan_directory_permitted(target, R_OK);
     return *error == 0 ? make(&place, -1, error) : NULL;
 }
 

@@ -21,8 +21,8 @@ static int finish_stat(const struct fan_view *view, uint64_t id, int rc, struct 
     return (int)fan_count_error(rc);
 }
 
-int fan_stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                    struct stat *st)
+static int stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                       struct stat *st)
 {
     return finish_stat(view, id, fan_index_stat(&dataset->index, id, st), st);
 }
@@ -54,12 +54,12 @@ int fan_stat(const struct fan_target *target, struct stat *st)
     if (is_of_original(target->view, target->dataset, target->id))
         return fan_original_stat(target->view, target->dataset, target->id, st);
     return target->dentry != NULL ? stat_dentry(target, st)
-                                  : fan_stat_record(target->view, target->dataset, target->id, st);
+                                  : stat_record(target->view, target->dataset, target->id, st);
 }
 
 int fan_stat_file(int fd, const struct fan_file *file, struct stat *st)
 {
-    return file->record != NULL ? fan_stat_record(file->view, file->dataset, file->id, st)
+    return file->record != NULL ? stat_record(file->view, file->dataset, file->id, st)
                                 : fan_output_fstat(fd, file, st);
 }
 

@@ -11,10 +11,6 @@
 #include "../files/filetable.h"
 #include "../paths/resolve.h"
 
-/* Fills `st` for a record. 0 or -EIO. */
-int fan_stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                    struct stat *st);
-
 /* stat(2) of a resolved target (not FAN_BEYOND); -errno if it is missing. */
 int fan_stat(const struct fan_target *target, struct stat *st);
 

@@ -4,6 +4,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "../../common/sys.h"
 #include "../job/job.h"
@@ -58,7 +59,7 @@ static __attribute__((noinline)) bool learn(void)
     return known;
 }
 
-bool fan_is_far_directory(const struct stat *st)
+static bool is_far(const struct stat *st)
 {
     bool private = (st->st_mode & 077) == 0; /* as all that FanStore makes */
     if (private || (atomic_load_explicit(&state, memory_order_acquire) != KNOWN && !learn()))
@@ -73,7 +74,5 @@ bool fan_is_far_directory(const struct stat *st)
 bool fan_is_far_fd(int fd)
 {
     struct stat st;
-    if (FAN_SYS(fstat, fd, &st) != 0)
-        return false;
-    return !S_ISDIR(st.st_mode) || fan_is_far_directory(&st);
+    return FAN_SYS(fstat, fd, &st) == 0 && (!S_ISDIR(st.st_mode) || is_far(&st));
 }

@@ -6,13 +6,9 @@
 #define FAN_CLIENT_NEAR_H
 
 #include <stdbool.h>
-#include <sys/stat.h>
 
-/* Whether a directory surely lies in no mount and no skeleton, and above no mount. false: not sure.
- */
-bool fan_is_far_directory(const struct stat *st);
-
-/* The same for a descriptor; true if it is no directory. One system call. */
+/* Whether a descriptor is surely of no directory, or of one that lies in no mount and no skeleton,
+ * and above no mount. false: not sure. One system call. */
 bool fan_is_far_fd(int fd);
 
 #endif

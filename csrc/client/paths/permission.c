@@ -70,8 +70,19 @@ int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool
     return check_record(dataset, record, mode & (R_OK | X_OK), effective);
 }
 
-int fan_output_permitted(const struct fan_output_attr *attr, int mode, bool effective)
+int fan_target_permitted(const struct fan_target *target, int mode, bool effective)
 {
+    const struct fan_output_attr *attr = &target->attr;
+    if (target->where == FAN_MISSING)
+        return -target->error;
+    if (target->where != FAN_OUTPUT)
+        return fan_permitted(target->dataset, target->id, mode, effective);
     struct rights rights = {attr->mode, attr->uid, attr->gid};
     return mode == F_OK || S_ISLNK(attr->mode) ? 0 : check(&rights, mode, effective);
+}
+
+int fan_directory_permitted(const struct fan_target *target, int mode)
+{
+    bool other = target->where != FAN_MISSING && !S_ISDIR(fan_target_mode(target));
+    return other ? -ENOTDIR : fan_target_permitted(target, mode, true);
 }

@@ -52,6 +52,12 @@ static inline bool fan_target_is_real(const struct fan_target *target)
     return target->where == FAN_OUTSIDE || target->where == FAN_TREE;
 }
 
+/* The mode of an input or an output. */
+static inline uint32_t fan_target_mode(const struct fan_target *target)
+{
+    return target->where == FAN_OUTPUT ? target->attr.mode : target->mode;
+}
+
 /* A target and a path: together they may be too large for a stack (FAN_OFF_STACK). */
 struct fan_target_room {
     struct fan_target target;
@@ -67,6 +73,14 @@ enum fan_resolve_flags {
     FAN_CHANGE = 16,    /* FAN_BEYOND for every missing name, an output made there before or not */
     FAN_MAKE = 32,      /* the call makes a name: with FAN_CHANGE */
 };
+
+/* The flags for fan_locate with which a call with AT_SYMLINK_NOFOLLOW or AT_EMPTY_PATH resolves its
+ * path. */
+static inline unsigned fan_at_resolve(int flags)
+{
+    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
+           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
+}
 
 /* Whether open(2) with these flags would make or change something, or let its caller do so. */
 static inline bool fan_open_changes(int flags)
@@ -112,7 +126,10 @@ int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t ca
  * Returns 0, -EACCES, -EROFS. */
 int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
 
-/* The same for an output. */
-int fan_output_permitted(const struct fan_output_attr *attr, int mode, bool effective);
+/* The same for what a target is (not FAN_TREE, FAN_BEYOND): also -errno if it is missing. */
+int fan_target_permitted(const struct fan_target *target, int mode, bool effective);
+
+/* The same with the effective ids for a directory; -ENOTDIR if the target is none. */
+int fan_directory_permitted(const struct fan_target *target, int mode);
 
 #endif

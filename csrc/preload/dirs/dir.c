@@ -259,33 +259,25 @@ FAN_EXPORT int glob(const char *pattern, int flags, int (*error)(const char *, i
     return rc;
 }
 
-static int enter_input(const struct fan_target *target)
-{
-    int rc = S_ISDIR(target->mode)
-                 ? fan_permitted(target->dataset, target->id, X_OK, true)
-                 : -ENOTDIR;
-    return rc == 0 ? fan_skeleton_chdir(target->view, target->dataset, target->id) : rc;
-}
-
-/* Changes into the directory of the output tree that stands for `target`. */
+/* Changes into the directory of the output tree that stands for a directory of outputs. */
 static int enter_output(struct fan_target *target)
 {
-    int rc = S_ISDIR(target->attr.mode) ? fan_output_permitted(&target->attr, X_OK, true)
-                                        : -ENOTDIR;
     target->where = FAN_BEYOND;
-    int fd = rc == 0 ? fan_open(target, O_PATH | O_DIRECTORY | O_CLOEXEC, 0) : rc;
+    int fd = fan_open(target, O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;
-    rc = (int)FAN_SYS(fchdir, fd);
+    int rc = (int)FAN_SYS(fchdir, fd);
     fan_close_quietly(fd);
     return rc;
 }
 
 static int chdir_ours(struct fan_target *target)
 {
-    int rc = target->where == FAN_MISSING  ? -target->error
-             : target->where == FAN_OUTPUT ? enter_output(target)
-                                           : enter_input(target);
+    int rc = fan_directory_permitted(target, X_OK);
+    if (rc == 0)
+        rc = target->where == FAN_OUTPUT
+                 ? enter_output(target)
+                 : fan_skeleton_chdir(target->view, target->dataset, target->id);
     return (int)fan_answer(rc);
 }
 

@@ -24,11 +24,6 @@
 #include "cookie.h"
 #include "of_file.h"
 
-static bool is_virtual(const struct fan_file *file)
-{
-    return file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);
-}
-
 /* Records that the kernel made `to` a duplicate of `from`. */
 static int note_duplicate(int from, int to)
 {
@@ -119,7 +114,7 @@ FAN_EXPORT int ioctl(int fd, unsigned long request, ...)
     struct fan_file *file = fan_regular(fd);
     if (file != NULL)
         return (int)fan_answer(fan_device_control(fd, file, request, argument));
-    if (request == IOCTL_FICLONE && is_virtual(fan_file_get((int)(intptr_t)argument)))
+    if (request == IOCTL_FICLONE && fan_is_placeholder(fan_file_get((int)(intptr_t)argument)))
         return (int)fan_answer(-EXDEV);
     return REAL(ioctl)(fd, request, argument);
 }
@@ -139,7 +134,7 @@ FAN_EXPORT int ttyname_r(int fd, char *buffer, size_t bytes)
 
 FAN_EXPORT int flock(int fd, int operation)
 {
-    if (!is_virtual(fan_file_get(fd)))
+    if (!fan_is_placeholder(fan_file_get(fd)))
         return REAL(flock)(fd, operation);
     switch (operation & ~LOCK_NB) {
     case LOCK_SH:
@@ -381,7 +376,7 @@ FAN_EXPORT int select(int count, fd_set *reads, fd_set *writes, fd_set *excepts,
 
 FAN_EXPORT int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
 {
-    if (is_virtual(fan_file_get(fd)))
+    if (fan_is_placeholder(fan_file_get(fd)))
         return (int)fan_answer(-EPERM);
     return (int)fan_of_file(REAL(epoll_ctl)(epoll, operation, fd, event), epoll, EINVAL);
 }

@@ -16,6 +16,12 @@ static inline struct fan_file *fan_regular(int fd)
     return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
 }
 
+/* Whether a file (or NULL) has a placeholder for a descriptor. */
+static inline bool fan_is_placeholder(const struct fan_file *file)
+{
+    return file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);
+}
+
 static inline bool fan_file_is_directory(const struct fan_file *file)
 {
     unsigned kind = file->kind;

@@ -30,12 +30,6 @@ enum {
     ACCESS_FLAGS = AT_EACCESS | AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH,
 };
 
-static unsigned at_flags(int flags)
-{
-    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
-           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
-}
-
 /* Returns the file that AT_EMPTY_PATH names if the kernel's answer alone is not enough, or NULL. */
 static struct fan_file *output_at(int dirfd, const char *path, int flags)
 {
@@ -83,13 +77,13 @@ static bool may_be_skeleton(mode_t mode, uid_t uid)
 static int stat_target(int dirfd, const char *path, struct stat *st, int flags,
                        struct fan_target *target)
 {
-    if (fan_locate(dirfd, path, at_flags(flags), target))
+    if (fan_locate(dirfd, path, fan_at_resolve(flags), target))
         return flags & ~STAT_FLAGS ? (int)fan_answer(-EINVAL) : stat_ours(target, st);
     if (output_at(dirfd, path, flags) != NULL)
         return fstat(dirfd, st);
     int rc = stat_real(target, st, flags);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(st->st_mode, st->st_uid);
-    if (!look || !fan_relocate(dirfd, path, at_flags(flags), target))
+    if (!look || !fan_relocate(dirfd, path, fan_at_resolve(flags), target))
         return rc;
     return fan_target_is_real(target) ? stat_real(target, st, flags) : stat_ours(target, st);
 }
@@ -193,7 +187,7 @@ static int statx_target(int dirfd, const char *path, int flags, unsigned mask, s
                         struct fan_target *target)
 {
     const char *name = !fan_given(path) && (flags & AT_EMPTY_PATH) ? "" : path;
-    if (fan_locate(dirfd, name, at_flags(flags), target)) {
+    if (fan_locate(dirfd, name, fan_at_resolve(flags), target)) {
         bool odd = flags & ~STATX_FLAGS || mask & STATX__RESERVED ||
                    (flags & AT_STATX_SYNC_TYPE) == AT_STATX_SYNC_TYPE;
         return odd ? (int)fan_answer(-EINVAL) : statx_ours(target, stx);
@@ -205,7 +199,7 @@ static int statx_target(int dirfd, const char *path, int flags, unsigned mask, s
         target->path = path;
     int rc = statx_real(target, flags, mask, stx);
     bool look = rc < 0 ? errno == ENOENT : may_be_skeleton(stx->stx_mode, stx->stx_uid);
-    if (!look || !fan_relocate(dirfd, name, at_flags(flags), target))
+    if (!look || !fan_relocate(dirfd, name, fan_at_resolve(flags), target))
         return rc;
     return fan_target_is_real(target) ? statx_real(target, flags, mask, stx)
                                       : statx_ours(target, stx);
@@ -222,19 +216,14 @@ static int access_ours(const struct fan_target *target, int mode, int flags)
 {
     if (mode & ~(R_OK | W_OK | X_OK) || flags & ~ACCESS_FLAGS)
         return (int)fan_answer(-EINVAL);
-    if (target->where == FAN_MISSING)
-        return (int)fan_answer(-target->error);
-    bool effective = (flags & AT_EACCESS) != 0;
-    return (int)fan_answer(target->where == FAN_OUTPUT
-                               ? fan_output_permitted(&target->attr, mode, effective)
-                               : fan_permitted(target->dataset, target->id, mode, effective));
+    return (int)fan_answer(fan_target_permitted(target, mode, (flags & AT_EACCESS) != 0));
 }
 
 /* Returns flags for access(2): the mount decides whether an original may be written, however the
  * path leads there. */
 static unsigned access_flags(int mode, int flags)
 {
-    return at_flags(flags) | (mode & W_OK ? FAN_THROUGH : 0u);
+    return fan_at_resolve(flags) | (mode & W_OK ? FAN_THROUGH : 0u);
 }
 
 FAN_EXPORT int faccessat(int dirfd, const char *path, int mode, int flags)
@@ -293,11 +282,8 @@ static ssize_t readlink_shown(int dirfd, const char *path, char *buffer, size_t 
     if (room == NULL)
         return -1;
     char *full = room->path;
-    long length = FAN_SYS(readlinkat, dirfd, path, full, sizeof(room->path) - 1);
-    if (length <= 0)
-        return -1;
-    full[length] = '\0';
-    if (fan_job_match(full, &rest) == NULL)
+    long length = fan_sys_readlink(dirfd, path, full, sizeof(room->path));
+    if (length <= 0 || fan_job_match(full, &rest) == NULL)
         return -1;
     length = fan_unskeleton(full, (size_t)length, sizeof(room->path));
     return length > 0 ? give_text(full, (size_t)length, buffer, bytes) : -1;

@@ -26,23 +26,12 @@
 
 enum { EXIT_FAILED = 125 }; /* FAILED in fanstore/exit_codes.py */
 
-/* Returns the value of a variable ("NAME=") in the environment that the constructor got, which is
- * still unchanged; removes the variable if `take`. */
-static const char *variable(char **env, const char *name_and_equals, int take)
-{
-    char **at = fan_environment_find(env, name_and_equals);
-    const char *value = at != NULL ? *at + strlen(name_and_equals) : NULL;
-    if (take)
-        fan_environment_remove(at);
-    return value;
-}
-
 /* Returns the path of this library; NULL if it is unknown. Takes it from LD_PRELOAD if that names
  * nothing else, because dladdr goes through all of the library's symbols. */
 static const char *own_path(char **env)
 {
     static const char name[] = "/libfanstore_preload.so";
-    const char *preload = variable(env, FAN_PRELOAD_ENV "=", 0);
+    const char *preload = fan_environment_value(env, FAN_PRELOAD_ENV "=");
     size_t length = preload != NULL ? strlen(preload) : 0;
     Dl_info own;
     size_t plain = 0; /* strpbrk and strcmp may be TSan's, which is not ready yet */
@@ -92,10 +81,11 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
 {
     (void)argc;
     (void)argv;
-    const char *directory = variable(env, FAN_JOB_ENV "=", 0);
-    const char *handed = variable(env, FAN_HANDOFF_ENV "=", 1);
+    const char *directory = fan_environment_value(env, FAN_JOB_ENV "=");
+    const char *handed = fan_environment_value(env, FAN_HANDOFF_ENV "=");
+    fan_environment_remove(fan_environment_find(env, FAN_HANDOFF_ENV "="));
     fan_codec_load_with(dlopen); /* this library's, which knows of mounts */
-    bool off = fan_environment_off(variable(env, FAN_OFF_ENV "=", 0));
+    bool off = fan_environment_off(fan_environment_value(env, FAN_OFF_ENV "="));
     bool member = !off && directory != NULL && directory[0] != '\0';
     int error = member ? fan_process_attach(directory, own_path(env)) : 0;
     if (error != 0)
@@ -103,7 +93,7 @@ __attribute__((constructor)) static void fan_init(int argc, char **argv, char **
     fan_environment_hide(env);
     if (fan_job.view_count == 0)
         return;
-    fan_log_begin(variable(env, FAN_LOG_ENV "=", 0));
+    fan_log_begin(fan_environment_value(env, FAN_LOG_ENV "="));
     fan_load_begin(env);
     if (handed != NULL)
         fan_handoff_adopt(handed);

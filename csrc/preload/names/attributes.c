@@ -19,12 +19,6 @@
 
 enum { AT_FLAGS = AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH };
 
-static unsigned follow_flags(int flags)
-{
-    return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
-           (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
-}
-
 /* Returns whether a real descriptor is of an original file of the dataset: inherited, or opened
  * through a link outside. */
 static bool is_original(int fd)
@@ -80,8 +74,8 @@ static bool changed(int dirfd, const char *path, int flags, struct fan_output_ca
 {
     bool empty = (flags & AT_EMPTY_PATH) && fan_given(path) && path[0] == '\0';
     call->request.flags = (uint32_t)flags;
-    bool ours = empty ? changed_empty(dirfd, path, follow_flags(flags), call, target, rc)
-                      : fan_output_change(dirfd, path, follow_flags(flags), call, target, rc);
+    bool ours = empty ? changed_empty(dirfd, path, fan_at_resolve(flags), call, target, rc)
+                      : fan_output_change(dirfd, path, fan_at_resolve(flags), call, target, rc);
     if (ours && (flags & ~AT_FLAGS))
         *rc = -EINVAL;
     return ours;

@@ -72,22 +72,25 @@ static void show_address(struct sockaddr *address, socklen_t room, socklen_t *by
     *bytes = whole;
 }
 
-FAN_EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
+typedef int name_fn(int fd, struct sockaddr *address, socklen_t *bytes);
+
+static int shown_name(name_fn *call, int fd, struct sockaddr *address, socklen_t *bytes)
 {
     socklen_t room = fan_given(bytes) ? *bytes : 0;
-    int rc = REAL(getsockname)(fd, address, bytes);
+    int rc = call(fd, address, bytes);
     if (rc == 0 && fan_job.view_count > 0)
         show_address(address, room, bytes);
     return (int)fan_of_file(rc, fd, ENOTSOCK);
 }
 
+FAN_EXPORT int getsockname(int fd, struct sockaddr *address, socklen_t *bytes)
+{
+    return shown_name(REAL(getsockname), fd, address, bytes);
+}
+
 FAN_EXPORT int getpeername(int fd, struct sockaddr *address, socklen_t *bytes)
 {
-    socklen_t room = fan_given(bytes) ? *bytes : 0;
-    int rc = REAL(getpeername)(fd, address, bytes);
-    if (rc == 0 && fan_job.view_count > 0)
-        show_address(address, room, bytes);
-    return (int)fan_of_file(rc, fd, ENOTSOCK);
+    return shown_name(REAL(getpeername), fd, address, bytes);
 }
 
 /* Binds to a name that another rank keeps: the daemon makes it, and says where it is in the output
@@ -153,9 +156,7 @@ static struct fan_file *handed(const struct cmsghdr *part, size_t i, int *fd)
 {
     memcpy(fd, CMSG_DATA(part) + i * sizeof(*fd), sizeof(*fd));
     struct fan_file *file = fan_file_get(*fd);
-    bool placeholder = file != NULL &&
-                       (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);
-    return placeholder ? file : NULL;
+    return fan_is_placeholder(file) ? file : NULL;
 }
 
 static int make_real(struct fan_file *file)

@@ -51,12 +51,12 @@ static bool is_off(const char *entry)
 
 int fan_environment_measure(struct fan_environment *made, char *const env[])
 {
-    size_t count = 0, merged = 0;
+    size_t count = fan_list_count(env), merged = 0;
     made->off = false;
-    for (; env != NULL && env[count] != NULL; count++) {
-        made->off = made->off || is_off(env[count]);
-        if (merged == 0 && is_others_preload(env[count]))
-            merged = strlen(env[count]) + strlen(fan_job.preload) + 2;
+    for (size_t i = 0; i < count; i++) {
+        made->off = made->off || is_off(env[i]);
+        if (merged == 0 && is_others_preload(env[i]))
+            merged = strlen(env[i]) + strlen(fan_job.preload) + 2;
     }
     fan_handoff_measure(&made->need);
     if (made->need.bytes > FAN_HANDOFF_BYTES_MAX)
@@ -97,10 +97,8 @@ static const char *what_was_added(bool preload, bool merged, bool job)
 void fan_environment_fill(struct fan_environment *made, void *memory, char *const env[])
 {
     bool preload = fan_job.preload == NULL || made->off, job = preload, merged = false;
-    size_t n = 0, count = 0;
+    size_t n = 0, count = fan_list_count(env);
     made->entries = memory;
-    while (env != NULL && env[count] != NULL)
-        count++;
     char *text = (char *)(made->entries + count + ENTRIES_MORE);
     for (size_t i = 0; i < count; i++) {
         char *entry = env[i];
@@ -138,13 +136,27 @@ void fan_environment_fini(struct fan_environment *made)
     fan_handoff_cancel(made->counted);
 }
 
-char **fan_environment_find(char **env, const char *name_and_equals)
+char **fan_environment_find(char *const env[], const char *name_and_equals)
 {
     for (; env != NULL && *env != NULL; env++) {
         if (is_variable(*env, name_and_equals))
-            return env;
+            return (char **)env;
     }
     return NULL;
+}
+
+const char *fan_environment_value(char *const env[], const char *name_and_equals)
+{
+    char **at = fan_environment_find(env, name_and_equals);
+    return at != NULL ? *at + strlen(name_and_equals) : NULL;
+}
+
+size_t fan_list_count(char *const list[])
+{
+    size_t count = 0;
+    while (list != NULL && list[count] != NULL)
+        count++;
+    return count;
 }
 
 void fan_environment_remove(char **at)

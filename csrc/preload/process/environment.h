@@ -52,9 +52,13 @@ bool fan_environment_off(const char *value);
 /* Call it when a program starts: removes from its environment what FANSTORE_ADDED lists. */
 void fan_environment_hide(char **env);
 
-/* find returns the entry of a variable ("NAME=") in an environment, or NULL. remove removes an
- * entry; NULL is allowed. */
-char **fan_environment_find(char **env, const char *name_and_equals);
+/* find returns the entry of a variable ("NAME=") in an environment, or NULL; value its value, or
+ * NULL. remove removes an entry; NULL is allowed. */
+char **fan_environment_find(char *const env[], const char *name_and_equals);
+const char *fan_environment_value(char *const env[], const char *name_and_equals);
 void fan_environment_remove(char **at);
+
+/* The number of entries of a list that ends with NULL, or that is NULL. */
+size_t fan_list_count(char *const list[]);
 
 #endif

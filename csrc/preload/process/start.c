@@ -30,14 +30,6 @@ struct start {
     unsigned scripts; /* interpreters of scripts so far */
 };
 
-static size_t count(char *const list[])
-{
-    size_t n = 0;
-    while (list != NULL && list[n] != NULL)
-        n++;
-    return n;
-}
-
 /* Prepares for a program that the library cannot enter, which will run unless the kernel refuses
  * it. */
 static void give_real_files(struct start *start, bool shut_out)
@@ -94,7 +86,7 @@ static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
         return -ENOEXEC;
     if (start->scripts++ >= FAN_SCRIPTS_MAX)
         return -ELOOP;
-    size_t given = count(start->argv), n = 0;
+    size_t given = fan_list_count(start->argv), n = 0;
     char **list = alloca((given + 4) * sizeof(*list));
     list[n++] = interpreter;
     if (argument != NULL)
@@ -164,16 +156,12 @@ static int may_run_in_tree(const struct fan_target *target)
 /* Checks whether this process may run a target. Returns 0 or -errno. */
 static int may_run(const struct fan_target *target)
 {
-    bool output = target->where == FAN_OUTPUT;
-    if (target->where == FAN_MISSING)
-        return -target->error;
     if (target->where == FAN_TREE)
         return may_run_in_tree(target);
-    uint32_t mode = output ? target->attr.mode : target->mode;
-    if (!S_ISREG(mode))
+    uint32_t mode = fan_target_mode(target);
+    if (target->where != FAN_MISSING && !S_ISREG(mode))
         return S_ISLNK(mode) ? -ELOOP : -EACCES;
-    return output ? fan_output_permitted(&target->attr, X_OK, true)
-                  : fan_permitted(target->dataset, target->id, X_OK, true);
+    return fan_target_permitted(target, X_OK, true);
 }
 
 static int start_ours(struct fan_target *target, const char *path, struct start *start)
@@ -198,7 +186,7 @@ static int start_linker(const char *path, struct start *start)
     struct fan_target target;
     struct fan_start_code code;
     char *const *before = start->argv;
-    size_t at = fan_linker_program(before), given = count(before);
+    size_t at = fan_linker_program(before), given = fan_list_count(before);
     if (at == 0 || (!fan_locate(AT_FDCWD, before[at], 0, &target) && target.where != FAN_TREE) ||
         target.where == FAN_MISSING ||
         fan_start_code_begin(&code, before[at], path, start->environment.entries) != 0)
@@ -247,7 +235,7 @@ static int start_path(const char *path, struct start *start)
 
 static int start_shell(const char *path, struct start *start)
 {
-    size_t given = count(start->argv), n = 2;
+    size_t given = fan_list_count(start->argv), n = 2;
     char **list = alloca((given + 3) * sizeof(*list));
     list[0] = "/bin/sh";
     list[1] = (char *)path;
@@ -333,7 +321,9 @@ static int start_as(const struct fan_program *program, struct start *start)
 int fan_start(const struct fan_program *program, char *const argv[], char *const env[])
 {
     struct start start = {.argv = argv};
-    int rc = count(argv) > ARGUMENTS_MAX ? -E2BIG : fan_environment_measure(&start.environment, env);
+    int rc = fan_list_count(argv) > ARGUMENTS_MAX
+                 ? -E2BIG
+                 : fan_environment_measure(&start.environment, env);
     if (rc != 0)
         return rc;
     fan_environment_fill(&start.environment, alloca(start.environment.bytes), env);

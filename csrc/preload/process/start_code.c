@@ -12,24 +12,6 @@
 #define WAS FAN_LIBRARY_PATH_WAS "="
 #define NONE FAN_LIBRARY_PATH_NONE "=1"
 
-static const char *value_of(char *const env[], const char *name_and_equals)
-{
-    size_t length = strlen(name_and_equals);
-    for (; env != NULL && *env != NULL; env++) {
-        if (strncmp(*env, name_and_equals, length) == 0)
-            return *env + length;
-    }
-    return NULL;
-}
-
-static size_t count(char *const env[])
-{
-    size_t n = 0;
-    while (env[n] != NULL)
-        n++;
-    return n;
-}
-
 static bool has_foreign(const struct fan_code_tree *tree)
 {
     for (unsigned i = 0; i < fan_code_count(tree); i++) {
@@ -52,7 +34,7 @@ static int add_program(struct fan_code_tree *tree, const char *path)
 int fan_start_code_begin(struct fan_start_code *code, const char *program, const char *script,
                          char *const env[])
 {
-    const char *old = value_of(env, NOW);
+    const char *old = fan_environment_value(env, NOW);
     bool replace = fan_code_mentions_mount(old);
     struct fan_code_tree *tree = fan_code_begin(replace ? old : NULL, false);
     if (tree == NULL)
@@ -70,7 +52,7 @@ int fan_start_code_begin(struct fan_start_code *code, const char *program, const
     if (replace || has_foreign(tree))
         code->library_path = fan_code_library_path(tree, old);
     if (code->library_path != NULL)
-        code->bytes += (count(env) + 4) * sizeof(char *) + sizeof(NOW) + sizeof(WAS) +
+        code->bytes += (fan_list_count(env) + 4) * sizeof(char *) + sizeof(NOW) + sizeof(WAS) +
                        sizeof(NONE) + strlen(code->library_path) + (old ? strlen(old) : 0);
     return 0;
 }
@@ -104,7 +86,7 @@ const char *fan_start_code_end(struct fan_start_code *code, void *memory,
 {
     char *text = memory;
     if (code->library_path != NULL) {
-        size_t room = (count(environment->entries) + 4) * sizeof(char *);
+        size_t room = (fan_list_count(environment->entries) + 4) * sizeof(char *);
         text += room;
         put_variables(code, memory, text + strlen(code->path) + 1, environment);
     }
@@ -169,7 +151,7 @@ enum fan_start_outside fan_start_look(const char *path, char *const env[],
                                       char head[FAN_SCRIPT_HEAD_BYTES + 1], const char **program)
 {
     char line[FAN_SCRIPT_HEAD_BYTES + 1];
-    bool code = fan_code_mentions_mount(value_of(env, NOW));
+    bool code = fan_code_mentions_mount(fan_environment_value(env, NOW));
     int fd = open_file(path);
     const char *interpreter = fd >= 0 ? read_script(fd, head, line) : NULL;
     *program = path;

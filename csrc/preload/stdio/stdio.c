@@ -11,6 +11,7 @@
 #include "../../client/open/open.h"
 #include "../../client/outputs/outputs.h"
 #include "../../client/content/realcopy.h"
+#include "../../common/descriptor.h"
 #include "../cancel.h"
 #include "../files/cookie.h"
 #include "../log.h"
@@ -31,12 +32,12 @@ static int parse_mode(const char *mode)
     return access | extra;
 }
 
-enum { MODE_BYTES = 64, REAL_PATH_BYTES = 40 };
+enum { MODE_BYTES = 64 };
 
 /* Makes a real file with the content of an input, at a path that libc can open in `mode`; for an
  * output, the path of the output itself. Returns a descriptor, which must stay open while the path
  * is used, or -errno. */
-static int open_real(struct fan_target *target, const char *mode, char path[REAL_PATH_BYTES])
+static int open_real(struct fan_target *target, const char *mode, char path[FAN_FD_LINK_BYTES])
 {
     int flags = parse_mode(mode);
     bool input = target->where == FAN_INPUT && (flags & O_ACCMODE) == O_RDONLY;
@@ -48,7 +49,7 @@ static int open_real(struct fan_target *target, const char *mode, char path[REAL
         fd = copy;
     }
     if (fd >= 0)
-        snprintf(path, REAL_PATH_BYTES, "/proc/self/fd/%d", fd);
+        fan_fd_link(fd, path);
     return fd;
 }
 
@@ -81,7 +82,7 @@ static FILE *take_over(FILE *stream, int fd)
 /* Opens a stream that converts characters, which libc does only in its own streams. */
 static FILE *open_converted(struct fan_target *target, const char *mode)
 {
-    char path[REAL_PATH_BYTES], plain[MODE_BYTES];
+    char path[FAN_FD_LINK_BYTES], plain[MODE_BYTES];
     int fd = open_real(target, mode, path);
     if (fd < 0) {
         errno = -fd;
@@ -167,7 +168,7 @@ FAN_EXPORT FILE *fdopen(int fd, const char *mode)
 /* Makes a stream of libc's own show a file of ours: a real copy, or the output. */
 static FILE *reopen_native(struct fan_target *target, const char *mode, FILE *stream)
 {
-    char path[REAL_PATH_BYTES], plain[MODE_BYTES];
+    char path[FAN_FD_LINK_BYTES], plain[MODE_BYTES];
     fan_cancel_point();
     int fd = open_real(target, mode, path);
     if (fd < 0) {
@@ -226,7 +227,7 @@ static FILE *reopen_same(const char *mode, FILE *stream)
     return REAL(freopen)(NULL, mode, stream);
 }
 
-static FILE *reopen(const char *path, const char *mode, FILE *stream)
+FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
 {
     struct fan_target target;
     if (fan_stream_is_ours(stream))
@@ -239,9 +240,4 @@ static FILE *reopen(const char *path, const char *mode, FILE *stream)
         return reopen_native(&target, mode, stream);
     forget_number(stream);
     return REAL(freopen)(target.path, mode, stream);
-}
-
-FAN_EXPORT FILE *freopen(const char *path, const char *mode, FILE *stream)
-{
-    return reopen(path, mode, stream);
 }

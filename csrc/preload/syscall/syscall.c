@@ -40,7 +40,7 @@
 #include "../real.h"
 #include "../undeclared.h"
 
-long fan_syscall_pass(long number, const struct fan_arguments *x)
+static long pass(long number, const struct fan_arguments *x)
 {
     return REAL(syscall)(number, x->a, x->b, x->c, x->d, x->e, x->f);
 }
@@ -78,7 +78,7 @@ static long old_entries(int fd, char *buffer, size_t bytes)
 static long raw_fork(long number, const struct fan_arguments *x)
 {
     fan_file_before_fork();
-    long pid = fan_syscall_pass(number, x);
+    long pid = pass(number, x);
     if (pid == 0)
         fan_process_after_fork_child();
     if (pid < 0)
@@ -103,7 +103,7 @@ static long wait_with_mask(const struct fan_arguments *x)
  * closed without this library seeing it. */
 static long given(long number, const struct fan_arguments *x)
 {
-    long fd = fan_syscall_pass(number, x);
+    long fd = pass(number, x);
     if (fd >= 0)
         fan_file_remove((int)fd);
     return fd;
@@ -114,7 +114,7 @@ static long control(long number, const struct fan_arguments *x)
     if (is_ours(x->a))
         return fcntl((int)x->a, (int)x->b, x->c);
     bool gives = x->b == F_DUPFD || x->b == F_DUPFD_CLOEXEC;
-    return gives ? given(number, x) : fan_syscall_pass(number, x);
+    return gives ? given(number, x) : pass(number, x);
 }
 
 static long change_mode(int dirfd, const char *path, mode_t mode, int flags)
@@ -147,10 +147,10 @@ long fan_syscall_answer(long number, const struct fan_arguments *x)
     switch (number) {
 #define FAN_NUMBER(name, arguments, cancels, ours, answer)                                         \
     case SYS_##name:                                                                               \
-        return (ours) ? (answer) : fan_syscall_pass(number, x);
+        return (ours) ? (answer) : pass(number, x);
 #include "../calls.def"
     default:
-        return fan_syscall_pass(number, x);
+        return pass(number, x);
     }
 }
 
@@ -191,6 +191,6 @@ FAN_EXPORT long syscall(long number, ...)
     x.f = va_arg(list, long);
     va_end(list);
     if (fan_job.view_count == 0)
-        return fan_syscall_pass(number, &x);
+        return pass(number, &x);
     return may_cancel(number) ? dispatch_uncancelled(number, &x) : fan_syscall_answer(number, &x);
 }

@@ -11,9 +11,6 @@ struct fan_arguments {
 /* Answers any call, in a process with mounts. Returns -1 and sets errno on failure. */
 long fan_syscall_answer(long number, const struct fan_arguments *x);
 
-/* Makes the real call. */
-long fan_syscall_pass(long number, const struct fan_arguments *x);
-
 /* Is io_submit(2), but turns reads of inputs into reads of memory. Returns how many entries it
  * accepted, or -errno. */
 long fan_submit(long context, long count, void *list);
