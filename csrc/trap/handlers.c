@@ -7,8 +7,7 @@
 
 #include "../client/outputs/writers.h"
 #include "../common/sys.h"
-#include "../preload/syscall/arguments.h"
-#include "run.h"
+#include "../preload/syscall/syscall.h"
 #include "target.h"
 
 /* What a process that ends by itself has open is finished. */

@@ -13,7 +13,6 @@
 #include "handlers.h"
 #include "names.h"
 #include "origin.h"
-#include "run.h"
 #include "target.h"
 #include "tree.h"
 

@@ -1,4 +1,4 @@
-#include "run.h"
+#include "handlers.h"
 
 #include <errno.h>
 #include <linux/openat2.h>
@@ -12,7 +12,6 @@
 
 #include "../client/paths/cwd.h"
 #include "../common/sys.h"
-#include "../preload/syscall/arguments.h"
 #include "../preload/syscall/syscall.h"
 #include "target.h"
 #include "tree.h"

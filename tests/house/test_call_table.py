@@ -19,7 +19,7 @@ ROW = 'FAN_SYSCALL(acct, REFUSED("EPERM, always"), "p", PLAIN, ALWAYS, acct(P(A)
 ASKS = """
 #include <stdio.h>
 #include <sys/syscall.h>
-#include "csrc/preload/syscall/arguments.h"
+#include "csrc/preload/syscall/syscall.h"
 #include "csrc/trap/handlers.h"
 int main(void)
 {

@@ -22,7 +22,6 @@
 #include "../process/environment.h"
 #include "../syscall/raw.h"
 #include "load.h"
-#include "python_hook.h"
 
 enum { EXIT_FAILED = 125 }; /* FAILED in fanstore/exit_codes.py */
 

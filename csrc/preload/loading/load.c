@@ -5,16 +5,56 @@
 #include "load.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
+#include <stdint.h>
 #include <string.h>
 
 #include "../../client/code/code_tree.h"
+#include "../../common/sys.h"
 #include "../cancel.h"
 #include "../process/environment.h"
 #include "../real.h"
 #include "../syscall/raw.h"
-#include "caller.h"
-#include "load_error.h"
+
+/* A search for the file that contains the caller. */
+struct search {
+    uintptr_t address;
+    char *path; /* has room for PATH_MAX bytes */
+    bool found;
+};
+
+/* Returns 1, which ends the search, if this file contains the caller. (dladdr would go through all
+ * of its symbols.) */
+static int look_at(struct dl_phdr_info *info, size_t bytes, void *argument)
+{
+    struct search *search = argument;
+    bool here = false;
+    (void)bytes;
+    for (unsigned i = 0; !here && i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+        here = segment->p_type == PT_LOAD &&
+               search->address - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz;
+    }
+    size_t length = here ? strlen(info->dlpi_name) + 1 : 0;
+    if (length == 0 || length > PATH_MAX)
+        return here;
+    memcpy(search->path, info->dlpi_name, length);
+    search->found = true;
+    return 1;
+}
+
+/* Writes the path of the library or program that contains address `caller`, as the dynamic linker
+ * spells it. Returns false if there is none. */
+static bool caller_path(void *caller, char path[PATH_MAX])
+{
+    struct search search = {.address = (uintptr_t)caller, .path = path};
+    dl_iterate_phdr(look_at, &search);
+    if (!search.found || path[0] != '\0')
+        return search.found;
+    return fan_sys_readlink(AT_FDCWD, "/proc/self/exe", path, PATH_MAX) > 0;
+}
 
 /* The program's LD_LIBRARY_PATH at its start if it may name mounts, and whether the linker got real
  * directories for those. */
@@ -106,7 +146,7 @@ static int add_caller(struct fan_code_tree *tree, void *caller)
     struct fan_code_room *room = fan_code_room(tree);
     char *place = room->own, *shown = room->relpath;
     const char *rest;
-    if (!fan_caller_path(caller, place))
+    if (!caller_path(caller, place))
         return -1;
     bool ours = fan_code_match(place, &rest) != NULL;
     if (!ours && library_path == NULL)
@@ -157,7 +197,7 @@ static const char *expand_origin(const struct loading *loading, void *caller)
     size_t skip = strncmp(path, "$ORIGIN/", 8) == 0     ? 7
                   : strncmp(path, "${ORIGIN}/", 10) == 0 ? 9
                                                          : 0;
-    if (skip == 0 || !fan_caller_path(caller, room->own) ||
+    if (skip == 0 || !caller_path(caller, room->own) ||
         fan_code_shown(room->own, room->above, sizeof(room->above)) < 0)
         return NULL;
     size_t head = (size_t)(strrchr(room->above, '/') - room->above);

@@ -1,4 +1,4 @@
-#include "load_error.h"
+#include "load.h"
 
 #include <dlfcn.h>
 #include <limits.h>

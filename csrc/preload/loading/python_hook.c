@@ -5,7 +5,7 @@
  * up CPython's functions by name, so that this library needs nothing of Python to be built or
  * loaded. If something fails, the report says so, and the program goes on.
  */
-#include "python_hook.h"
+#include "load.h"
 
 #include <dlfcn.h>
 #include <fcntl.h>

@@ -19,7 +19,37 @@
 #include "../real.h"
 #include "environment.h"
 #include "start_code.h"
-#include "start_linker.h"
+
+/* Returns whether an option of the dynamic linker takes an argument. */
+static bool takes_word(const char *option)
+{
+    static const char *const known[] = {
+        "--library-path",         "--inhibit-rpath",    "--audit", "--preload", "--argv0",
+        "--glibc-hwcaps-prepend", "--glibc-hwcaps-mask"};
+    for (unsigned i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        if (strcmp(option, known[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Returns whether a path has the name of a dynamic linker. As a command (ld.so PROGRAM; ldd does
+ * this, too) it opens the program itself. */
+static bool is_linker(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;
+    return strcmp(name, "ld.so") == 0 ||
+           (strncmp(name, "ld-", 3) == 0 && strstr(name, ".so") != NULL);
+}
+
+/* Returns the index of the program among the linker's arguments; 0 if there is none. */
+static size_t linker_program(char *const argv[])
+{
+    size_t at = argv != NULL && argv[0] != NULL ? 1 : 0;
+    while (at > 0 && argv[at] != NULL && strncmp(argv[at], "--", 2) == 0)
+        at += takes_word(argv[at]) && argv[at + 1] != NULL ? 2 : 1;
+    return at > 0 && argv[at] != NULL ? at : 0;
+}
 
 enum { ARGUMENTS_MAX = 1 << 20 };
 
@@ -186,7 +216,7 @@ static int start_linker(const char *path, struct start *start)
     struct fan_target target;
     struct fan_start_code code;
     char *const *before = start->argv;
-    size_t at = fan_linker_program(before), given = fan_list_count(before);
+    size_t at = linker_program(before), given = fan_list_count(before);
     if (at == 0 || (!fan_locate(AT_FDCWD, before[at], 0, &target) && target.where != FAN_TREE) ||
         target.where == FAN_MISSING ||
         fan_start_code_begin(&code, before[at], path, start->environment.entries) != 0)
@@ -205,7 +235,7 @@ static int start_outside(const char *path, struct start *start)
     char head[FAN_SCRIPT_HEAD_BYTES + 1];
     const char *program;
     struct fan_start_code code;
-    int rc = fan_is_linker(path) ? start_linker(path, start) : -ENOENT;
+    int rc = is_linker(path) ? start_linker(path, start) : -ENOENT;
     if (rc != -ENOENT)
         return rc;
     switch (fan_start_look(path, start->environment.entries, head, &program)) {

@@ -1,4 +1,4 @@
-#include "arguments.h"
+#include "syscall.h"
 
 #include <string.h>
 

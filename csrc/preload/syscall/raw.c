@@ -15,7 +15,6 @@
 #include "../../client/machine/raw_sites.h"
 #include "../../common/sys.h"
 #include "../real.h"
-#include "raw_redirect.h"
 
 /* Two names that Rust's standard library imports from libc. C++ code imports the first one, too,
  * but never both; looking through all code of CUDA's libraries would bring 400 MiB into memory. */

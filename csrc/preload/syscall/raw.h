@@ -22,4 +22,17 @@ bool fan_raw_wanted(const char *path);
  * allowed, the job's report names the library. */
 void fan_raw_loaded(void *handle);
 
+/* Redirects the calls in loaded, executable code that can be redirected. No other thread may run
+ * the code yet. Returns how many it redirected, or -errno if the memory cannot be written, or no
+ * free memory is near enough; the other calls stay as they are. */
+int fan_raw_redirect(unsigned char *begin, unsigned char *end);
+
+/* Leads from a redirected system call to syscall(2) of this library and back: the redirected code
+ * jumps here, with the call's registers, and in rcx the address at which to continue. For that code
+ * it behaves like the instruction `syscall`, which changes only rax, rcx and r11. */
+extern void fan_raw_enter(void);
+
+/* Returns whether this processor can save the vector registers. */
+bool fan_raw_can_enter(void);
+
 #endif

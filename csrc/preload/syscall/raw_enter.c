@@ -1,4 +1,4 @@
-#include "raw_enter.h"
+#include "raw.h"
 
 #include "../../client/machine/raw_sites.h"
 

@@ -1,4 +1,4 @@
-#include "raw_redirect.h"
+#include "raw.h"
 
 #include "../../client/machine/raw_sites.h"
 
@@ -9,8 +9,7 @@
 #include <sys/mman.h>
 
 #include "../../common/sys.h"
-#    include "arguments.h"
-#    include "raw_enter.h"
+#    include "syscall.h"
 
 #    ifndef MAP_FIXED_NOREPLACE
 #        define MAP_FIXED_NOREPLACE 0x100000

@@ -62,4 +62,23 @@ void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigse
  * ones. Works in rounds: processes that are forked meanwhile are found in the next. */
 void fan_family_end(void);
 
+/* Installs the seccomp filter that decides which calls are caught, for this process and all that it
+ * starts. Returns the listener's descriptor, or -errno: -EBUSY: there is another listener already;
+ * -EINVAL: the kernel has no such listeners. */
+int fan_filter_install(void);
+
+/* Starts the threads that receive the caught calls from `listener` and answer them. Returns 0 or
+ * -errno. They end with the process. */
+int fan_serve(int listener);
+
+/* Sends `fd` over a socket of a pair; does nothing if the other side has gone. */
+void fan_send_fd(int socket, int fd);
+
+/* Receives a descriptor; -1: the other side has gone. */
+int fan_receive_fd(int socket);
+
+/* Lets go of everything that belongs to the command: its streams, its working directory, and its
+ * descriptors except those in `kept`, which ends with -1. */
+void fan_let_go(const int *kept);
+
 #endif

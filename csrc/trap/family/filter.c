@@ -1,4 +1,4 @@
-#include "filter.h"
+#include "family.h"
 
 #include <errno.h>
 #include <linux/audit.h>

@@ -9,7 +9,6 @@
 #include "../../client/job/jobsocket.h"
 #include "../../common/sys.h"
 #include "family.h"
-#include "handing.h"
 
 enum { OWN_FAILURE = 125 };
 

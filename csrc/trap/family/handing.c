@@ -1,4 +1,4 @@
-#include "handing.h"
+#include "family.h"
 
 #include <dirent.h>
 #include <errno.h>

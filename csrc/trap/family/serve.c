@@ -1,4 +1,4 @@
-#include "serve.h"
+#include "family.h"
 
 #include <errno.h>
 #include <linux/seccomp.h>

@@ -12,10 +12,7 @@
 #include "../../client/job/jobsocket.h"
 #include "../../common/sys.h"
 #include "family.h"
-#include "filter.h"
-#include "handing.h"
 #include "../names.h"
-#include "serve.h"
 #include "../tree.h"
 
 struct supervisor {
