@@ -2,7 +2,6 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-#include "prefetch/hints.h"
 #include "fetch/attempts.h"
 #include "fetch/deadlines.h"
 #include "prefetch/prefetch.h"

@@ -45,3 +45,8 @@ int fan_rename(const char *from, const char *to, int exchange)
         return -errno;
     return exchange ? exchange_in_steps(from, to) : rename_if_free(from, to);
 }
+
+void fan_start_writeback(int fd, uint64_t offset, uint64_t bytes)
+{
+    (void)sync_file_range(fd, (off_t)offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+}

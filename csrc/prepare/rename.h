@@ -1,11 +1,17 @@
-/* Gives a finished directory its final name. */
+/* Steps by which finished files get to the disk and to their final names. */
 #ifndef FAN_PREPARE_RENAME_H
 #define FAN_PREPARE_RENAME_H
+
+#include <stdint.h>
 
 /* cffi: begin */
 /* Renames `from` to `to`. With `exchange` the two swap names, in one step if the file system can;
  * otherwise `to` must not exist. Returns 0 or -errno. */
 int fan_rename(const char *from, const char *to, int exchange);
+
+/* Starts to write these bytes of a file to its disk, without waiting, so that a sync at the end has
+ * little to wait for. A file system may ignore this hint. */
+void fan_start_writeback(int fd, uint64_t offset, uint64_t bytes);
 /* cffi: end */
 
 #endif

@@ -12,10 +12,9 @@
 #include <sys/wait.h>
 
 #include "../../csrc/client/content/content_io.h"
-#include "../../csrc/client/content/hint.h"
 #include "../../csrc/client/content/session.h"
 #include "../../csrc/client/files/overlay.h"
-#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/handoff/handoff.h"
 #include "../../csrc/client/open/open.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../tools/fuzz/jobdir.h"

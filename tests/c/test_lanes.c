@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/handoff/handoff.h"
 #include "../../csrc/client/job/job.h"
 #include "../../csrc/client/machine/vfork.h"
 #include "../../csrc/common/sys.h"

@@ -17,8 +17,6 @@
 #include "../../csrc/client/content/content_io.h"
 #include "../../csrc/client/files/store.h"
 #include "../../csrc/client/handoff/handoff.h"
-#include "../../csrc/client/handoff/move.h"
-#include "../../csrc/client/handoff/process.h"
 #include "../../csrc/client/open/open.h"
 #include "../../tools/fuzz/jobdir.h"
 #include "../../tools/fuzz/tree.h"

@@ -10,7 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "../../csrc/client/handoff/process.h"
+#include "../../csrc/client/handoff/handoff.h"
 #include "../../csrc/client/job/job.h"
 #include "../../csrc/format/pack_format.h"
 #include "../../csrc/pack/codec.h"

@@ -44,4 +44,10 @@ int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence);
 /* Returns the shared offset, wherever it is kept, or -errno if it cannot be read. */
 int64_t fan_content_offset(struct fan_file *file);
 
+/* Passes on the program's own hint (posix_fadvise(2), readahead(2)) that it will soon read `bytes`
+ * of a regular file from `offset` on; 0 means all up to its end. The hint goes to the kernel for
+ * bytes on a disk, and to the node daemon for bytes that must come from elsewhere. It never waits,
+ * and may be dropped. */
+void fan_hint(struct fan_file *file, int64_t offset, int64_t bytes);
+
 #endif

@@ -1,4 +1,4 @@
-#include "hint.h"
+#include "content_io.h"
 
 #include <fcntl.h>
 #include <stdbool.h>

@@ -16,8 +16,6 @@
 #include "../machine/vfork.h"
 #include "../outputs/outputs.h"
 #include "../paths/linked.h"
-#include "move.h"
-#include "received.h"
 
 /* Text under construction. full is sticky. */
 struct writer {

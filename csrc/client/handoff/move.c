@@ -1,4 +1,4 @@
-#include "move.h"
+#include "handoff.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,4 +1,4 @@
-#include "process.h"
+#include "handoff.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

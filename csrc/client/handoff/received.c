@@ -1,4 +1,4 @@
-#include "received.h"
+#include "handoff.h"
 
 #include <fcntl.h>
 #include <limits.h>

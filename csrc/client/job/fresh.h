@@ -1,7 +1,7 @@
 /*
  * Makes files in the job directory under names that no one else uses. The caller completes the file
  * there and then moves it, or uses it without a name. No malloc and no lock; safe in vfork
- * children.
+ * children. Also adds to the files there whose lines go to the job's report.
  */
 #ifndef FAN_CLIENT_FRESH_H
 #define FAN_CLIENT_FRESH_H
@@ -16,5 +16,8 @@ int fan_fresh_path(const char *name, char *to, size_t capacity);
 /* Opens (O_PATH, O_NOFOLLOW and others in `flags`) a symbolic link to `target` whose name, which
  * begins with `name`, is removed again at once. A descriptor or -errno. */
 int fan_fresh_link(const char *target, const char *name, int flags);
+
+/* Appends a line to `file` of the job directory, unless the file is long already. */
+void fan_job_note(const char *file, const char *line);
 
 #endif

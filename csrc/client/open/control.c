@@ -1,4 +1,4 @@
-#include "control.h"
+#include "open.h"
 
 #include <errno.h>
 #include <fcntl.h>

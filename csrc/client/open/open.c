@@ -14,7 +14,6 @@
 #include "../outputs/outputs.h"
 #include "../paths/cwd.h"
 #include "../paths/linked.h"
-#include "../paths/near.h"
 #include "../paths/output_tree.h"
 #include "../paths/skeleton.h"
 

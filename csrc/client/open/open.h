@@ -1,5 +1,5 @@
 /*
- * Opening a file of the mount.
+ * Opening a file of the mount, and the calls that an open one gets besides reads.
  */
 #ifndef FAN_CLIENT_OPEN_H
 #define FAN_CLIENT_OPEN_H
@@ -18,5 +18,19 @@ int fan_open_copy(struct fan_target *target);
 /* Call it after the kernel opened a directory outside. Notes the directory if it lies above a mount
  * or, through a link, inside one. Returns whether it lies inside one. */
 bool fan_open_noticed(int fd, int flags);
+
+/* Call it before the program installs a seccomp filter (../machine/limits.h). Does now the work
+ * that the first use of the mounts would do later, with system calls that the filter may not allow.
+ */
+void fan_restrict(void);
+
+/* fcntl(2) and ioctl(2) of inputs that are open for reading: what the kernel answers for a file on
+ * a read-only file system. No lock, no allocation. Return the result or -errno. The first does not
+ * duplicate a descriptor. */
+long fan_control(int fd, struct fan_file *file, int command, long argument);
+long fan_device_control(int fd, struct fan_file *file, unsigned long request, void *argument);
+
+/* F_GETFL of a FAN_FILE_COPY: adds the flags that the kernel cannot set on a copy. */
+long fan_copy_status(int fd, const struct fan_file *file);
 
 #endif

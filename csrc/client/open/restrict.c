@@ -1,4 +1,4 @@
-#include "restrict.h"
+#include "open.h"
 
 #include "../content/session.h"
 #include "../files/filetable.h"

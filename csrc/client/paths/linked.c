@@ -12,7 +12,6 @@
 #include "../job/mounts.h"
 #include "../machine/spelling.h"
 #include "cwd.h"
-#include "near.h"
 
 /* 0, or the -errno of opening a path without following a link: -ELOOP where one is on the way, and
  * at the end with O_NOFOLLOW in `flags`, too. */

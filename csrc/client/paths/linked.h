@@ -32,4 +32,9 @@ long fan_fd_path(int fd, char *to, size_t capacity);
 /* The same, but leaves a skeleton's path as it is. */
 long fan_fd_path_real(int fd, char *to, size_t capacity);
 
+/* Whether a descriptor is surely of no directory, or of one that lies in no mount and no skeleton,
+ * and above no mount. false: not sure. One system call: it looks at the attributes of the directory
+ * and not at its path, which costs the kernel eight times as much. */
+bool fan_is_far_fd(int fd);
+
 #endif

@@ -1,4 +1,4 @@
-#include "near.h"
+#include "linked.h"
 
 #include <fcntl.h>
 #include <limits.h>

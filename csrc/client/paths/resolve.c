@@ -9,7 +9,6 @@
 #include "../machine/spelling.h"
 #include "cwd.h"
 #include "linked.h"
-#include "near.h"
 #include "output_tree.h"
 #include "walk.h"
 

@@ -2,7 +2,6 @@
 
 #include "../machine/shared.h"
 #include "../machine/transport.h"
-#include "replacing.h"
 #include "unread.h"
 
 enum { PAUSE_NS = 1000000 }; /* between two checks for files that clients closed */

@@ -28,4 +28,12 @@ bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns);
  * ended, or a block of it arrived after every client that wanted it had ended. */
 void fan_eviction_check(struct fan_eviction *eviction, uint64_t file);
 
+/* Under belady, makes room for a block that stays in place of blocks whose next use is later: takes
+ * a frame to fill in the first area, in free room or in theirs. The granules of a block are
+ * adjacent, so all blocks in a run of that length must go, and each of them must be used later than
+ * the new block. Returns FAN_NO_FRAME if the policy is not belady, or the blocks there are worth
+ * more than the new one. */
+uint32_t fan_replacing_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill,
+                                  const struct fan_live *live);
+
 #endif

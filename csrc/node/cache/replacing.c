@@ -1,4 +1,4 @@
-#include "replacing.h"
+#include "eviction.h"
 
 #include "blockcache.h"
 #include "unread.h"

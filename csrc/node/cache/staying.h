@@ -2,7 +2,7 @@
  * Under belady, the blocks that stay: those of the cache's first area in the order of their next
  * use, and which granules each has. Blocks that another rank could send again are evicted before
  * those that must be read from the shared file system again. blockcache.h calls this for each
- * change of a frame; replacing.h chooses victims by it.
+ * change of a frame; replacing.c chooses victims by it.
  */
 #ifndef FAN_NODE_STAYING_H
 #define FAN_NODE_STAYING_H

@@ -1,4 +1,4 @@
-#include "hints.h"
+#include "prefetch.h"
 
 #include "disk_ahead.h"
 #include "../fetch/fetch.h"

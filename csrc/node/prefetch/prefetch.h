@@ -36,4 +36,10 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id);
 /* Starts the fetches that may start. Returns whether there were any. */
 bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns);
 
+/* Fetches the blocks that clients say they will read soon (cache_format.h). Moves the hints of
+ * sessions to a queue, and continues with the first hint as earlier blocks arrive. Drops a hint if
+ * the queue or the cache has no room, or the share of the cache that hints may fill is used up.
+ * Returns whether there was anything to do. */
+bool fan_hints_advance(struct fan_node *node, uint64_t now_ns);
+
 #endif

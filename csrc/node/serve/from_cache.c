@@ -1,4 +1,4 @@
-#include "from_cache.h"
+#include "requests.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "../state/state.h"
-#include "from_cache.h"
 #include "../wants/replies.h"
 #include "../storage/keep.h"
 #include "../storage/staged.h"

@@ -5,7 +5,7 @@
  * `keepers` lists for each record the ranks that keep it: none, one or several. A record is fetched
  * when it is first read (keep.h), or ahead (keep_run.h). Records on no disk are divided among the
  * ranks' memories, as far as these suffice, by memory_bounds; each rank keeps its part in the block
- * cache (../serve/from_cache.h).
+ * cache (../serve/from_cache.c).
  */
 #ifndef FAN_NODE_SHARE_H
 #define FAN_NODE_SHARE_H

@@ -11,7 +11,6 @@
 #include "../../client/paths/cwd.h"
 #include "../../client/open/dirstream.h"
 #include "../../client/paths/linked.h"
-#include "../../client/paths/near.h"
 #include "../../client/open/open.h"
 #include "../../client/paths/output_tree.h"
 #include "../../client/outputs/outputs.h"

@@ -12,8 +12,7 @@
 
 #include "../../client/machine/vfork.h"
 #include "../../client/content/content_io.h"
-#include "../../client/content/hint.h"
-#include "../../client/open/control.h"
+#include "../../client/open/open.h"
 #include "../../client/outputs/outputs.h"
 #include "../../client/files/overlay.h"
 #include "../../client/machine/park.h"

@@ -12,7 +12,7 @@
 #include "../../client/paths/output_tree.h"
 #include "../../client/paths/linked.h"
 #include "../../client/open/open.h"
-#include "../../client/handoff/received.h"
+#include "../../client/handoff/handoff.h"
 #include "../../client/open/stat.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"

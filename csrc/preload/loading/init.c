@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "../../client/handoff/process.h"
 #include "../../pack/codec.h"
 #include "../../client/files/filetable.h"
 #include "../../client/handoff/handoff.h"

@@ -18,7 +18,7 @@
 
 #include "../../client/job/job.h"
 #include "../../client/job/lane.h"
-#include "../../client/job/notes.h"
+#include "../../client/job/fresh.h"
 #include "../../common/sys.h"
 
 enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* the value of Py_file_input */

@@ -7,10 +7,9 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
-#include "../../client/handoff/move.h"
+#include "../../client/handoff/handoff.h"
 #include "../../client/outputs/change.h"
 #include "../../client/content/realcopy.h"
-#include "../../client/handoff/received.h"
 #include "../../client/paths/output_tree.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"

@@ -10,10 +10,10 @@
 #include <unistd.h>
 #include <utmp.h>
 
-#include "../../client/handoff/process.h"
+#include "../../client/handoff/handoff.h"
 #include "../../client/paths/cwd.h"
 #include "../../client/files/filetable.h"
-#include "../../client/open/restrict.h"
+#include "../../client/open/open.h"
 #include "../../client/outputs/outputs.h"
 #include "../../client/files/overlay.h"
 #include "../../common/sys.h"

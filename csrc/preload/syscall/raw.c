@@ -11,7 +11,7 @@
 
 #include "../../client/code/elf.h"
 #include "../../client/job/job.h"
-#include "../../client/job/notes.h"
+#include "../../client/job/fresh.h"
 #include "../../client/machine/raw_sites.h"
 #include "../../common/sys.h"
 #include "../real.h"

@@ -28,12 +28,11 @@
 #include <unistd.h>
 #include <utime.h>
 
-#include "../../client/handoff/process.h"
+#include "../../client/handoff/handoff.h"
 #include "../../client/files/filetable.h"
 #include "../../client/content/mapping.h"
 #include "../../client/machine/park.h"
 #include "../../client/open/open.h"
-#include "../../client/open/restrict.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
 #include "../files/of_file.h"

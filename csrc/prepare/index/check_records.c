@@ -1,4 +1,4 @@
-#include "check_records.h"
+#include "queries.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "examine.h"
+#include "scan.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,5 @@
 #include "scan.h"
 
-#include "examine.h"
 #include "name_sort.h"
 
 #include <dirent.h>

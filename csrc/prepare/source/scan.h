@@ -22,4 +22,8 @@ int fan_scan_step(struct fan_scan *scan, uint64_t entries);
 void fan_scan_fini(struct fan_scan *scan);
 /* cffi: end */
 
+/* Examines all entries from scan->examined on, in several threads: each lstat takes a round trip on
+ * a network file system. Returns 0 or -ENOMEM; an entry that cannot be examined holds its error. */
+int fan_scan_examine(struct fan_scan *scan);
+
 #endif
