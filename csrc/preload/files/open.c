@@ -58,27 +58,25 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
     return (int)fan_logged("open", path, &target, fd);
 }
 
+/* The mode, which is given only with some flags. */
+#define GET_MODE(mode, flags)                                                                      \
+    mode_t mode = 0;                                                                               \
+    if (takes_mode(flags)) {                                                                       \
+        va_list list;                                                                              \
+        va_start(list, flags);                                                                     \
+        mode = va_arg(list, mode_t);                                                               \
+        va_end(list);                                                                              \
+    }
+
 FAN_EXPORT int open(const char *path, int flags, ...)
 {
-    mode_t mode = 0;
-    if (takes_mode(flags)) {
-        va_list list;
-        va_start(list, flags);
-        mode = va_arg(list, mode_t);
-        va_end(list);
-    }
+    GET_MODE(mode, flags)
     return open_at(AT_FDCWD, path, flags, mode);
 }
 
 FAN_EXPORT int openat(int dirfd, const char *path, int flags, ...)
 {
-    mode_t mode = 0;
-    if (takes_mode(flags)) {
-        va_list list;
-        va_start(list, flags);
-        mode = va_arg(list, mode_t);
-        va_end(list);
-    }
+    GET_MODE(mode, flags)
     return open_at(dirfd, path, flags, mode);
 }
 

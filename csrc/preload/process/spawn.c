@@ -327,40 +327,26 @@ static int describe_child(int error, pid_t pid, int *pidfd)
     return 0;
 }
 
-FAN_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const argv[],
-                           char *const env[])
-{
-    const struct fan_program program = {.how = FAN_START_PATH, .name = path};
-    if (fan_job.view_count == 0)
-        return REAL(posix_spawn)(pid, path, actions, attributes, argv, env);
-    return spawn(pid, &program, actions, attributes, argv, env);
-}
+/* The two forms of a call: the child is given by its number, or by a descriptor. */
+#define SPAWN(call, sought)                                                                        \
+    FAN_EXPORT int posix_##call(                                                                   \
+        pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,                   \
+        const posix_spawnattr_t *attributes, char *const argv[], char *const env[])                \
+    {                                                                                              \
+        const struct fan_program program = {.how = sought, .name = path};                          \
+        if (fan_job.view_count == 0)                                                               \
+            return REAL(posix_##call)(pid, path, actions, attributes, argv, env);                  \
+        return spawn(pid, &program, actions, attributes, argv, env);                               \
+    }                                                                                              \
+                                                                                                   \
+    FAN_EXPORT int pidfd_##call(                                                                   \
+        int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,                   \
+        const posix_spawnattr_t *attributes, char *const argv[], char *const env[])                \
+    {                                                                                              \
+        pid_t pid = 0;                                                                             \
+        int error = posix_##call(&pid, path, actions, attributes, argv, env);                      \
+        return describe_child(error, pid, pidfd);                                                  \
+    }
 
-FAN_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
-                            const posix_spawnattr_t *attributes, char *const argv[],
-                            char *const env[])
-{
-    const struct fan_program program = {.how = FAN_START_SEARCH, .name = file};
-    if (fan_job.view_count == 0)
-        return REAL(posix_spawnp)(pid, file, actions, attributes, argv, env);
-    return spawn(pid, &program, actions, attributes, argv, env);
-}
-
-FAN_EXPORT int pidfd_spawn(int *pidfd, const char *path, const posix_spawn_file_actions_t *actions,
-                           const posix_spawnattr_t *attributes, char *const argv[],
-                           char *const env[])
-{
-    pid_t pid = 0;
-    int error = posix_spawn(&pid, path, actions, attributes, argv, env);
-    return describe_child(error, pid, pidfd);
-}
-
-FAN_EXPORT int pidfd_spawnp(int *pidfd, const char *file, const posix_spawn_file_actions_t *actions,
-                            const posix_spawnattr_t *attributes, char *const argv[],
-                            char *const env[])
-{
-    pid_t pid = 0;
-    int error = posix_spawnp(&pid, file, actions, attributes, argv, env);
-    return describe_child(error, pid, pidfd);
-}
+SPAWN(spawn, FAN_START_PATH)
+SPAWN(spawnp, FAN_START_SEARCH)

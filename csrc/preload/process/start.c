@@ -107,15 +107,11 @@ static int exec_code(struct fan_start_code *code, struct start *start)
 
 static int start_path(const char *path, struct start *start);
 
-/* Passes the script's path to its interpreter, as the kernel does. */
-static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
-                        struct start *start)
+/* Starts an interpreter with an argument (or NULL), and passes it the script's path, as the kernel
+ * does. */
+static int start_interpreter(char *interpreter, char *argument, const char *path,
+                             struct start *start)
 {
-    char *argument, *interpreter = fan_script_parse(head, &argument);
-    if (interpreter == NULL)
-        return -ENOEXEC;
-    if (start->scripts++ >= FAN_SCRIPTS_MAX)
-        return -ELOOP;
     size_t given = fan_list_count(start->argv), n = 0;
     char **list = alloca((given + 4) * sizeof(*list));
     list[n++] = interpreter;
@@ -129,6 +125,17 @@ static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1],
     start->argv = list;
     int rc = start_path(interpreter, start);
     start->argv = before;
+    return rc;
+}
+
+static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1], struct start *start)
+{
+    char *argument, *interpreter = fan_script_parse(head, &argument);
+    if (interpreter == NULL)
+        return -ENOEXEC;
+    if (start->scripts++ >= FAN_SCRIPTS_MAX)
+        return -ELOOP;
+    int rc = start_interpreter(interpreter, argument, path, start);
     start->scripts--;
     return rc;
 }
@@ -263,26 +270,10 @@ static int start_path(const char *path, struct start *start)
     return rc;
 }
 
-static int start_shell(const char *path, struct start *start)
-{
-    size_t given = fan_list_count(start->argv), n = 2;
-    char **list = alloca((given + 3) * sizeof(*list));
-    list[0] = "/bin/sh";
-    list[1] = (char *)path;
-    for (size_t i = 1; i < given; i++)
-        list[n++] = start->argv[i];
-    list[n] = NULL;
-    char *const *before = start->argv;
-    start->argv = list;
-    int rc = start_path(list[0], start);
-    start->argv = before;
-    return rc;
-}
-
 static int start_candidate(const char *path, struct start *start, bool shell)
 {
     int rc = start_path(path, start);
-    return rc == -ENOEXEC && shell ? start_shell(path, start) : rc;
+    return rc == -ENOEXEC && shell ? start_interpreter("/bin/sh", NULL, path, start) : rc;
 }
 
 /* Returns whether to continue the search along PATH after this failure. */
