@@ -187,7 +187,7 @@ static void scenario_reopened(void)
     CHECK(fan_cache_note_file(&cache, file) == place + 2);
     cache.header->follows_opens = 0;
     CHECK(fan_cache_note_file(&cache, file) == -1);
-    fan_cache_detach(&cache);
+    munmap((void *)cache.base, cache.bytes);
     close(fd);
 }
 
@@ -215,7 +215,7 @@ static void scenario_hostile(void)
     struct fan_cache_header good = fake_header(4);
     int fd = fake_segment(4);
     CHECK(fan_cache_attach(&cache, fd, FAKE_SESSIONS - 1) == 0);
-    fan_cache_detach(&cache);
+    munmap((void *)cache.base, cache.bytes);
     close(fd);
     REFUSE(magic[0], 'X');
     REFUSE(version, FAN_CACHE_VERSION + 1);

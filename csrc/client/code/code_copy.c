@@ -98,8 +98,7 @@ static int copy_input(struct fan_target *target, const char *place, struct fan_c
     if (file == NULL)
         return fd < 0 ? fd : -EIO;
     int rc = copy_to(file, place, room);
-    fan_file_remove(fd);
-    fan_sys_close(fd);
+    fan_file_close(fd);
     return rc;
 }
 
@@ -201,7 +200,6 @@ int fan_code_make(struct fan_target *target, const char *place, struct fan_code_
     int rc = target->where == FAN_INPUT     ? make_input(target, place, room)
              : target->where == FAN_OUTSIDE ? -EXDEV
                                             : make_output(fd, place, room);
-    fan_file_remove(fd);
-    fan_sys_close(fd);
+    fan_file_close(fd);
     return rc;
 }

@@ -65,11 +65,6 @@ int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number)
     return 0;
 }
 
-void fan_cache_detach(struct fan_cache *cache)
-{
-    fan_sys_munmap((void *)cache->base, cache->bytes);
-}
-
 struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file, uint64_t block)
 {
     const struct fan_bucket *bucket =

@@ -38,9 +38,6 @@ struct fan_cache {
  * if it is not a cache segment or points outside itself, or -errno. */
 int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number);
 
-/* Unmaps the segment. */
-void fan_cache_detach(struct fan_cache *cache);
-
 /* Returns the entry that seems to hold the block, or NULL. Check the entry again once a pin is
  * HELD. */
 struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file,

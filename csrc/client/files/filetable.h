@@ -7,6 +7,7 @@
 #ifndef FAN_CLIENT_FILETABLE_H
 #define FAN_CLIENT_FILETABLE_H
 
+#include "../../common/sys.h"
 #include "file.h"
 #include "overlay.h"
 
@@ -57,6 +58,13 @@ static inline void fan_file_remove(int fd)
 {
     if (__builtin_expect(fan_file_get(fd) != NULL, 0))
         fan_file_remove_ours(fd);
+}
+
+/* Closes a descriptor, which may be ours. Returns 0 or -errno. */
+static inline int fan_file_close(int fd)
+{
+    fan_file_remove(fd);
+    return fan_sys_close(fd);
 }
 
 /* Removes all descriptors in [first, last]. */

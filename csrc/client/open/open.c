@@ -167,8 +167,7 @@ static int open_beyond(struct fan_target *target, int flags, unsigned mode)
     if (fd < 0)
         return fd;
     int unnamed = real_open(fd, ".", flags, mode);
-    fan_file_remove(fd);
-    fan_sys_close(fd);
+    fan_file_close(fd);
     return unnamed;
 }
 
@@ -259,7 +258,6 @@ int fan_open_copy(struct fan_target *target)
     if (file == NULL)
         return fd; /* an original is a file of the kernel already */
     int copy = file->kind == FAN_FILE_REGULAR ? fan_real_copy(file) : -EISDIR;
-    fan_file_remove(fd);
-    fan_sys_close(fd);
+    fan_file_close(fd);
     return copy;
 }

@@ -94,18 +94,9 @@ FAN_EXPORT int __openat_2(int dirfd, const char *path, int flags)
     return open_at(dirfd, path, flags, 0);
 }
 
-static int close_ours(int fd)
-{
-    fan_file_remove(fd);
-    return fan_sys_close(fd);
-}
-
 int fan_close_quietly(int fd)
 {
-    bool ours = fan_job.view_count > 0 && fan_file_get(fd) != NULL;
-    return (int)fan_answer(ours                ? close_ours(fd)
-                           : fan_is_parked(fd) ? -EBADF
-                                               : fan_sys_close(fd));
+    return (int)fan_answer(fan_is_parked(fd) ? -EBADF : fan_file_close(fd));
 }
 
 FAN_EXPORT int close(int fd)
@@ -114,7 +105,7 @@ FAN_EXPORT int close(int fd)
         return REAL(close)(fd);
     if (fan_file_get(fd) != NULL) {
         bool held = fan_cancel_begin();
-        int rc = close_ours(fd);
+        int rc = fan_file_close(fd);
         fan_cancel_end(held);
         return (int)fan_answer(rc);
     }
