@@ -89,7 +89,7 @@ _OUTPUTS = {*_BASE, "dataset", "config", "rank_calls", "messages", "process_stat
 _ORDERS = {"arrays", "policy", "policy.orders"}
 _STUDY = {
     *_DATASET, "config", "policy", "policy.orders", "policy.placement", "atomic", "plan", "trace",
-    "trees", "study.models",
+    "trees", "study",
 }  # fmt: skip
 _DAEMON = {
     *_DATASET, "config", "progress", "launcher", "startup", "staging", "rank_calls",
@@ -155,8 +155,7 @@ PYTHON_ROOMS: Rooms = {
     },
     "warm": {*_DATASET, "atomic", "progress", "staging", "job", "messages"},
     # The laboratory: no room of the file system uses it.
-    "study": set(),
-    "study.models": {"arrays", "policy"},
+    "study": {"arrays", "policy"},
     "study.simulate": _STUDY,
     "study.planning": _STUDY | {"study.simulate"},
     "study.calibrate": _STUDY | {"launcher", "startup", "progress", "staging"},

@@ -1,5 +1,5 @@
-"""Computes how many workers each rank of a node should have. Pure; after Lobster
-(fanstore/study/models), sections 4.2 and 4.3, but with processes that both load and prepare."""
+"""Computes how many workers each rank of a node should have. Pure; after Lobster (Liu, Nicolae
+and Li, ICPP 2022), sections 4.2 and 4.3, but with processes that both load and prepare."""
 
 from __future__ import annotations
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from papers import lru_misses, random_misses
 
 from fanstore.study.analyze.analysis import Analysis, Rate, read
 from fanstore.study.analyze.gains import best, cached_shares, gains_of
 from fanstore.study.analyze.session import write_report
-from fanstore.study.models.coordl import lru_misses, random_misses
 
 
 def analysis(**rates: float) -> Analysis:

@@ -10,18 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from papers import (
+    lru_misses,
+    minio_misses,
+    often_read_samples,
+    random_misses,
+    randomisation_level,
+    reads_more_than,
+)
 
 from fanstore.policy.curve import Curve
 from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.registry import orders, strided
-from fanstore.study.models import coordl, deepio, lobster, nopfs
+from fanstore.study import formulas
 
 IMAGENET = 1_281_167
 WORKERS, EPOCHS, OFTEN = 16, 90, 10
 
 
 def test_nopfs_counts_often_read_samples() -> None:
-    assert round(nopfs.often_read_samples(IMAGENET, OFTEN, EPOCHS, WORKERS)) == 31_635
+    assert round(often_read_samples(IMAGENET, OFTEN, EPOCHS, WORKERS)) == 31_635
 
 
 def deviations(sample_count: int) -> float:
@@ -33,7 +41,7 @@ def deviations(sample_count: int) -> float:
         ([strided(order, rank, WORKERS) for rank in range(WORKERS)] for order in coming),
     )
     found = (counts > OFTEN).sum(axis=1).mean()
-    chance = nopfs.reads_more_than(OFTEN, EPOCHS, WORKERS)
+    chance = reads_more_than(OFTEN, EPOCHS, WORKERS)
     error = math.sqrt(sample_count * chance * (1 - chance) / WORKERS)
     return abs(float(found) - sample_count * chance) / error
 
@@ -48,10 +56,10 @@ def test_real_orders_of_imagenet_agree_with_the_formula() -> None:
 
 
 def test_reads_more_than_is_binomial() -> None:
-    assert nopfs.reads_more_than(0, 1, 4) == 0.25
-    assert nopfs.reads_more_than(1, 2, 4) == 1 / 16
-    assert nopfs.reads_more_than(0, 2, 1) == 1
-    assert nopfs.reads_more_than(5, 5, 4) == 0
+    assert reads_more_than(0, 1, 4) == 0.25
+    assert reads_more_than(1, 2, 4) == 1 / 16
+    assert reads_more_than(0, 2, 1) == 1
+    assert reads_more_than(5, 5, 4) == 0
 
 
 RNG = np.random.default_rng(15)
@@ -61,32 +69,32 @@ MB = 1e6
 def test_nopfs_fetches_and_writes_as_printed() -> None:
     sizes = np.array([1.0, 2.0]) * MB
     ram = Curve([1, 4], [30e9, 85e9])
-    assert nopfs.local_fetch_s(sizes, ram, 4) == pytest.approx(sizes / 21.25e9)
-    assert nopfs.remote_fetch_s(sizes, 24e9, ram, 4) == pytest.approx(sizes / 21.25e9)
-    assert nopfs.remote_fetch_s(sizes, 1e9, ram, 4) == pytest.approx(sizes / 1e9)
-    assert nopfs.write_s(sizes, 200 * MB, ram, 4) == pytest.approx(sizes / (200 * MB))
-    assert nopfs.write_s(sizes, 40e9, ram, 4) == pytest.approx(sizes / 21.25e9)
+    assert formulas.local_fetch_s(sizes, ram, 4) == pytest.approx(sizes / 21.25e9)
+    assert formulas.remote_fetch_s(sizes, 24e9, ram, 4) == pytest.approx(sizes / 21.25e9)
+    assert formulas.remote_fetch_s(sizes, 1e9, ram, 4) == pytest.approx(sizes / 1e9)
+    assert formulas.write_s(sizes, 200 * MB, ram, 4) == pytest.approx(sizes / (200 * MB))
+    assert formulas.write_s(sizes, 40e9, ram, 4) == pytest.approx(sizes / 21.25e9)
 
 
 def test_nopfs_fetches_from_the_fastest_source() -> None:
     local, remote = np.array([9.0, 0, 0, 2, 5]), np.array([3.0, 8, 0, 2, 7])
-    rates, sources = nopfs.fastest_rates(local, remote, 4)
+    rates, sources = formulas.fastest_rates(local, remote, 4)
     assert rates.tolist() == [9, 8, 4, 4, 7]
-    near, far, shared = nopfs.LOCAL, nopfs.REMOTE, nopfs.SHARED
+    near, far, shared = formulas.LOCAL, formulas.REMOTE, formulas.SHARED
     assert sources.tolist() == [near, far, shared, shared, far]
-    assert nopfs.fastest_rates(local, local, 2)[1].tolist() == [near, shared, shared, near, near]
+    assert formulas.fastest_rates(local, local, 2)[1].tolist() == [near, shared, shared, near, near]
 
 
 def test_nopfs_lower_bounds() -> None:
-    assert nopfs.lower_bound_s(262_144 * 17 * MB, 4, 64 * MB) == 17_408
-    assert nopfs.lower_bound_s(10_000 * 1000 * MB, 8, 64 * MB) == 19_531.25
+    assert formulas.lower_bound_s(262_144 * 17 * MB, 4, 64 * MB) == 17_408
+    assert formulas.lower_bound_s(10_000 * 1000 * MB, 8, 64 * MB) == 19_531.25
 
 
 def test_coordl_rates() -> None:
-    assert coordl.fetch_rate(0, 100, 10) == 10
-    assert coordl.fetch_rate(1, 100, 10) == 100
-    assert coordl.fetch_rate(0.5, 100, 10) == pytest.approx(2 / (1 / 100 + 1 / 10))
-    assert coordl.training_rate(3, 2, 4) == 2
+    assert formulas.fetch_rate(0, 100, 10) == 10
+    assert formulas.fetch_rate(1, 100, 10) == 100
+    assert formulas.fetch_rate(0.5, 100, 10) == pytest.approx(2 / (1 / 100 + 1 / 10))
+    assert formulas.training_rate(3, 2, 4) == 2
 
 
 def simulated_misses(slots: int, samples: int, evicted: Callable[[Any], Any]) -> float:
@@ -110,7 +118,7 @@ def simulated_misses(slots: int, samples: int, evicted: Callable[[Any], Any]) ->
 @pytest.mark.parametrize("cached", (0.35, 0.65))
 def test_lru_misses(cached: float) -> None:
     found = simulated_misses(int(4000 * cached), 4000, lambda cache: next(iter(cache)))
-    assert coordl.lru_misses(cached) == pytest.approx(found, abs=0.005)
+    assert lru_misses(cached) == pytest.approx(found, abs=0.005)
 
 
 @pytest.mark.parametrize("cached", (0.35, 0.65))
@@ -127,93 +135,33 @@ def test_random_misses(cached: float) -> None:
                 place[kept[slot]] = -1
                 kept[slot], place[sample] = sample, slot
     found = misses / samples / measured
-    assert coordl.random_misses(cached) == pytest.approx(found, abs=0.005)
+    assert random_misses(cached) == pytest.approx(found, abs=0.005)
 
 
 @pytest.mark.parametrize("value", (-0.1, math.nan, "0.5", None, False))
 def test_fractions_are_numbers(value: Any) -> None:
     with pytest.raises(ValueError, match=r"cached is .*; allowed are numbers from 0 to 1"):
-        coordl.minio_misses(value)
-    assert coordl.minio_misses(np.float32(0.5)) == 0.5
+        formulas.fetch_rate(value, 1, 1)
+    assert formulas.fetch_rate(np.float32(0.5), 1, 1) == 1
 
 
 def test_misses_at_the_ends() -> None:
-    for misses in (coordl.lru_misses, coordl.random_misses, coordl.minio_misses):
+    for misses in (lru_misses, random_misses, minio_misses):
         assert (misses(0), misses(1)) == (1, 0)
         values = [misses(cached / 20) for cached in range(21)]
         assert values == sorted(values, reverse=True)
-        with pytest.raises(ValueError, match=r"cached is 1\.1; allowed are numbers from 0 to 1"):
-            misses(1.1)
-    assert round(coordl.random_misses(0.35), 2) == 0.86
-    assert coordl.minio_misses(0.35) == 0.65
+    assert round(random_misses(0.35), 2) == 0.86
+    assert minio_misses(0.35) == 0.65
 
 
 @pytest.mark.parametrize(("together", "percent"), ((4, 72.4), (16, 49.2), (256, 16.1)))
 def test_deepio_levels(together: int, percent: float) -> None:
-    assert round(100 * deepio.randomisation_level(10_960, together), 1) == percent
+    assert round(100 * randomisation_level(10_960, together), 1) == percent
 
 
 def test_deepio_levels_at_the_ends() -> None:
-    assert deepio.randomisation_level(100, 1) == 1
-    assert deepio.randomisation_level(100, 100) == 0
-    with pytest.raises(ValueError, match="together is 101; allowed are integers, 1 to 100"):
-        deepio.randomisation_level(100, 101)
-
-
-def test_lobster_loads_from_one_source_after_the_other() -> None:
-    fast, slow = Curve([1, 2], [100, 80]), Curve([1], [10])
-    sources = [lobster.Source(480, 2, fast), lobster.Source(0, 0, slow)]
-    assert lobster.load_s(sources) == 3
-    assert lobster.load_s([*sources, lobster.Source(50, 1, slow)]) == 8
-    assert lobster.load_s([lobster.Source(1, 0, slow)]) == math.inf
-
-
-@pytest.mark.parametrize("load_bytes", (-1, math.nan, math.inf, "9"))
-def test_lobster_loads_no_odd_number_of_bytes(load_bytes: Any) -> None:
-    with pytest.raises(ValueError, match=r"load_bytes is .*; allowed are numbers, 0 or more"):
-        lobster.Source(load_bytes, 1, Curve([1], [10])).load_s()
-
-
-def test_lobster_checks_threads_that_load_nothing() -> None:
-    with pytest.raises(ValueError, match="threads is -1; allowed are integers, 0 or more"):
-        lobster.Source(0, -1, Curve([1], [10])).load_s()
-
-
-def test_lobster_prepares_by_the_nearest_model() -> None:
-    model = lobster.Preprocessing({100: Curve([1, 3], [4, 2]), 200: Curve([1], [10])})
-    assert model.batch_s(np.array([20.0, 149.0, 150.0]), 2) == 9
-    assert model.batch_s(np.array([151.0, 1000.0]), 2) == 20
-
-
-def test_lobster_divides_threads_by_queues() -> None:
-    assert lobster.proportional_threads([10, 20, 10], 8) == [2, 4, 2]
-    assert lobster.proportional_threads([1, 1, 1], 8) == [3, 3, 2]
-    assert lobster.proportional_threads([0, 0], 8) == [0, 0]
-    for _ in range(50):
-        queued = RNG.integers(0, 50, 5).tolist()
-        threads = lobster.proportional_threads([*queued, 1], 16)
-        assert sum(threads) == 16
-        assert all(
-            got >= count * 16 // (sum(queued) + 1)
-            for got, count in zip(threads[:5], queued, strict=True)
-        )
-
-
-@pytest.mark.parametrize("case", range(30))
-def test_lobster_finds_the_best_number_of_threads(case: int) -> None:
-    work = RNG.uniform(1, 100, 4)
-
-    def late_s(gpu: int, threads: int) -> float:
-        return float(work[gpu] / threads if threads else math.inf) - 6
-
-    initial = RNG.integers(0, 17, 4).tolist()
-    found = lobster.balanced_threads(late_s, initial, 16, 0.5)
-    for gpu, threads in enumerate(found):
-        if abs(late_s(gpu, initial[gpu])) < 0.5:
-            assert threads == initial[gpu]
-        elif abs(late_s(gpu, threads)) >= 0.5:  # none is near enough: it is the best of all
-            best = min(abs(late_s(gpu, other)) for other in range(17))
-            assert abs(late_s(gpu, threads)) == best
+    assert randomisation_level(100, 1) == 1
+    assert randomisation_level(100, 100) == 0
 
 
 @pytest.mark.parametrize(
@@ -244,4 +192,4 @@ def test_curves_are_linear_and_end_level() -> None:
 @pytest.mark.parametrize("value", (0, -1, math.inf, math.nan, "1", None, True))
 def test_rates_are_above_zero(value: Any) -> None:
     with pytest.raises(ValueError, match=r"compute_bytes_per_s is .*; allowed are numbers above 0"):
-        nopfs.lower_bound_s(1, 1, value)
+        formulas.lower_bound_s(1, 1, value)

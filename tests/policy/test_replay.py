@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 from next_reads import next_uses
+from papers import lru_misses, minio_misses, random_misses
 from soak import sampled
 
 from fanstore.policy.next_use import NEVER
 from fanstore.policy.placement.by_frequency import by_frequency
 from fanstore.policy.placement.rules import NOWHERE
 from fanstore.policy.replay import POLICIES, CacheReplay, replay
-from fanstore.study.models import coordl
 
 RNG = np.random.default_rng(15)
 IMAGENET = 1_281_167
@@ -234,9 +234,9 @@ def test_wrong_arguments_are_named(arguments: dict[str, Any], message: str) -> N
 # Steady states, against closed forms: every epoch is another permutation.
 
 CLOSED: dict[str, Callable[[float], float]] = {
-    "minio": coordl.minio_misses,
-    "lru": coordl.lru_misses,
-    "random": coordl.random_misses,
+    "minio": minio_misses,
+    "lru": lru_misses,
+    "random": random_misses,
 }
 WARM = 4  # epochs until nothing changes from one to the next but by chance
 
@@ -258,7 +258,7 @@ def test_steady_misses_are_those_of_the_closed_forms(policy: str, cached: float)
 def test_random_is_within_its_error_of_the_closed_form(cached: float) -> None:
     misses = misses_by_epoch("random", cached, 20_000, 54)
     error = misses.std(ddof=1) / math.sqrt(len(misses))
-    assert abs(misses.mean() - coordl.random_misses(cached)) < 3 * error
+    assert abs(misses.mean() - random_misses(cached)) < 3 * error
 
 
 # The papers' numbers. The page cache under shuffled reads is closer to random than to LRU.

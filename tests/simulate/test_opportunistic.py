@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from papers import opportunistic_level
 from scenarios import scenario, storage
 from soak import sampled
 
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
-from fanstore.study.models.deepio import opportunistic_level
 from fanstore.study.simulate.caches import OpportunisticCaches
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.results import PolicyOutcome

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import papers
 import pytest
 from next_reads import next_uses
 
 from fanstore.policy.orders.registry import reads_of_ranks
 from fanstore.policy.replay import replay
-from fanstore.study.models import coordl, deepio, nopfs
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
 SAMPLES, EPOCHS, WARM = 20_000, 14, 4
@@ -31,7 +31,7 @@ FORMULAS = rows("number")
 @pytest.mark.parametrize("row", FORMULAS, ids=lambda row: row[0])
 def test_the_formulas_of_the_documentation_give_its_numbers(row: list[str]) -> None:
     _, _, told, code = row
-    found = eval(code.strip("`"), {"coordl": coordl, "deepio": deepio, "nopfs": nopfs})
+    found = eval(code.strip("`"), vars(papers))
     number, unit = re.fullmatch(r"([\d.,]+)(.*)", told).groups()  # type: ignore[union-attr]
     digits = len(number.partition(".")[2])
     scale = {"": 1, " %": 100, " GB": 1e-9, " GiB": 2.0**-30, " s": 1}[unit]

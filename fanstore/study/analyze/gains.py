@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from fanstore.study.analyze.analysis import Analysis
-from fanstore.study.models.coordl import fetch_rate
+from fanstore.study.formulas import fetch_rate
 from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.scenario import Scenario, scenario_from

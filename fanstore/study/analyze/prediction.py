@@ -10,7 +10,7 @@ from typing import Any
 
 from fanstore.errors import UsageError
 from fanstore.study.analyze.analysis import Analysis
-from fanstore.study.models.coordl import fetch_rate, training_rate
+from fanstore.study.formulas import fetch_rate, training_rate
 from fanstore.wording import show_bytes
 
 LIMITS = {

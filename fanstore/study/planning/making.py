@@ -17,7 +17,7 @@ from fanstore.plan.samples import Samples
 from fanstore.policy.next_use import frequencies
 from fanstore.policy.orders.registry import by_node
 from fanstore.policy.placement.by_frequency import by_frequency_partitioned
-from fanstore.study.models.nopfs import lower_bound_s
+from fanstore.study.formulas import lower_bound_s
 from fanstore.study.planning.request import PlanRequest
 from fanstore.study.simulate.engine import outcome_of
 from fanstore.study.simulate.epochs import reads_of_epochs

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.errors import UsageError
-from fanstore.study.models.nopfs import lower_bound_s
+from fanstore.study.formulas import lower_bound_s
 from fanstore.study.simulate.epochs import Epoch, epoch_of, padded, reads_of_epochs
 from fanstore.study.simulate.policies import POLICIES, CannotRun, PolicyPlan
 from fanstore.study.simulate.results import PolicyOutcome, Simulation

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fanstore.arrays import np
 from fanstore.plan.machine import System
 from fanstore.policy.placement.rules import fastest_elsewhere
-from fanstore.study.models import nopfs
+from fanstore.study import formulas
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -48,7 +48,7 @@ def preprocess_byte_s(system: System) -> float:
     """Returns the seconds of one thread to prepare a byte and write it into the staging buffer."""
     staging = system.staging_buffer
     rate = system.preprocess_bytes_per_s
-    return float(nopfs.write_s(_ONE_BYTE, rate, staging.write, staging.threads)[0])
+    return float(formulas.write_s(_ONE_BYTE, rate, staging.write, staging.threads)[0])
 
 
 def sources_of(system: System, shared_ranks: float) -> Sources:
@@ -56,25 +56,25 @@ def sources_of(system: System, shared_ranks: float) -> Sources:
     at a time."""
     classes = len(system.classes)
     own, other = np.divmod(np.arange((classes + 1) ** 2), classes + 1)
-    rates, kinds = nopfs.fastest_rates(
+    rates, kinds = formulas.fastest_rates(
         np.append(_local_rates(system), 0.0)[own],
         np.append(_remote_rates(system), 0.0)[other],
         system.shared.share_bytes_per_s(shared_ranks),
     )
-    number = np.select([kinds == nopfs.LOCAL, kinds == nopfs.REMOTE], [own, classes + other],
+    number = np.select([kinds == formulas.LOCAL, kinds == formulas.REMOTE], [own, classes + other],
                        2 * classes)  # fmt: skip
     return Sources(rates, 1 / rates + preprocess_byte_s(system), number)
 
 
 def _local_rates(system: System) -> NDArray[np.float64]:
-    fetch_s = [nopfs.local_fetch_s(_ONE_BYTE, c.read, c.threads)[0] for c in system.classes]
+    fetch_s = [formulas.local_fetch_s(_ONE_BYTE, c.read, c.threads)[0] for c in system.classes]
     return 1 / np.array(fetch_s, dtype=np.float64)
 
 
 def _remote_rates(system: System) -> NDArray[np.float64]:
     network = system.network_bytes_per_s
     fetch_s = [
-        nopfs.remote_fetch_s(_ONE_BYTE, network, c.read, c.threads)[0] for c in system.classes
+        formulas.remote_fetch_s(_ONE_BYTE, network, c.read, c.threads)[0] for c in system.classes
     ]
     return 1 / np.array(fetch_s, dtype=np.float64)
 

@@ -1,14 +1,13 @@
-"""NoPFS: Dryden et al., Clairvoyant prefetching for distributed machine learning I/O (SC21).
+"""Formulas of two papers, for the rates and times of the simulator and `fanstore analyze`. Sizes
+are in bytes, rates in bytes per second, times in seconds.
 
-Section 3.1 for how often a worker reads a sample, section 4 for times: a sample is read into the
-staging buffer by one of some threads (fetched, then prepared and written there), and consumed in
-the order of reads.
+The rates: CoorDL and DS-Analyzer (Mohan et al., VLDB 2021). The times: NoPFS (Dryden et al., SC21),
+section 4: a sample is read into the staging buffer by one of some threads (fetched, then prepared
+and written there), and consumed in the order of reads.
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
-from math import comb
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
@@ -21,21 +20,18 @@ if TYPE_CHECKING:
 LOCAL, REMOTE, SHARED = range(3)  # sources
 
 
-def reads_more_than(times: int, epochs: int, workers: int) -> float:
-    """Returns the probability that a worker reads a given sample more than so many times: each
-    epoch it does with probability 1 / workers, independently (binomial)."""
-    checks.integer("times", times, 0)
-    checks.integer("epochs", epochs, 1)
-    checks.integer("workers", workers, 1)
-    ways = sum(
-        comb(epochs, n) * (workers - 1) ** (epochs - n) for n in range(times + 1, epochs + 1)
-    )
-    return float(Fraction(ways, workers**epochs))
+def fetch_rate(cached: float, cache_rate: float, storage_rate: float) -> float:
+    """Returns the rate of fetches, F(x), if a fraction `cached` of a dataset is in a cache that
+    never replaces its content (MinIO): the rates in any unit."""
+    checks.fraction("cached", cached)
+    cache = checks.rate("cache_rate", cache_rate)
+    return 1 / (cached / cache + (1 - cached) / checks.rate("storage_rate", storage_rate))
 
 
-def often_read_samples(sample_count: int, times: int, epochs: int, workers: int) -> float:
-    """Returns how many samples one worker is expected to read more than so many times."""
-    return checks.sample_count(sample_count) * reads_more_than(times, epochs, workers)
+def training_rate(fetch: float, preprocess: float, compute: float) -> float:
+    """Returns the rate of training: that of its slowest stage."""
+    stages = {"fetch": fetch, "preprocess": preprocess, "compute": compute}
+    return min(checks.rate(name, value) for name, value in stages.items())
 
 
 def remote_fetch_s(
