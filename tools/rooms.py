@@ -126,7 +126,7 @@ PYTHON_ROOMS: Rooms = {
     "beats": set(),
     "startup": {*_BASE, "beats", "launcher"},
     "transport": {*_BASE, "startup", "user_cache"},
-    "rank_calls": set(),
+    "rank_calls": {"_native"},
     # Of the file system: plan files, as nodes follow them. `study` makes such files.
     "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
     **storeys(

@@ -20,6 +20,9 @@ import traceback
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol
 
+from fanstore._native import lib
+from fanstore.rank_calls.peers import Peers
+
 PIECE_BYTES = 2 << 20
 _FIRST, _LAST = 1, 2
 
@@ -57,7 +60,7 @@ class Joiner:
 
 
 _TAKEN_AT_ONCE = 64
-_SILENT_DEADLINES = 3
+_SILENT_DEADLINES = int(lib.FAN_SILENT_DEADLINES)
 _TICKS_A_DEADLINE = 4
 _TICK_MOST_S = 0.25
 
@@ -100,39 +103,23 @@ class _Other:
         self.pinged_s = 0.0
 
 
-class ConnectedPeers:
-    """Implements Peers for a rank in a job of several. Register the functions with `serve`, then
-    call `start`."""
+class ConnectedPeers(Peers):
+    """The Peers of a rank in a job of several. Register the functions with `serve`, then call
+    `start`."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
         """deadline_s: a rank is lost if it owes an answer and sends nothing for three times as
         long."""
-        self._rank = rank
+        super().__init__(rank, world_size)
         self._mail = mail
         self._deadline_s = deadline_s
         self._tick_s = min(_TICK_MOST_S, deadline_s / _TICKS_A_DEADLINE)
         self._others = [_Other() for _ in range(world_size)]
-        self._functions: dict[str, Callable[..., Any]] = {}
         self._on_lost: list[Callable[[int], None]] = []
         self._numbers = itertools.count(1)
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0  # calls of other ranks that wait for their task to begin
         self._loop: asyncio.AbstractEventLoop | None = None
-
-    @property
-    def rank(self) -> int:
-        """This rank's number."""
-        return self._rank
-
-    @property
-    def world_size(self) -> int:
-        """The number of ranks of the job."""
-        return len(self._others)
-
-    def serve(self, name: str, function: Callable[..., Any]) -> None:
-        """Registers function(sender_rank, *args), which may be a coroutine, under `name`: other
-        ranks can call it."""
-        self._functions[name] = function
 
     def start(self) -> None:
         """Begins to answer calls of other ranks, in the running event loop."""
@@ -156,9 +143,8 @@ class ConnectedPeers:
     async def call(self, rank: int, name: str, *args: Any) -> Any:
         """Calls the function `name` of a rank and returns its result, or raises the OSError that it
         raises. Raises RankGone (EIO) if the rank is lost."""
-        if rank == self._rank:
-            result = self._functions[name](rank, *args)
-            return await result if inspect.isawaitable(result) else result
+        if rank == self.rank:
+            return await super().call(rank, name, *args)
         other = self._others[rank]
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
@@ -174,7 +160,7 @@ class ConnectedPeers:
     def tell(self, rank: int, name: str, *args: Any) -> None:
         """Calls the function `name` of a rank without waiting for an answer; does nothing if the
         rank is lost. A function of this rank itself runs at once, a coroutine as a task."""
-        if rank == self._rank:
+        if rank == self.rank:
             result = self._functions[name](rank, *args)
             if inspect.isawaitable(result):
                 self._start(_finish(name, result))
@@ -185,7 +171,7 @@ class ConnectedPeers:
         """Returns whether that rank has died, or has been silent for so long that it counts as
         dead."""
         other = self._others[rank]
-        if not other.lost and rank != self._rank and self._mail.is_lost(rank):
+        if not other.lost and rank != self.rank and self._mail.is_lost(rank):
             self._lose(rank)
         return other.lost
 

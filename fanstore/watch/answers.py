@@ -17,7 +17,7 @@ from fanstore.errors import UsageError
 from fanstore.messages.channel import LIVE_SOCKET, bind
 from fanstore.messages.message import Message, encode
 from fanstore.messages.watched import MeasuredRank
-from fanstore.rank_calls.interface import Peers
+from fanstore.rank_calls.peers import Peers
 from fanstore.watch.gather import Gatherer
 from fanstore.watch.http_server import HttpServer, Route
 

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 from fanstore.messages.job import LOST, SILENT, AbsentRank
 from fanstore.messages.message import Message
-from fanstore.rank_calls.interface import Peers
+from fanstore.rank_calls.peers import Peers
 
 A = TypeVar("A", bound=Message)
 

@@ -11,8 +11,8 @@ from fanstore.messages.job import JobFigures, Status
 from fanstore.messages.message import values_of
 from fanstore.messages.watched import DiskFigures, MeasuredRank, WatchedRank
 from fanstore.node.job_directory import JobDirectory
-from fanstore.rank_calls.alone import Alone
 from fanstore.rank_calls.connected import ConnectedPeers
+from fanstore.rank_calls.peers import Peers
 from fanstore.startup import World
 from fanstore.watch.answers import Live, Submit
 from fanstore.watch.metrics_port import take_port, url_of
@@ -48,7 +48,7 @@ class Watching:
         self._figures = figures
         answers = {"figures": self._with_programs, "status": status}
         self._live = Live(
-            self._directory.path, answers, self._measured, Alone() if peers is None else peers,
+            self._directory.path, answers, self._measured, Peers() if peers is None else peers,
             self._hosts, self._deadline_s, self._port,
         )  # fmt: skip
 

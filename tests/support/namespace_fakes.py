@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fanstore.outputs.model.entries import failure
+from fanstore.rank_calls.peers import Peers
 
 
 class World:
@@ -67,14 +68,12 @@ class World:
             task.cancel()
 
 
-class MemoryPeers:
-    """fanstore.rank_calls.interface.Peers."""
+class MemoryPeers(Peers):
+    """The calls of one rank, which a World carries."""
 
     def __init__(self, world: World, rank: int) -> None:
+        super().__init__(rank, world.size)
         self._world = world
-        self.rank = rank
-        self.world_size = world.size
-        self._functions: dict[str, Callable[..., Any]] = {}
         self._callbacks: list[Callable[[int], None]] = []
         self._waiting: dict[asyncio.Future[Any], int] = {}
         self.broken: dict[str, int] = {}  # calls that fail: name to how many still

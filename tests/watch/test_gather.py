@@ -7,6 +7,7 @@ from typing import Any
 
 from fanstore.messages.job import AbsentRank
 from fanstore.messages.message import Message
+from fanstore.rank_calls.peers import Peers
 from fanstore.watch.gather import Gatherer
 
 HOSTS = ["a", "b", "c"]
@@ -20,19 +21,14 @@ class Answer(Message):
     state: str
 
 
-class FakePeers:
+class FakePeers(Peers):
     """Peers of which some are lost or never answer."""
 
-    rank = 0
-    world_size = len(HOSTS)
-
     def __init__(self) -> None:
+        super().__init__(0, len(HOSTS))
         self.hung: dict[int, asyncio.Event] = {}
         self.lost: set[int] = set()
         self.calls = [0] * len(HOSTS)
-
-    def serve(self, name: str, function: Any) -> None:
-        raise AssertionError(name)
 
     async def call(self, rank: int, name: str, *args: Any) -> Any:
         self.calls[rank] += 1
@@ -40,14 +36,8 @@ class FakePeers:
             await self.hung[rank].wait()
         return Answer(rank=rank, host=HOSTS[rank], state="serving")
 
-    def tell(self, rank: int, name: str, *args: Any) -> None:
-        raise AssertionError(name)
-
     def is_lost(self, rank: int) -> bool:
         return rank in self.lost
-
-    def on_lost(self, callback: Any) -> None:
-        raise AssertionError("nobody asks")
 
 
 def test_every_rank_answers() -> None:

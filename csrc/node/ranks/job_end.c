@@ -6,7 +6,6 @@
 enum {
     PING_NS = 1000000000,
     PING_EACH_NS = 1000000, /* times the number of ranks that this rank pings */
-    SILENT_DEADLINES = 3,
     ON_THE_WAY_NS = 2000000000 /* how long the end waits for answers to requests ahead */
 };
 
@@ -126,7 +125,7 @@ static void announce(struct fan_ranks *ranks, uint64_t now_ns)
 static void ask_silent(struct fan_ranks *ranks, uint32_t rank, uint64_t now_ns)
 {
     struct fan_rank *at = &ranks->ranks[rank];
-    uint64_t deadlines = at->suspect ? 1 : SILENT_DEADLINES;
+    uint64_t deadlines = at->suspect ? 1 : FAN_SILENT_DEADLINES;
     if (now_ns - at->heard_ns >= deadlines * ranks->deadline_ns) {
         fan_ranks_lose(ranks, rank);
     } else if (now_ns - at->pinged_ns >= ping_pause_ns(ranks)) {

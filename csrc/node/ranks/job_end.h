@@ -14,6 +14,11 @@
 
 struct fan_ranks;
 
+/* cffi: begin */
+/* A rank that owes an answer is lost when it has been silent for this many deadlines. */
+enum { FAN_SILENT_DEADLINES = 3 };
+/* cffi: end */
+
 enum fan_notice {
     FAN_NOTICE_FINISHED = 1,
     FAN_NOTICE_PING = 2,

@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 
 from fanstore.outputs.files import files
 from fanstore.outputs.model.entries import Entry, failure
-from fanstore.rank_calls.interface import Peers
+from fanstore.rank_calls.peers import Peers
 
 CHUNK_BYTES = 1 << 20
 KEPT_BYTES = 1 << 30

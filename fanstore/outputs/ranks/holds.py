@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 
 from fanstore.outputs.model.entries import failure
 from fanstore.outputs.ranks.trees import Seen, Trees
-from fanstore.rank_calls.interface import Peers
+from fanstore.rank_calls.peers import Peers
 
 Name = tuple[int, bytes]  # a mount, and a path in it
 Claim = tuple[int, bool]  # the rank that will have the entry; is it a directory?

@@ -16,7 +16,6 @@ from fanstore.outputs.files.placing import rename_to_free
 from fanstore.outputs.model.entries import Changes, Entry, failure, keeper_of, refuse
 from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
-from fanstore.outputs.ranks.asking import ask_all, ask_each
 from fanstore.outputs.ranks.copies import Copies
 from fanstore.outputs.ranks.holds import Claim, Holds
 from fanstore.outputs.ranks.trees import Listed, Seen, Trees, listed_as
@@ -32,7 +31,7 @@ from fanstore.outputs.ranks.walk import (
 )
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.walk import LINK_PREFIX
-from fanstore.rank_calls.interface import Peers
+from fanstore.rank_calls.peers import Peers
 
 _INODE_BIT = 1 << 62
 _RANK_SHIFT = 44
@@ -132,8 +131,7 @@ class Operations:
             raise failure(errno.EIO, found.path)
         listed: list[Listed]
         listed, of_ranks = await self._peers.call(keeper, "tree.listing", found.mount, found.path)
-        for more in await ask_each(
-            self._peers,
+        for more in await self._peers.call_each(
             of_ranks,
             lambda rank: ("tree.present", found.mount, found.path, of_ranks[rank]),
         ):
@@ -331,9 +329,9 @@ class Operations:
         key, record = (mount, directory), self._inputs[mount].record(directory)
         if record is None or key in self._known:
             return
-        await ask_all(self._peers, "tree.touch", mount, record)
-        await ask_each(
-            self._peers,
+        ranks = range(self._peers.world_size)
+        await self._peers.call_each(ranks, lambda _: ("tree.touch", mount, record))
+        await self._peers.call_each(
             [keeper_of(mount, directory, self._peers.world_size)],
             lambda _: ("tree.know", mount, directory),
         )
@@ -518,8 +516,7 @@ class Operations:
         elif new.pointed is not None:
             await self._unclaim(new, new.pointed)
         await peers.call(rank, "tree.move", mount, old.path, new.path)
-        await ask_each(
-            peers,
+        await peers.call_each(
             [each for each in range(peers.world_size) if each != rank],
             lambda _: ("tree.moved", mount, old.path, new.path),
         )

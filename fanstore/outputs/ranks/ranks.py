@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.model.interfaces import Inputs
-from fanstore.outputs.ranks.asking import ask_each
 from fanstore.outputs.ranks.copies import Copies
 from fanstore.outputs.ranks.listener import Listener
 from fanstore.outputs.ranks.operations import Operations
@@ -77,7 +76,7 @@ class Ranks:
         """Asks the other ranks for the file placed under a name; returns whether one of them had
         placed it and gave it to this rank."""
         others = [rank for rank in range(self._peers.world_size) if rank != self._peers.rank]
-        given = await ask_each(self._peers, others, lambda _: ("placed.give", name, identity))
+        given = await self._peers.call_each(others, lambda _: ("placed.give", name, identity))
         return any(given)
 
     def is_lost(self, rank: int) -> bool:

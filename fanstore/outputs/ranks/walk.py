@@ -14,7 +14,7 @@ from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.wire import Request
 from fanstore.outputs.ranks.holds import Holds
 from fanstore.outputs.ranks.trees import Seen, Trees
-from fanstore.rank_calls.interface import Peers
+from fanstore.rank_calls.peers import Peers
 
 LINKS_MAX = 40
 NAME_MAX = 255
