@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from fanstore.node.job_directory import clean_up, rescue_dead
 from fanstore.node.prefix import prefix_of
-from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.tree.dead_job import left_behind, needs_rescue, rescue_lines
+from fanstore.outputs.tree.end import unstaged_of
 from fanstore.staging import locks
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.staged import KEEP

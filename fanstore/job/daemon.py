@@ -65,8 +65,8 @@ from fanstore.node.process import Process, log_to
 from fanstore.node.sessions import Sessions
 from fanstore.node.stalls import LOOK_EVERY_S
 from fanstore.node.trace_parts import TracePart, begun, join_traces, place_alone
-from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.service import OutputService
+from fanstore.outputs.tree.end import unstaged_of
 from fanstore.staging.crew import Stop, Stopped
 from fanstore.startup import MpiWorld, RankLost, World
 

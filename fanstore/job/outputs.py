@@ -20,10 +20,10 @@ from fanstore.messages.message import values_of
 from fanstore.node.job_directory import JobDirectory
 from fanstore.outputs.files.location import folders_of, refusal_of
 from fanstore.outputs.model.entries import keeper_of
-from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
 from fanstore.outputs.ranks.ranks import SOCKET, Ranks
 from fanstore.outputs.service import LOCK, MountedDataset, OutputService
 from fanstore.outputs.tree.dead_job import TREES, roots_of
+from fanstore.outputs.tree.inputs import Inputs, touched_bitmaps
 from fanstore.outputs.tree.placed import Header
 from fanstore.outputs.tree.shared import set_up
 from fanstore.outputs.tree.walk import COUNTERPART_MODE
@@ -79,7 +79,7 @@ class JobOutputs:
         self._roots = roots_of(directory.path, folders)
         self._segment = FileIO(segment, "r+")
         self._inputs = [
-            DatasetInputs(mount.dataset, mount.prefixes, self._segment, touched_at)
+            Inputs(mount.dataset, mount.prefixes, self._segment, touched_at)
             for mount, touched_at in zip(mounts, touched_bitmaps(self._segment), strict=True)
         ]
         self.service = OutputService(

@@ -20,10 +20,10 @@ from fanstore.errors import SHOWN_MAX, FanstoreError
 from fanstore.messages.figures import OutputAccount, OutputFigures
 from fanstore.messages.message import values_of
 from fanstore.outputs.model.entries import Identity
-from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.ranks.ranks import Ranks
 from fanstore.outputs.tree.dead_job import NOT_WAITED_FOR
 from fanstore.outputs.tree.end import keep_the_rest
+from fanstore.outputs.tree.inputs import Inputs
 from fanstore.outputs.tree.passes import GivenUpError, StageOut
 from fanstore.outputs.tree.placed import FILE, Header, Placed
 from fanstore.outputs.tree.shared import Shared

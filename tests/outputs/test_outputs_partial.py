@@ -12,7 +12,7 @@ from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, daemon_of, make_stage, wait_for
 
-from fanstore.outputs.model.partial import partial_names
+from fanstore.outputs.model.entries import partial_names
 
 
 def tree(path: Path) -> dict[str, bytes | None]:

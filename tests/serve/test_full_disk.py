@@ -20,7 +20,7 @@ from small_disk import small_disk
 
 from fanstore.errors import FanstoreError
 from fanstore.node.segment import MountEntry, read_damaged, write_segment
-from fanstore.outputs.ranks.inputs import DatasetInputs, touched_bitmaps
+from fanstore.outputs.tree.inputs import Inputs, touched_bitmaps
 
 CLIENT = Path(__file__).resolve().parents[1] / "support" / "full_disk_client.py"
 PYTHON = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
@@ -154,7 +154,7 @@ def test_the_daemon_stores_into_no_mapping(tmp_path: Path, monkeypatch: pytest.M
     no_dataset: Any = None
     with FileIO(path, "r+") as segment:
         (touched_at,) = touched_bitmaps(segment)
-        inputs = DatasetInputs(no_dataset, [b"/m"], segment, touched_at)
+        inputs = Inputs(no_dataset, [b"/m"], segment, touched_at)
         inputs.touch(999)
         monkeypatch.setattr(os, "pwrite", full)
         with pytest.raises(OSError, match="No space left"):

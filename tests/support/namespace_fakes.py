@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from fanstore.outputs.model.entries import failure
+from fanstore.outputs.tree.inputs import Inputs
 from fanstore.rank_calls.peers import Peers
 
 
@@ -151,8 +152,9 @@ class MemoryPeers(Peers):
         return await result if inspect.isawaitable(result) else result
 
 
-class FakeInputs:
-    """interfaces.Inputs. tree: path to None (directory), bytes (file) or str (link's target)."""
+class FakeInputs(Inputs):
+    """The inputs of a mount, from a dictionary. tree: path to None (directory), bytes (file) or str
+    (link's target)."""
 
     def __init__(self, prefix: bytes, tree: dict[bytes, bytes | str | None]) -> None:
         self.prefixes: Sequence[bytes] = [prefix]

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 from fanstore._native import ffi
-from fanstore.outputs.files import copying, files, placing
+from fanstore.outputs.files import files, placing
 from fanstore.outputs.tree import passes, target, walk
 from fanstore.outputs.tree import placed as placed_module
 from fanstore.outputs.tree.passes import StageOut
@@ -249,8 +249,7 @@ class Model:
             patch.setattr(walk, "look", self.look)
             patch.setattr(passes, "birth_ns", self._birth_ns)
             patch.setattr(os, "fsync", lambda fd: None)  # what survives a machine is not shown here
-            for module in (copying, placing):
-                patch.setattr(module, "sync_all", lambda fds: [None for _ in fds])
+            patch.setattr(placing, "sync_all", lambda fds: [None for _ in fds])
             patch.setattr(time, "time_ns", lambda: self.now_ns)
             patch.setattr(time, "sleep", self._sleep)
             yield

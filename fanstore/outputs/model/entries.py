@@ -1,9 +1,11 @@
-"""The entry behind a name among the outputs, and the identity of a file."""
+"""The entry behind a name among the outputs, the identity of a file, and the names of files that
+nobody finished."""
 
 from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -107,3 +109,22 @@ def refuse(path: bytes, *cases: tuple[bool, int]) -> None:
     for holds, number in cases:
         if holds:
             raise failure(number, path)
+
+
+NAME_MAX = 255  # bytes
+_NUMBERS = 1000
+
+
+# Names for outputs whose writer was killed; their own names are reserved for complete files.
+def partial_names(name: bytes) -> Iterator[bytes]:
+    """Yields NAME.partial, NAME.partial.2 and so on, each cut to 255 bytes."""
+    for number in range(1, _NUMBERS):
+        end = b".partial" if number == 1 else b".partial.%d" % number
+        yield name[: NAME_MAX - len(end)] + end
+
+
+def partial_paths(path: str) -> Iterator[str]:
+    """Yields the path with its last name replaced by each of its partial_names."""
+    directory, name = os.path.split(path)
+    for partial in partial_names(os.fsencode(name)):
+        yield os.path.join(directory, os.fsdecode(partial))

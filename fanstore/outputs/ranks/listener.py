@@ -8,12 +8,12 @@ import errno
 import os
 import select
 import socket
-import struct
 import traceback
 from collections.abc import Callable, Coroutine
 from io import FileIO
 from typing import Any
 
+from fanstore.messages.channel import peer_pid, peer_uid
 from fanstore.outputs.model.entries import failure
 from fanstore.outputs.model.wire import (
     HEAD_BYTES,
@@ -30,7 +30,6 @@ PATIENCE_S = 60.0  # with a client that neither sends nor closes
 ORPHAN_S = 10.0  # for operations whose clients are gone
 _PAUSE_S = 0.01
 _BACKLOG = 4096
-_CREDENTIALS = struct.Struct("3i")
 
 
 class Listener:
@@ -102,15 +101,14 @@ class Listener:
     async def _answer(self, stream: socket.socket) -> tuple[bytes, int]:
         """Returns the answer for a client, and a descriptor to send with it, or -1. Raises OSError
         if the client is gone."""
-        found = stream.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        pid, uid, _ = _CREDENTIALS.unpack(found)
+        uid = peer_uid(stream)
         if uid != os.geteuid():
             return serialise_error(errno.EACCES), -1
         patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
         data = await self._receive(stream)
         patience.cancel()
         try:
-            request = parse(data, self._mount_count, pid, uid)
+            request = parse(data, self._mount_count, peer_pid(stream), uid)
             answer = await self.run(stream, request)
             return serialise(answer), answer.fd
         except OSError as error:

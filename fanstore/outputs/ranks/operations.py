@@ -14,7 +14,6 @@ from dataclasses import fields
 from fanstore._native import lib
 from fanstore.outputs.files.placing import rename_to_free
 from fanstore.outputs.model.entries import Changes, Entry, failure, keeper_of, refuse
-from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.ranks.copies import Copies
 from fanstore.outputs.ranks.holds import Claim, Holds
@@ -29,6 +28,7 @@ from fanstore.outputs.ranks.walk import (
     end_of,
     together,
 )
+from fanstore.outputs.tree.inputs import Inputs
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.walk import LINK_PREFIX
 from fanstore.rank_calls.peers import Peers

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from fanstore.outputs.model.entries import Identity
-from fanstore.outputs.model.interfaces import Inputs
 from fanstore.outputs.ranks.copies import Copies
 from fanstore.outputs.ranks.listener import Listener
 from fanstore.outputs.ranks.operations import Operations
 from fanstore.outputs.ranks.trees import Trees
+from fanstore.outputs.tree.inputs import Inputs
 from fanstore.outputs.tree.shared import Shared
 from fanstore.rank_calls.connected import ConnectedPeers
 

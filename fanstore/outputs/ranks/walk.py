@@ -9,15 +9,23 @@ import posixpath
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, replace
 
-from fanstore.outputs.model.entries import Attr, Entry, failure, joined, keeper_of, refuse
-from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.model.entries import (
+    NAME_MAX,
+    Attr,
+    Entry,
+    failure,
+    joined,
+    keeper_of,
+    refuse,
+)
 from fanstore.outputs.model.wire import Request
 from fanstore.outputs.ranks.holds import Holds
 from fanstore.outputs.ranks.trees import Seen, Trees
+from fanstore.outputs.tree.inputs import Inputs
 from fanstore.rank_calls.peers import Peers
 
 LINKS_MAX = 40
-NAME_MAX = 255
+
 PATH_MAX = 4096
 PLACED = -1  # stands for a lost rank, whose files are looked for in the output directory
 

@@ -14,9 +14,8 @@ from typing import Any
 
 from fanstore._native import ffi
 from fanstore.outputs.files.apart import Tell, told_apart
-from fanstore.outputs.files.unstaged import unstaged_of
 from fanstore.outputs.model.entries import Identity
-from fanstore.outputs.tree.end import keep_the_rest
+from fanstore.outputs.tree.end import keep_the_rest, unstaged_of
 from fanstore.outputs.tree.passes import GivenUpError, StageOut
 from fanstore.outputs.tree.placed import (
     FILE,

@@ -24,11 +24,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from fanstore.outputs.files.copying import copy_object, copy_together
 from fanstore.outputs.files.files import birth_ns, is_written, open_unasked, set_attr
-from fanstore.outputs.files.placing import name_together
-from fanstore.outputs.model.entries import Attr, Identity
-from fanstore.outputs.model.partial import partial_names
+from fanstore.outputs.files.placing import copy_object, copy_together, name_together
+from fanstore.outputs.model.entries import Attr, Identity, partial_names
 from fanstore.outputs.tree import walk
 from fanstore.outputs.tree.placed import ITSELF_NS, Copy, Placed, Source
 from fanstore.outputs.tree.shared import Shared

@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from fanstore.outputs.files.files import copy_file
 from fanstore.outputs.model.entries import Attr, Identity
-from fanstore.outputs.model.interfaces import Inputs
+from fanstore.outputs.tree.inputs import Inputs
 from fanstore.outputs.tree.placed import Copy, Placed, Source
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target

@@ -14,9 +14,10 @@ from fanstore.dataset import Dataset
 _KINDS = {stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
-class DatasetInputs:
-    """The Inputs (model/interfaces.py) of one mounted dataset. touched_at: the offset of its bitmap
-    of touched directories in the job's segment."""
+class Inputs:
+    """The files of a mount's dataset. Paths are relative to the mount, in normal form. prefixes:
+    the mount prefix first, then other spellings of it; absolute, without a slash at the end.
+    touched_at: the offset, in the job's segment, of the mount's bitmap of touched directories."""
 
     def __init__(
         self, dataset: Dataset, prefixes: Sequence[bytes], segment: FileIO, touched_at: int
