@@ -1,14 +1,11 @@
-"""In a thread of the daemon, receives the announcements of a job's loaders and follows their
-epochs, and the orders that other readers repeat. NumPy is loaded only with the first of either."""
+"""Receives the announcements of a job's loaders and follows their epochs, and the orders that other
+readers repeat. NumPy is loaded only with the first of either."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import select
 import socket
 import sys
-import threading
 import time
 import traceback
 from collections import Counter
@@ -37,18 +34,17 @@ _HASTE_S = 0.005  # if an epoch has just begun, or a lane filled an eighth of it
 _IDLE_PAUSE_S = 0.25  # until following begins
 _NOTES_MIN = 64  # opens that are noted before following begins
 _LOOK_S = 5.0  # between looks for processes that have ended
-_END_WAIT_S = 5.0  # other ranks wait for this one meanwhile
 _BACKLOG = 128
 _REASONS_MAX = 8
 _NOT_OF_TORCH = ("announce", "tf.data")  # kinds of samplers
 
 
 class Announced:
-    """Listens on the socket `order` of the job directory until `stop`.
+    """Hears what is told at `listener`, the socket `order` of the job directory.
 
     mounts: the dataset of each mount, and the spellings of its prefix. sink: receives the expected
-    reads, in this object's thread. only_torch: listen to torch's loaders alone, and follow no
-    reader that announces nothing. keeps: returns the kept orders of earlier jobs, for each mount.
+    reads. only_torch: listen to torch's loaders alone, and follow no reader that announces nothing.
+    keeps: returns the kept orders of earlier jobs, for each mount.
     """
 
     def __init__(
@@ -70,22 +66,10 @@ class Announced:
         self._loaders: Loaders | None = None
         self._opens: Opens | None = None
         self._refused: Counter[str] = Counter()
-        self._listener = bind(directory, ORDER_SOCKET, socket.SOCK_SEQPACKET)
-        self._listener.listen(_BACKLOG)
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread that listens for announcements."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Has the thread count the last opens and end, and waits for it for a limited time."""
-        self._stopping = True
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # ends the thread's wait for connections
-        self._thread.join(_END_WAIT_S)
-        self._listener.close()
+        self._looked_s = time.monotonic()
+        self.listener = bind(directory, ORDER_SOCKET, socket.SOCK_SEQPACKET)
+        self.listener.listen(_BACKLOG)
+        self.listener.setblocking(False)
 
     def figures(self) -> OrderFigures:
         """Returns counts of foreseen epochs and opens. May be called from any thread."""
@@ -99,12 +83,8 @@ class Announced:
             refused=dict(self._refused),
         )
 
-    def _run(self) -> None:
-        try:
-            self._listen()
-        except Exception as error:  # the job goes on without foresight
-            traceback.print_exception(error, file=sys.stderr)
-            self._refuse(f"{type(error).__name__}: {error}")
+    def end(self) -> None:
+        """Ends all that is followed, and keeps the orders for later jobs."""
         if self._loaders is not None:
             self._loaders.end()
         if self._learnt is not None:
@@ -115,33 +95,10 @@ class Announced:
                 if mount in orders:
                     kept.add(orders[mount])
 
-    def _listen(self) -> None:
-        # poll, because accept with a timeout spins until the timeout on a socket that was shut
-        # down.
-        poll = select.poll()
-        poll.register(self._listener, select.POLLIN)
-        self._listener.setblocking(False)
-        passed_s, heard = 0.0, False
-        while not self._stopping:
-            pause_s = self._pause_s(heard)
-            asked = poll.poll(None if pause_s is None else pause_s * 1000)
-            if self._stopping:
-                break
-            heard = bool(asked) and self._accept()
-            if not asked:
-                passed_s += pause_s or 0.0
-                if self._loaders is None and self._lanes and self._lanes.noted() >= _NOTES_MIN:
-                    self._begin()
-            self._follow()
-            if passed_s >= _LOOK_S and self._loaders is not None:
-                passed_s = 0.0
-                self._loaders.forget(_is_alive)
-        self._follow()
-
-    def _accept(self) -> bool:
+    def hear(self) -> bool:
         """Accepts one connection and reads its announcement. Returns whether there was one."""
         try:
-            link, _ = self._listener.accept()
+            link, _ = self.listener.accept()
         except OSError:  # the peer has gone, or no descriptors are left
             time.sleep(_HASTE_S)
             return False
@@ -149,13 +106,22 @@ class Announced:
             self._hear(link)
         return True
 
-    def _pause_s(self, heard: bool) -> float | None:
+    def pause_s(self, heard: bool) -> float | None:
         """Returns the seconds until the next look; None: until a process connects. heard: an epoch
         has just begun."""
         if self._opens is not None:
             hasty = heard or 8 * self._opens.most > self._opens.lane_notes
             return _HASTE_S if hasty else _PAUSE_S
         return None if self._lanes is None else _IDLE_PAUSE_S
+
+    def look(self) -> None:
+        """Follows the opens since the last look, and begins to if there are enough."""
+        if self._loaders is None and self._lanes and self._lanes.noted() >= _NOTES_MIN:
+            self._begin()
+        self._follow()
+        if self._loaders is not None and time.monotonic() > self._looked_s + _LOOK_S:
+            self._looked_s = time.monotonic()
+            self._loaders.forget(_is_alive)
 
     def _begin(self) -> None:
         """Begins to follow opens."""

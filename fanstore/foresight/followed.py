@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import MappingProxyType
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
@@ -23,16 +22,13 @@ _FEW_STRANGE = 8  # expected opens for each unexpected one
 _FOUND = 64  # expected opens that show that a dropped order holds again
 
 
-def figures_of(
-    counts: Counts, source: str = "", refused: Mapping[str, int] = MappingProxyType({})
-) -> OrderFigures:
+def figures_of(counts: Counts, source: str) -> OrderFigures:
     """Returns counts by name. counts: known epochs, foreseen opens, strange (unexpected) opens, and
-    epochs that left their order. source: how the order was known, for people. refused:
-    announcements that were not used, by reason."""
+    epochs that left their order. source: how the order was known, for people, or ""."""
     epochs, predicted, strange, broken = (int(each) for each in counts)
     return OrderFigures(
         epochs=epochs, predicted=predicted, strange=strange, broken=broken,
-        samplers={source: predicted} if source else {}, refused=refused,
+        samplers={source: predicted} if source else {}, refused={},
     )  # fmt: skip
 
 

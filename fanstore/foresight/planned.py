@@ -1,10 +1,8 @@
-"""Follows a command through the order that its user named: a thread of the daemon."""
+"""Follows a command through the order that its user or a plan named."""
 
 from __future__ import annotations
 
-import sys
-import threading
-import traceback
+import socket
 from collections.abc import Iterator, Mapping
 
 from fanstore.arrays import np
@@ -15,15 +13,16 @@ from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
 from fanstore.node.opens import Opens
 
-_LOOK_S = 0.05  # a look takes 1 ms
-_IDLE_LOOK_S = 0.2  # if nothing was opened for a while
+_PAUSE_S = 0.05  # a look takes 1 ms
+_IDLE_PAUSE_S = 0.2  # if nothing was opened for a while
 _IDLE_LOOKS = 50
-_END_WAIT_S = 20.0
 
 
 class Planned:
     """Follows all opens on this node. epochs: by the number of the mount. source: how figures name
     the origin of the order, "" for the file of --order."""
+
+    listener: socket.socket | None = None
 
     def __init__(
         self,
@@ -38,43 +37,31 @@ class Planned:
         self._courses = {
             mount: Course(sink, each, is_taken_up=True) for mount, each in epochs.items()
         }
-        self._problem = ""
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
-
-    def start(self) -> None:
-        """Starts the thread that follows the opens."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Tells the thread to take a last look at the opens and end, and waits for it for a limited
-        time."""
-        self._stopping.set()
-        self._thread.join(_END_WAIT_S)
+        self._quiet = 0  # looks without an open
 
     def figures(self) -> OrderFigures:
         """Returns counts, as Announced.figures does."""
         counts = sum((each.counts() for each in self._courses.values()), np.zeros(4, np.int64))
-        refused = {self._problem: 1} if self._problem else {}
-        return figures_of(counts, self._source, refused)
+        return figures_of(counts, self._source)
 
-    def _run(self) -> None:
-        quiet = 0
-        try:
-            while not self._stopping.wait(_LOOK_S if quiet < _IDLE_LOOKS else _IDLE_LOOK_S):
-                quiet = 0 if self._look() else quiet + 1
-            self._look()
-        except Exception as error:  # the job goes on without the order
-            traceback.print_exception(error, file=sys.stderr)
-            self._problem = f"{type(error).__name__}: {error}"
-        for course in self._courses.values():
-            course.end()
+    def hear(self) -> bool:
+        """Returns False: nobody connects."""
+        return False
 
-    def _look(self) -> bool:
-        """Follows the opens since the last look. Returns whether there were any."""
+    def pause_s(self, heard: bool) -> float:
+        """Returns the seconds until the next look."""
+        return _PAUSE_S if self._quiet < _IDLE_LOOKS else _IDLE_PAUSE_S
+
+    def look(self) -> None:
+        """Follows the opens since the last look."""
         found = self._opens.take()
+        self._quiet = 0 if found else self._quiet + 1
         for mount, course in self._courses.items():
             parts = [by_mount[mount] for _, by_mount in found if mount in by_mount]
             if parts:
                 course.note(side_by_side(parts))
-        return bool(found)
+
+    def end(self) -> None:
+        """Ends all epochs; the counts stay."""
+        for course in self._courses.values():
+            course.end()

@@ -5,10 +5,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
+import sys
+import threading
+import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from fanstore import in_job
 from fanstore.foresight.announced import Announced
@@ -26,38 +30,60 @@ from fanstore.startup import World
 if TYPE_CHECKING:
     from fanstore.foresight.kept import KeptOrders
     from fanstore.foresight.node_plan import NodePlan
+    from fanstore.foresight.planned import Planned
 
-
-class OrderSource(Protocol):
-    """A source of orders, with its own thread."""
-
-    def start(self) -> None:
-        """Starts the thread, which tells the sink what will be read."""
-
-    def stop(self) -> None:
-        """Ends the thread once all opens are counted."""
-
-    def figures(self) -> OrderFigures:
-        """Returns how well reading was predicted. May be called in any thread."""
+_END_WAIT_S = 5.0  # other ranks wait for this one meanwhile
 
 
 class JobOrders:
-    """A running source of orders, and the sink that it tells."""
+    """A thread in which a source of orders tells its sink what will be read."""
 
-    def __init__(self, source: OrderSource, sink: Sink, directory: JobDirectory) -> None:
+    def __init__(self, source: Announced | Planned, sink: Sink, directory: JobDirectory) -> None:
         self._source = source
         self._sink = sink
         self._directory = directory
-        source.start()
+        self._problem = ""
+        self._stopping = False
+        self._wakeup = os.eventfd(0, os.EFD_CLOEXEC)
+        self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
+        self._thread.start()
 
     def stop(self) -> None:
-        """Ends the source. Call it before the node is closed."""
-        self._source.stop()
+        """Has the source count the last opens and end, and waits for it for a limited time. Call it
+        before the node is closed."""
+        self._stopping = True
+        os.eventfd_write(self._wakeup, 1)
+        self._thread.join(_END_WAIT_S)
+        if self._source.listener is not None:
+            self._source.listener.close()
         self._sink.close()
 
     def figures(self) -> OrderFigures:
         """Returns how well reading was predicted, and why programs announced no more."""
-        return replace(self._source.figures(), notes=self._directory.order_notes())
+        found = self._source.figures()
+        refused = {**found.refused, self._problem: 1} if self._problem else found.refused
+        return replace(found, refused=refused, notes=self._directory.order_notes())
+
+    def _run(self) -> None:
+        try:
+            self._follow()
+        except Exception as error:  # the job goes on without foresight
+            traceback.print_exception(error, file=sys.stderr)
+            self._problem = f"{type(error).__name__}: {error}"
+        self._source.end()
+
+    def _follow(self) -> None:
+        poll, listener, heard = select.poll(), self._source.listener, False
+        poll.register(self._wakeup, select.POLLIN)
+        if listener is not None:
+            poll.register(listener, select.POLLIN)
+        stopping = False
+        while not stopping:
+            pause_s = self._source.pause_s(heard)
+            asked = poll.poll(None if pause_s is None else pause_s * 1000)
+            stopping = self._stopping  # looks once more
+            heard = bool(asked) and not stopping and self._source.hear()
+            self._source.look()
 
 
 def foreseen(orders: JobOrders | None, server: NodeServer | None) -> TraceEnd:
@@ -133,7 +159,7 @@ def _kept_orders(
 
 def _planned(
     directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
-) -> OrderSource:
+) -> Planned:
     """Follows the order of a plan in the first mount of its dataset."""
     from fanstore.foresight.planned import Planned
 
