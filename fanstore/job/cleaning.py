@@ -120,8 +120,9 @@ class Cleaner:
                 return ""
         except OSError as error:
             return f"what it wrote cannot be read: {error.strerror}"
-        count, _, output_dir = left_behind(path) or (0, 0, "")
-        return f"it is dead, and {count:,} of its outputs are to be brought to {output_dir} first"
+        left = left_behind(path)
+        count, where = left.waiting or 0, left.output_dir or ""
+        return f"it is dead, and {count:,} of its outputs are to be brought to {where} first"
 
     def _unstaged(self) -> Iterator[Leftover]:
         folder = os.path.dirname(unstaged_of(os.path.join(self._base.folder("jobs"), "any")))

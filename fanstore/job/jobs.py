@@ -21,7 +21,6 @@ from fanstore.messages.job import (
     JobSummary,
     LeftJob,
     Status,
-    WaitingOutputs,
 )
 from fanstore.messages.message import (
     Message,
@@ -222,13 +221,7 @@ def describe_job(job: FoundJob) -> Status | LeftJob:
             return ask_status(job)
         except FanstoreError as error:
             return replace(_left_behind(job), state=SILENT, reason=str(error))
-    left, outputs = left_behind(job.directory), WaitingOutputs()
-    if left is not None:
-        waiting, waiting_bytes, output_dir = left
-        outputs = WaitingOutputs(
-            waiting=waiting, waiting_bytes=waiting_bytes, output_dir=output_dir
-        )
-    return replace(_left_behind(job), state=DEAD, outputs=outputs)
+    return replace(_left_behind(job), state=DEAD, outputs=left_behind(job.directory))
 
 
 def _left_behind(job: FoundJob) -> LeftJob:

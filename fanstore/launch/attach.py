@@ -12,13 +12,12 @@ from fanstore.exit_codes import SIGNALLED
 from fanstore.job.plan import JobPlan
 from fanstore.launch import report
 from fanstore.launch.command import exec_command, exit_code_of
-from fanstore.launch.containers import Container, needed_paths
+from fanstore.launch.containers import Container
 from fanstore.launch.daemon_process import DaemonFailed, DaemonProcess, start_daemon
 from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
 from fanstore.launch.placeholder import with_prefix
-from fanstore.launch.probe import prove
-from fanstore.launch.trap import trapped
+from fanstore.launch.probe import prepared
 from fanstore.messages.job import (
     TOLD_BY_DAEMON,
     Failure,
@@ -124,18 +123,9 @@ def exec_under(
     exit code if that fails."""
     prefixes = [dataset.mount_prefix for dataset in job.datasets]
     command = with_prefix(command, prefixes[0])
-    environ = command_environment(os.environ, job)
-    if container is not None:
-        environ = container.environ(os.environ, needed_paths(job))
-        prove(environ, job, container)
-        command = container.command(command, job)
-    elif trap:
-        command, environ = trapped(command, environ)
-    else:
-        hint = entry_hint(command[0])
-        if hint is not None:
-            report.say(hint)
-        prove(environ, job)
+    if container is None and not trap and (hint := entry_hint(command[0])) is not None:
+        report.say(hint)
+    command, environ, _ = prepared(command, os.environ, job, trap, container)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(number, signal.SIG_DFL)
     problem = exec_command(command, environ, prefixes)

@@ -1,9 +1,13 @@
-"""Makes the environment in which a command sees the mounts."""
+"""Makes the environment in which a command sees the mounts, by the preload library or under seccomp
+(`--trap`), for programs that the library cannot enter."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 
+from fanstore._native import trap_path
+from fanstore.launch import report
 from fanstore.messages.job import JobDescription
 
 
@@ -37,3 +41,12 @@ def command_environment(environ: Mapping[str, str], job: JobDescription) -> dict
 
 def _is_prefix(name: str) -> bool:
     return name == "FANSTORE_MOUNT_PREFIX" or name.startswith("FANSTORE_MOUNT_PREFIX_")
+
+
+def trapped(command: Sequence[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
+    """Returns the command and environment that start `command` under csrc/trap's supervisor. The
+    supervisor contains the code of the preload library, so it does not preload it; the command
+    does. Raises FanstoreError if the supervisor was not built."""
+    own = dict(environ)
+    preload = own.pop("LD_PRELOAD", "")
+    return [os.fspath(trap_path()), report.speaker(), preload, *command], own

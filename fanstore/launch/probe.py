@@ -1,4 +1,5 @@
-"""Checks, before a command starts, that programs here load the preload library."""
+"""Makes a command ready to start under a job, and checks that programs here load the preload
+library."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from fanstore.errors import FanstoreError
 from fanstore.launch.containers import Container, needed_paths
+from fanstore.launch.environment import command_environment, trapped
 from fanstore.messages.job import JobDescription
 from fanstore.node.segment import read_processes
 from fanstore.programs import elf
@@ -18,6 +20,26 @@ _SHELL = "/bin/sh"
 NAME = "fanstore-probe"  # an argument of the program, for people who list processes
 _LIMIT_S = 10.0  # if the machine starts nothing, the command itself will show it
 _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
+
+
+def prepared(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    job: JobDescription,
+    trap: bool,
+    container: Container | None,
+) -> tuple[Sequence[str], Mapping[str, str], int]:
+    """Returns the words and the environment that start `command` under a job: under `--trap`, in a
+    container, or with the preload library; and how many programs had loaded the library by now.
+    Raises FanstoreError if programs here do not load it, or the supervisor was not built."""
+    inside = command_environment(environ, job)
+    if container is not None:
+        outside = container.environ(environ, needed_paths(job))
+        entered = prove(outside, job, container)
+        return container.command(command, job), outside, entered
+    if trap:
+        return *trapped(command, inside), 0
+    return command, inside, prove(inside, job)
 
 
 def prove(

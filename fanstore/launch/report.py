@@ -1,15 +1,25 @@
-"""Makes the lines that FanStore prints on stderr before and after a command."""
+"""The lines that FanStore prints on stderr before and after a command, and the report of a job at
+its end, which a separate process makes: a signal can end that one."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 
-from fanstore.launch.foreseen import order_lines
 from fanstore.launcher import Launcher
-from fanstore.messages.figures import NodeFigures, OutputAccount
-from fanstore.messages.job import FinalStatus, JobDescription, JobSummary, has_looked
-from fanstore.wording import counted, lines_naming, show_bytes
+from fanstore.messages.figures import NodeFigures, OrderFigures, OutputAccount
+from fanstore.messages.job import (
+    AskedReport,
+    FinalStatus,
+    JobDescription,
+    JobSummary,
+    Status,
+    has_looked,
+)
+from fanstore.report.places import NO_PLOTS, can_draw
+from fanstore.wording import counted, lines_naming, order_source, show_bytes
 
 DAMAGED_SHOWN = 20
 
@@ -225,3 +235,71 @@ def latency(bins: list[int], share: float) -> str:
             edge_us = 2 << power
             return f"under {edge_us} us" if edge_us < 10000 else f"under {edge_us // 1000} ms"
     return "none"
+
+
+def order_lines(ranks: Sequence[Status]) -> list[str]:
+    """Returns lines, from the status of some ranks, about the share of opens whose order was known
+    and the bytes that were prefetched, or why the order was not known. Returns none if nothing was
+    opened, or no program has loaders that could announce an order."""
+    told = [rank.order for rank in ranks if rank.order is not None]
+    opens = sum(rank.counters.opens for rank in ranks) if told else 0
+    epochs = sum(each.epochs for each in told)
+    if not opens:
+        return []
+    if epochs:
+        return [_known(told, opens), *_brought(ranks)]
+    reasons = [reason for each in told for reason in (*each.refused, *each.notes)]
+    return [f"order of reading not known: {reason}" for reason in sorted(set(reasons))[:1]]
+
+
+def _known(told: Sequence[OrderFigures], opens: int) -> str:
+    predicted, broken = sum(each.predicted for each in told), sum(each.broken for each in told)
+    names = {name for each in told for name in each.samplers}
+    samplers = sorted(map(order_source, names))
+    where = ", ".join(samplers) or "the file of --order"
+    wrong = f", wrong in {counted(broken, 'epoch')}" if broken else ""
+    share = f"{min(100, 100 * predicted / opens):.1f} %"
+    return f"order of reading known for {share} of opens ({where}){wrong}"
+
+
+def _brought(ranks: Sequence[Status]) -> list[str]:
+    nodes = [rank.node for rank in ranks if rank.node is not None]
+    blocks = sum(node.ahead for node in nodes)
+    if not blocks:
+        return []
+    brought, late = sum(node.ahead_bytes for node in nodes), sum(node.ahead_late for node in nodes)
+    unread = sum(node.ahead_unread_bytes for node in nodes)
+    return [
+        f"brought ahead: {show_bytes(brought)} in {counted(blocks, 'block')}, {late:,} of them "
+        f"late; {show_bytes(unread)} were read by nobody"
+    ]
+
+
+def tell_missing_plots(page: str) -> None:
+    """Warns, before hours are spent, that a report will have no page."""
+    if page and not can_draw():
+        say(f"report: {NO_PLOTS}; there will be only JSON")
+
+
+def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
+    """Starts to make the report that the user asked for, on rank 0; None if there is none to
+    make."""
+    asked = summary.report
+    if asked is None or summary.rank > 0:
+        return None
+    command = [sys.executable, "-m", "fanstore", "report", asked.trace, "--out", asked.page]
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+
+def tell_report(asked: AskedReport | None, code: int, quiet: bool) -> None:
+    """Reports whether the report was made. code: the exit code of the process that made it."""
+    if asked is None:
+        return
+    page, trace = asked.page, asked.trace
+    if code == 0:
+        if not quiet:
+            say(f"report: {page}")
+    elif code < 0 or not os.path.exists(trace):
+        say(f"report: none was made of {trace}")
+    else:
+        say(f"report: not made; `fanstore report {trace}` tries again")

@@ -28,16 +28,13 @@ from fanstore.exit_codes import SIGNALLED
 from fanstore.job.plan import JobPlan
 from fanstore.launch import report
 from fanstore.launch.command import start_command
-from fanstore.launch.containers import Container, needed_paths
+from fanstore.launch.containers import Container
 from fanstore.launch.daemon_process import DaemonFailed, start_daemon
-from fanstore.launch.environment import command_environment
 from fanstore.launch.flush_report import FlushReport
-from fanstore.launch.job_report import start_report, tell_missing_plots, tell_report
 from fanstore.launch.mpi_hint import mpi_hint
 from fanstore.launch.placeholder import with_prefix
-from fanstore.launch.probe import prove
+from fanstore.launch.probe import prepared
 from fanstore.launch.signals import ENDING, FORWARDED, ReceivedSignal, SignalQueue
-from fanstore.launch.trap import trapped
 from fanstore.launcher import is_launched, process_manager_fd, without_mpi
 from fanstore.messages.job import (
     TOLD_BY_DAEMON,
@@ -101,7 +98,7 @@ class Wrapper:
         for warning in [*ready.warnings, *report.damage_lines(ready)]:
             report.say(warning)
         if self._launcher.rank == 0:
-            tell_missing_plots(self._plan.report_page)
+            report.tell_missing_plots(self._plan.report_page)
         try:
             self._job_directory = ready.job_directory
             self._hold(ready.locks)
@@ -134,13 +131,13 @@ class Wrapper:
 
     def _make_report(self, summary: JobSummary) -> None:
         """Makes the report that the user asked for; a signal from ENDING stops it."""
-        process = start_report(summary)
+        process = report.start_report(summary)
         if process is None:
             return
         while process.poll() is None:
             if any(received.number in ENDING for received in self._events(timeout_s=1.0)):
                 process.terminate()
-        tell_report(summary.report, process.returncode, self._plan.settings.quiet)
+        report.tell_report(summary.report, process.returncode, self._plan.settings.quiet)
 
     def _events(self, timeout_s: float | None = None) -> list[ReceivedSignal]:
         """Waits for signals or messages. Returns the signals, queues the messages, and notes the
@@ -206,15 +203,9 @@ class Wrapper:
     def _run_command(self, command: Sequence[str], ready: Ready) -> int:
         prefixes = [dataset.mount_prefix for dataset in ready.datasets]
         command = with_prefix(command, prefixes[0])
-        environ = command_environment(self._environ(), ready)
-        if self._container is not None:
-            environ = self._container.environ(self._environ(), needed_paths(ready))
-            self._entered = prove(environ, ready, self._container)
-            command = self._container.command(command, ready)
-        elif self._plan.settings.trap:
-            command, environ = trapped(command, environ)
-        else:
-            self._entered = prove(environ, ready)
+        command, environ, self._entered = prepared(
+            command, self._environ(), ready, self._plan.settings.trap, self._container
+        )
         self._pid, problem = start_command(
             command,
             environ,
@@ -363,14 +354,20 @@ class Wrapper:
         return heard or told_to_end > 0
 
     def _clean_up(self, hangs: bool = False) -> None:
-        """Does what a dead daemon no longer can: saves outputs and removes leftovers. A second
-        signal ends the copying of outputs. hangs: see `rescue_job`."""
-        left = left_behind(self._job_directory) if self._job_directory else None
-        if left is not None and left[0] and not self._gave_up:
-            count, total_bytes, output_dir = left
+        """Does what a dead daemon no longer can: saves outputs and removes leftovers. hangs: see
+        `rescue_job`."""
+        if self._job_directory:
+            self._rescue(self._job_directory, hangs)
+        clean_up_directory(self._plan.local.path)
+
+    def _rescue(self, job: str, hangs: bool) -> None:
+        """Saves the outputs of a job. A second signal ends the copying."""
+        left = left_behind(job)
+        if left.waiting and not self._gave_up:
+            size = show_bytes(left.waiting_bytes or 0)
             report.say(
-                f"the node daemon died; {count:,} outputs ({show_bytes(total_bytes)}) are brought "
-                f"to {output_dir}"
+                f"the node daemon died; {left.waiting:,} outputs ({size}) are brought to "
+                f"{left.output_dir}"
             )
         told = 0
 
@@ -379,11 +376,9 @@ class Wrapper:
             told += sum(each.number in ENDING for each in self._signals.read())
             return self._gave_up or told > 1
 
-        job = self._job_directory
-        for rescued in rescue_job(job, given_up, hangs) if job else []:
+        for rescued in rescue_job(job, given_up, hangs):
             for line in rescue_lines(rescued):
                 report.say(line)
-        clean_up_directory(self._plan.local.path)
 
     def _outwait_ranks(self, waiting: Waiting | None, told_to_end: bool) -> Waiting | None:
         """Waits while other ranks' commands still read from this node, until a signal ends the

@@ -48,7 +48,7 @@ def command(ctx: click.Context, /, as_json: bool, **options: Any) -> int:
       fanstore stop
     """
     from fanstore.launch.attach import start
-    from fanstore.launch.job_report import tell_missing_plots
+    from fanstore.launch.report import tell_missing_plots
     from fanstore.messages.message import encode
 
     try:

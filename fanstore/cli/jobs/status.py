@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fanstore.cli.jobs.job_options import chosen_job, job_options, local_directories
-from fanstore.launch.foreseen import order_lines
+from fanstore.launch.report import order_lines
 from fanstore.messages.figures import DatasetFigures, MemoryFigures, OutputFigures
 from fanstore.messages.job import DEAD, SERVING, AbsentRank, LeftJob, Status
 from fanstore.messages.message import encode

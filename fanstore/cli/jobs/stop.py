@@ -28,7 +28,7 @@ def command(job: str | None, local_dir: str | None, flush: bool) -> int:
     from fanstore.job.jobs import stop_job
     from fanstore.launch import report
     from fanstore.launch.flush_report import FlushReport
-    from fanstore.launch.job_report import start_report, tell_report
+    from fanstore.launch.report import start_report, tell_report
 
     found = chosen_job(job, local_dir)
     if not found.alive:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from fanstore._native import ffi
+from fanstore.messages.job import WaitingOutputs
 from fanstore.outputs.files.apart import Tell, told_apart
 from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.tree.end import keep_the_rest, unstaged_of
@@ -68,14 +69,14 @@ def _stock_of(job_directory: str, header: Header) -> Stock:
     return take_stock(roots_of(job_directory, header.folders), lift=False)
 
 
-def left_behind(job_directory: str) -> tuple[int, int, str] | None:
-    """Returns how much of its outputs a job that nobody holds may not have placed: files, bytes,
-    and the output directory. None if that cannot be known."""
+def left_behind(job_directory: str) -> WaitingOutputs:
+    """Returns the outputs of a job that nobody holds."""
     header = _header_of(job_directory)
     if header is None:
-        return None
+        return WaitingOutputs()
     files = _stock_of(job_directory, header).files.values()
-    return len(files), sum(found.st_size for _, found in files), header.root
+    total_bytes = sum(found.st_size for _, found in files)
+    return WaitingOutputs(waiting=len(files), waiting_bytes=total_bytes, output_dir=header.root)
 
 
 def needs_rescue(job_directory: str) -> bool:
