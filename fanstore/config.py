@@ -9,12 +9,13 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from fanstore.errors import UsageError
+from fanstore.wording import a_guess
 
 
 @dataclass(frozen=True)
@@ -334,7 +335,7 @@ def _unknown_keys(table: Mapping[str, Any], environ: Mapping[str, str]) -> list[
     """Returns a message for each unknown name in the TOML file."""
     names = [setting.name for setting in SETTINGS]
     return [
-        f"{config_file(environ)}: unknown setting {_with_a_guess(name, names)}"
+        f"{config_file(environ)}: unknown setting {name}{a_guess(name, names)}"
         for name in sorted(set(table) - set(names))
     ]
 
@@ -416,11 +417,4 @@ def unknown_variables(environ: Mapping[str, str] = os.environ) -> list[str]:
     was probably meant."""
     known = [setting.variable for setting in SETTINGS]
     unknown = [n for n in environ if n.startswith("FANSTORE_") and n not in known]
-    return [_with_a_guess(n, known) for n in sorted(unknown) if not _OWN_VARIABLE.fullmatch(n)]
-
-
-def _with_a_guess(name: str, known: Sequence[str]) -> str:
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, known, 1)
-    return f"{name} (is {close[0]} meant?)" if close else name
+    return [n + a_guess(n, known) for n in sorted(unknown) if not _OWN_VARIABLE.fullmatch(n)]

@@ -50,6 +50,12 @@ def device_number(dataset_id: str) -> int:
     return os.makedev(_DEVICE_MAJOR, int(dataset_id[:5], 16))
 
 
+def are_files(rows: NDArray[Any]) -> NDArray[np.bool_]:
+    """Returns which of some records are regular files."""
+    mask: NDArray[np.bool_] = (rows["mode"] & 0o170000) == stat.S_IFREG
+    return mask
+
+
 @dataclass(frozen=True)
 class PackInfo:
     """Describes one pack, as the index does. `checksum` is the XXH3-64 of the whole file."""
@@ -234,8 +240,7 @@ class Dataset:
         from fanstore.arrays import np
 
         for first, rows in self.record_pieces():
-            regular = (rows["mode"] & 0o170000) == stat.S_IFREG
-            yield from (np.flatnonzero(regular & (rows["pack"] == pack)) + first).tolist()
+            yield from (np.flatnonzero(are_files(rows) & (rows["pack"] == pack)) + first).tolist()
 
     def record_offset(self, record: int) -> int:
         """Returns the offset of a record in the index file, in bytes."""

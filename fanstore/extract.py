@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from fanstore.atomic import Destination, is_within, make_whole
-from fanstore.dataset import Dataset
+from fanstore.dataset import Dataset, are_files
 from fanstore.decoding import ContentDamaged, PackReader
 from fanstore.errors import FanstoreError, UsageError, show_path
 from fanstore.exit_codes import DAMAGED
@@ -228,8 +228,7 @@ def with_parents(dataset: Dataset, records: Iterable[int]) -> set[int]:
 def total_bytes(dataset: Dataset, records: Iterable[int]) -> int:
     """Returns how many bytes of content the records have."""
     rows = dataset.records[sorted(records)]
-    regular = (rows["mode"] & 0o170000) == stat.S_IFREG
-    return int(rows["logical_size"][regular].sum())
+    return int(rows["logical_size"][are_files(rows)].sum())
 
 
 def _check_destination(dataset: Dataset, destination: Path, force: bool) -> None:

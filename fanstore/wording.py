@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _NAMED_MOST = 20
+
+
+def a_guess(name: str, known: Iterable[str]) -> str:
+    """Returns a guess of the known name that was meant by an unknown one, to put behind it; "" if
+    none is like it."""
+    from difflib import get_close_matches  # 4 ms
+
+    close = get_close_matches(name, list(known), 1)
+    return f" (is {close[0]} meant?)" if close else ""
 
 
 def counted(count: int, noun: str) -> str:

@@ -105,7 +105,7 @@ PYTHON_ROOMS: Rooms = {
     "errors": {"exit_codes", "wording"},
     "user_cache": {"errors"},
     "_native": {"arrays", "errors"},
-    "config": {"errors"},
+    "config": {"errors", "wording"},
     "progress": set(),
     "dataset": _BASE,
     "decoding": _DATASET,

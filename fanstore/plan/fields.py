@@ -1,11 +1,12 @@
-"""Reads the values of a TOML table. A wrong one raises UsageError, which names the file, the key
-and what is allowed. Amounts have units: `120 GB`, `64 MB/s`."""
+"""Reads the values of a TOML table, and lists of numbers that it names as a file, with numbers on
+each line. A wrong one raises UsageError, which names the file, the key and what is allowed. Amounts
+have units: `120 GB`, `64 MB/s`."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
-from difflib import get_close_matches
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
 
@@ -13,6 +14,7 @@ from fanstore.errors import UsageError
 from fanstore.policy import checks
 from fanstore.policy.checks import BYTES_MAX
 from fanstore.policy.curve import Curve
+from fanstore.wording import a_guess
 
 # As in GNU programs: kB, MB are powers of 1000; K, KiB, M, MiB those of 1024.
 UNITS_BYTES = {
@@ -91,9 +93,7 @@ class Fields:
             raise UsageError(f"{file}: {name} is {values!r}; allowed is a table [{name}]")
         for key in values:
             if key not in keys:
-                close = get_close_matches(key, keys, 1)
-                guess = f" (is {close[0]} meant?)" if close else ""
-                raise self.wrong(key, f"is unknown{guess}", ", ".join(keys))
+                raise self.wrong(key, f"is unknown{a_guess(key, keys)}", ", ".join(keys))
 
     def __contains__(self, key: str) -> bool:
         return key in self._values
@@ -188,3 +188,56 @@ def _rates(value: object) -> list[float]:
     if not isinstance(value, list):
         raise ValueError
     return [rate_bytes_per_s(rate) for rate in value]
+
+
+_Number = TypeVar("_Number", int, float)
+
+# Parameters that are a list of numbers, or the name of a file with one: how to convert a number,
+# and which numbers are allowed.
+_LISTS: dict[str, tuple[Callable[[str], Any], str]] = {
+    "indices": (int, "a whole number on each line"),
+    "weights": (float, "a number on each line"),
+}
+_SHOWN_MAX = 40  # characters of a wrong word that an error message quotes
+
+
+def numbers_of_file(
+    fields: Fields, key: str, folder: Path, number: Callable[[str], _Number], allowed: str
+) -> list[_Number]:
+    """Returns the numbers in the file that the value of `key` names; its path is relative to
+    `folder`.
+
+    number: converts a word, or raises ValueError; allowed: describes the allowed words. Raises
+    UsageError with the key if the file cannot be read, and also with the line if a word is no
+    number."""
+    path = folder / fields.text(key)
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except OSError as error:
+        raise fields.wrong(key, f"is {str(path)!r}: {error.strerror}", allowed) from None
+    except UnicodeDecodeError:
+        raise fields.wrong(key, f"is {str(path)!r}, which is no text", allowed) from None
+    found = []
+    for line_number, line in enumerate(lines, 1):
+        for word in line.split():
+            try:
+                found.append(number(word))
+            except ValueError:
+                shown = word if len(word) <= _SHOWN_MAX else f"{word[:_SHOWN_MAX]}..."
+                what = f"is {str(path)!r}, whose line {line_number:,} has {shown!r}"
+                raise fields.wrong(key, what, allowed) from None
+    return found
+
+
+def with_lists(file: str, name: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Returns the parameters of an order; replaces names of files by the lists in these files.
+
+    file: the path of the scenario, to which the paths are relative; name: the full key of the
+    parameters' table. Raises UsageError as numbers_of_file does."""
+    fields = Fields(file, name, parameters, parameters.keys())
+    lists: dict[str, Any] = {
+        key: numbers_of_file(fields, key, Path(file).parent, *kind)
+        for key, kind in _LISTS.items()
+        if isinstance(parameters.get(key), str)
+    }
+    return {**parameters, **lists}

@@ -6,8 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fanstore.plan.fields import Fields
-from fanstore.plan.listing import with_lists
+from fanstore.plan.fields import Fields, with_lists
 from fanstore.policy.checks import SAMPLES_MAX
 from fanstore.policy.curve import Curve
 from fanstore.policy.orders.registry import ORDERS

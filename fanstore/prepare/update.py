@@ -18,7 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
 from fanstore.arrays import np
-from fanstore.dataset import NO_RECORD, PackInfo, open_dataset, pack_name, read_pack_trailer
+from fanstore.dataset import (
+    NO_RECORD,
+    PackInfo,
+    are_files,
+    open_dataset,
+    pack_name,
+    read_pack_trailer,
+)
 from fanstore.errors import UsageError
 from fanstore.prepare.index import describe, is_described_by
 from fanstore.prepare.packfile import Stored
@@ -143,7 +150,7 @@ class Update:
             rows = self._rows(before)
             as_before = (
                 (before >= 0) & (tree.kinds(part) == stat.S_IFREG)
-                & ((rows["mode"] & 0o170000) == stat.S_IFREG)
+                & are_files(rows)
                 & (rows["logical_size"] == entries["size"])
                 & (rows["mtime_ns"] == entries["mtime_ns"])
             )  # fmt: skip
@@ -193,8 +200,7 @@ class Update:
         for part in tree.pieces():
             before = self._before[part]
             rows = self._rows(before)
-            there = (before >= 0) & (rows["logical_size"] > 0)
-            there &= (rows["mode"] & 0o170000) == stat.S_IFREG
+            there = (before >= 0) & (rows["logical_size"] > 0) & are_files(rows)
             everywhere[part] |= there & flags[rows["pack"]]
         return spread(tree, room.kept(content, written), everywhere, partitions, kept)
 

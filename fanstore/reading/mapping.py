@@ -12,7 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from fanstore.dataset import open_dataset
+from fanstore.dataset import are_files, open_dataset
 from fanstore.reading.packs import ContentStream, MappedPacks, ServedContent, mount_of
 from fanstore.reading.tree import AnyPath, IndexTree, Paths, error
 
@@ -130,7 +130,7 @@ class Dataset(Paths, Mapping[str, bytes]):
     def _files(self) -> NDArray[np.int64]:
         from fanstore.arrays import np
 
-        return np.flatnonzero(self._index.records["mode"] & 0o170000 == stat.S_IFREG)
+        return np.flatnonzero(are_files(self._index.records))
 
     def _numbered(self, number: int) -> int:
         self._check_open()

@@ -4,14 +4,13 @@ indexes are at hand."""
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.dataset import Dataset, open_dataset
+from fanstore.dataset import Dataset, are_files, open_dataset
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.trace import Trace
 
@@ -52,7 +51,7 @@ class CatalogueEntry:
         """Returns the record ids of all regular files; none if the index is not at hand."""
         if self.dataset is None:
             return np.empty(0, np.int64)
-        return np.flatnonzero((self.dataset.records["mode"] & 0o170000) == stat.S_IFREG)
+        return np.flatnonzero(are_files(self.dataset.records))
 
     def keepers(self, files: Any, askers: Any) -> Any:
         """Returns for each file the one rank besides the asker that has it; NOBODY if there are

@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from fanstore.arrays import np
 from fanstore.atomic import Destination, check_destination, make_whole
-from fanstore.dataset import Dataset
+from fanstore.dataset import Dataset, are_files
 from fanstore.decoding import ContentDamaged, PackReader
 from fanstore.errors import SHOWN_MAX, DatasetDamaged, UsageError, show_path
 from fanstore.table3.layout import (
@@ -54,8 +54,8 @@ def left_out_of(dataset: Dataset) -> list[tuple[bytes, str]]:
 
 def _check_names(dataset: Dataset) -> None:
     """Raises UsageError for names that are too long for the layout, and lists them."""
-    regular = (dataset.records["mode"] & 0o170000) == stat.S_IFREG
-    paths = (dataset.relpath(record) for record in np.flatnonzero(regular).tolist())
+    files = np.flatnonzero(are_files(dataset.records)).tolist()
+    paths = (dataset.relpath(record) for record in files)
     long = [path for path in paths if len(path) >= NAME_BYTES]
     if long:
         shown = "\n  ".join(show_path(path) for path in long[:SHOWN_MAX])

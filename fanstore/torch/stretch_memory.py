@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from fanstore.arrays import np
-from fanstore.dataset import open_dataset
+from fanstore.dataset import are_files, open_dataset
 from fanstore.decoding import ContentDamaged, PackReader
 from fanstore.errors import DatasetDamaged
 
@@ -42,7 +42,7 @@ class StretchMemory:
         self._dataset = open_dataset(path)
         self._ids = np.array([self._dataset.lookup(os.fsencode(name)) for name in names], np.int64)
         self._rows = self._dataset.records[self._ids]
-        no_file = np.flatnonzero((self._rows["mode"] & 0o170000) != 0o100000)
+        no_file = np.flatnonzero(~are_files(self._rows))
         if len(no_file):
             raise IsADirectoryError(f"{os.fsdecode(names[no_file[0]])}: no regular file")
         sizes = self._rows["logical_size"].astype(np.int64)

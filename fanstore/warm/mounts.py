@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fanstore.dataset import Dataset, open_index
+from fanstore.dataset import Dataset, are_files, open_index
 from fanstore.errors import UsageError, show_path
 from fanstore.messages.requests import MountDescription
 
@@ -146,6 +146,5 @@ def in_packs(dataset: Dataset, starts: NDArray[Any]) -> NDArray[Any]:
                 break
             wanted[low:high] = True
             low, high = (int(np.searchsorted(parents, edge)) + 1 for edge in (low, high))
-    regular = (records["mode"] & 0o170000) == stat.S_IFREG
-    ids = np.flatnonzero(wanted & regular & (records["stored_size"] > 0))
+    ids = np.flatnonzero(wanted & are_files(records) & (records["stored_size"] > 0))
     return ids[np.lexsort((records["offset"][ids], records["pack"][ids]))]

@@ -4,7 +4,6 @@ far its datasets can be compressed."""
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from typing import Any
 import zstandard
 
 from fanstore.arrays import np
-from fanstore.dataset import Dataset
+from fanstore.dataset import Dataset, are_files
 from fanstore.trace import Trace
 
 _READER = 0.05  # of the reads of the busiest program: one that reads less is no reader
@@ -133,8 +132,9 @@ def tried(dataset: Dataset) -> dict[str, float] | None:
 def _some(dataset: Dataset) -> list[bytes]:
     """Returns the content of uncompressed files all over the dataset."""
     records: Any = dataset.records
-    regular = (records["mode"] & 0o170000) == stat.S_IFREG
-    ids = np.flatnonzero(regular & (records["codec"] == _STORED) & (records["logical_size"] > 0))
+    ids = np.flatnonzero(
+        are_files(records) & (records["codec"] == _STORED) & (records["logical_size"] > 0)
+    )
     found, left = [], _BYTES_MOST
     for record in ids[:: max(1, len(ids) // _FILES)].tolist():
         row = records[record]

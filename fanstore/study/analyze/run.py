@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fanstore.arrays import np
-from fanstore.dataset import open_dataset
+from fanstore.dataset import are_files, open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.study.analyze.access import Access, Served, access_of, tried
 from fanstore.study.analyze.analysis import Analysis, Rate
@@ -220,9 +220,7 @@ class Analyzer:
 
 def _content_bytes(served: Served) -> int:
     records: Any = served.dataset.records
-    return int(
-        records["logical_size"][(records["mode"] & 0o170000) == 0o100000].astype(np.int64).sum()
-    )
+    return int(records["logical_size"][are_files(records)].astype(np.int64).sum())
 
 
 def _waited_share(trace: Trace) -> float:

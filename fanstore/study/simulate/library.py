@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 from fanstore.config import load_toml
 from fanstore.errors import UsageError
+from fanstore.wording import a_guess
 
 _FOLDER = Path(__file__).parent / "scenarios"
 
@@ -34,11 +34,9 @@ def load(name: str) -> tuple[str, dict[str, Any]]:
     path = _FOLDER / f"{name}.toml"
     if not path.is_file():
         known = sorted(each.stem for each in _FOLDER.glob("*.toml"))
-        close = get_close_matches(name, known, 1)
-        guess = f" (is {close[0]} meant?)" if close else ""
         raise UsageError(
-            f"there is no scenario {name!r}{guess}; built in are {', '.join(known)}; a file is "
-            f"named with its path, such as .{os.sep}{name}.toml"
+            f"there is no scenario {name!r}{a_guess(name, known)}; built in are "
+            f"{', '.join(known)}; a file is named with its path, such as .{os.sep}{name}.toml"
         )
     return str(path), load_toml(path)
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.errors import UsageError
-from fanstore.plan.fields import Fields
-from fanstore.plan.listing import numbers_of_file
+from fanstore.plan.fields import Fields, numbers_of_file
 from fanstore.plan.machine import JOB_KEYS, SYSTEM_KEYS, System, TrainingJob, read_job, read_system
 from fanstore.policy.checks import BYTES_MAX, SAMPLES_MAX
 
@@ -102,11 +101,11 @@ def _dataset(folder: Path, fields: Fields) -> Callable[[], NDArray[np.int64]]:
     path = folder / fields.text("path")
 
     def draw() -> NDArray[np.int64]:
-        from fanstore.dataset import open_dataset
+        from fanstore.dataset import are_files, open_dataset
 
         with open_dataset(path) as dataset:
-            regular = (dataset.records["mode"] & 0o170000) == 0o100000
-            sizes: NDArray[np.int64] = dataset.records["logical_size"][regular].astype(np.int64)
+            records: Any = dataset.records
+            sizes: NDArray[np.int64] = records["logical_size"][are_files(records)].astype(np.int64)
         if not len(sizes):
             raise UsageError(f"{path}: the dataset has no files")
         return sizes
