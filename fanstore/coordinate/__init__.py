@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fanstore.coordinate.errors import (
+from fanstore.coordinate.messages import (
     CoordinationError,
     CoordinationLost,
     CoordinationRefused,

@@ -6,8 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from fanstore.coordinate.errors import CoordinationRefused
-from fanstore.coordinate.messages import Join
+from fanstore.coordinate.messages import CoordinationRefused, Join
 from fanstore.coordinate.staging import Staging
 
 

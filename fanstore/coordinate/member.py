@@ -11,15 +11,15 @@ import weakref
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
-from fanstore.coordinate.buffers import Array, fetch
-from fanstore.coordinate.errors import BY_KIND, CoordinationError, CoordinationLost
-from fanstore.coordinate.errors import PreparationFailed as _Failed
 from fanstore.coordinate.messages import (
+    BY_KIND,
     COORDINATE_SOCKET,
     Abandon,
     Batch,
     Begin,
     Begun,
+    CoordinationError,
+    CoordinationLost,
     CoordinationRequest,
     Heard,
     Join,
@@ -28,7 +28,8 @@ from fanstore.coordinate.messages import (
     Refused,
     Used,
 )
-from fanstore.coordinate.worker import Prepare, work
+from fanstore.coordinate.messages import PreparationFailed as _Failed
+from fanstore.coordinate.worker import Array, Prepare, fetch, work
 from fanstore.messages.channel import Channel, open_stream
 from fanstore.messages.message import Message, MessageError, decode, from_line
 

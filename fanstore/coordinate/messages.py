@@ -1,9 +1,11 @@
 """Messages between the members of a coordination, their workers, and the node daemon, over the
-socket `coordinate` of the job directory. A request is answered before the next one is sent."""
+socket `coordinate` of the job directory; and the exceptions that refusals become. A request is
+answered before the next one is sent."""
 
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
+from fanstore.errors import FanstoreError
 from fanstore.messages.message import Message, NamedMessage
 
 COORDINATE_SOCKET = "coordinate"
@@ -131,7 +133,7 @@ class Heard(Message):
 
 
 class Refused(Message):
-    """The answer to a request that failed. error: a key of fanstore.coordinate.errors.BY_KIND."""
+    """The answer to a request that failed. error: a key of fanstore.coordinate.messages.BY_KIND."""
 
     error: str
     message: str
@@ -140,3 +142,31 @@ class Refused(Message):
 REQUESTS: tuple[type[CoordinationRequest], ...] = (
     Join, Attach, Begin, Next, Used, Abandon, AskWork, Filled, Failed,
 )  # fmt: skip
+
+
+class CoordinationError(FanstoreError):
+    """A failure of coordinated preparation; the base class of the exceptions below."""
+
+
+class CoordinationRefused(CoordinationError):
+    """The job may not join: it disagrees with the others, or memory is too small."""
+
+
+class CoordinationTimeout(CoordinationError):
+    """A wait reached its deadline; the message names the processes that the job waited for."""
+
+
+class CoordinationLost(CoordinationError):
+    """The node daemon no longer answers, or this process is no member of the coordination."""
+
+
+class PreparationFailed(CoordinationError):
+    """`prepare` raised an exception in this job; the message holds its traceback."""
+
+
+BY_KIND: dict[str, type[CoordinationError]] = {
+    "refused": CoordinationRefused,
+    "timeout": CoordinationTimeout,
+    "lost": CoordinationLost,
+    "failed": PreparationFailed,
+}

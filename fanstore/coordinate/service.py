@@ -13,7 +13,6 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from fanstore.coordinate.errors import CoordinationRefused
 from fanstore.coordinate.group import Group
 from fanstore.coordinate.messages import (
     REQUESTS,
@@ -23,6 +22,7 @@ from fanstore.coordinate.messages import (
     Batch,
     Begin,
     Begun,
+    CoordinationRefused,
     CoordinationRequest,
     Failed,
     Filled,

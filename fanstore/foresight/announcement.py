@@ -38,7 +38,7 @@ class Name:
 @dataclass(frozen=True)
 class Announcement:
     """The reads of a loader in one epoch. pid: the loader's process. loader, dataset: their numbers
-    in that process. sampler: parameters for foresight/order/torch_samplers.py. parts: arrays of the
+    in that process. sampler: parameters for foresight/order/samplers.py. parts: arrays of the
     sampler, and "paths", the dataset's files if they were not sent before. place: "first": the
     epoch begins; "more": these reads come after those announced before; "instead": they replace the
     rest of those. failed: why this process will announce nothing more, or "". name: of a dataset

@@ -12,7 +12,7 @@ from fanstore.foresight.announcement import Announcement
 from fanstore.foresight.followed import FollowedEpoch
 from fanstore.foresight.next_epochs import Coming, Key
 from fanstore.foresight.order.follow import Expected
-from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.order.samplers import samples
 from fanstore.foresight.sample_files import Learnt
 from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore.arrays import np
 from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.next_epoch import NextEpoch
-from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.order.samplers import samples
 from fanstore.foresight.sink import Sink
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Coming:
         tokens: Sequence[int],
     ) -> None:
         """Sends the sink a guess of the epoch after the one that has just begun. said, parts: the
-        announcement of the epoch that began, for fanstore.foresight.order.torch_samplers; tokens:
+        announcement of the epoch that began, for fanstore.foresight.order.samplers; tokens:
         those of its parts."""
         before = self._latest.get(key[0], key)
         self._latest[key[0]] = key

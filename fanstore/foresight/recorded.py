@@ -13,8 +13,7 @@ from fanstore.dataset import Dataset
 from fanstore.foresight.followed import Course, figures_of
 from fanstore.foresight.loaders import Opened, side_by_side
 from fanstore.foresight.order.follow import Expected
-from fanstore.foresight.order.history import History, begins_as
-from fanstore.foresight.order.rules import Rules
+from fanstore.foresight.order.history import History, Rules, begins_as
 from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
 

@@ -24,7 +24,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from fanstore.errors import FanstoreError
-from fanstore.job.job import Job
+from fanstore.job.job import NodeJob
 from fanstore.job.near import answer_near
 from fanstore.job.outputs import FLUSH_TELL_S, Flush
 from fanstore.job.plan import JobPlan
@@ -62,8 +62,8 @@ from fanstore.messages.requests import (
     Stopping,
 )
 from fanstore.node.process import Process, log_to
+from fanstore.node.server import LOOK_EVERY_S
 from fanstore.node.sessions import Sessions
-from fanstore.node.stalls import LOOK_EVERY_S
 from fanstore.node.trace_parts import TracePart, begun, join_traces, place_alone
 from fanstore.outputs.service import OutputService
 from fanstore.outputs.tree.end import unstaged_of
@@ -119,7 +119,7 @@ class Daemon:
     def __init__(self, plan: JobPlan, parent: Channel) -> None:
         self.stop = Stop()
         self.world = World()
-        self.job = Job(plan, self.stop)
+        self.job = NodeJob(plan, self.stop)
         self._plan = plan
         self._parent = parent
         self._wrapped = plan.kind == "run"

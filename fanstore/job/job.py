@@ -24,10 +24,9 @@ from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset, about_dataset, traced_dataset
 from fanstore.messages.channel import bind, listen
-from fanstore.messages.figures import MemoryFigures
+from fanstore.messages.figures import MemoryFigures, TracedJob
 from fanstore.messages.job import SERVING, JobDescription, JobFigures, Status
 from fanstore.messages.message import values_of
-from fanstore.messages.traced import TracedJob
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.node.lanes import LaneKeeper
@@ -60,7 +59,7 @@ if TYPE_CHECKING:
     from fanstore.foresight.node_plan import NodePlan
 
 
-class Job:
+class NodeJob:
     """Opens and closes all that one job needs. `close` accepts a half-opened job."""
 
     def __init__(self, plan: JobPlan, stop: Stop) -> None:

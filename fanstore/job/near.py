@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from fanstore.job.job import Job
+from fanstore.job.job import NodeJob
 from fanstore.job.served import ServedDataset
 from fanstore.messages.message import Message
 from fanstore.messages.requests import (
@@ -28,7 +28,7 @@ from fanstore.messages.requests import (
 from fanstore.node.core import Node
 
 
-def answer_near(job: Job, request: DaemonRequest) -> Message | None:
+def answer_near(job: NodeJob, request: DaemonRequest) -> Message | None:
     """Returns the answer to a request of `fanstore warmup`; None for other requests. Raises
     ValueError or OSError for one that cannot be answered."""
     if isinstance(request, ListMounts):
@@ -45,7 +45,7 @@ def answer_near(job: Job, request: DaemonRequest) -> Message | None:
     return None
 
 
-def _bring_near(job: Job, request: BringNear) -> Reached:
+def _bring_near(job: NodeJob, request: BringNear) -> Reached:
     records, blocks = _checked(request.records), _checked(request.blocks)
     if len(records) != len(blocks):
         raise ValueError("not as many blocks as records")
@@ -53,7 +53,7 @@ def _bring_near(job: Job, request: BringNear) -> Reached:
     return Reached(reached=reached, dropped=_dropped(job))
 
 
-def _dropped(job: Job) -> int:
+def _dropped(job: NodeJob) -> int:
     """Returns how many hints have found no room so far."""
     return 0 if job.server is None else job.server.figures().hints_dropped
 
@@ -69,13 +69,13 @@ def _describe(item: ServedDataset) -> MountDescription:
     )
 
 
-def _node(job: Job) -> Node:
+def _node(job: NodeJob) -> Node:
     if job.server is None:
         raise ValueError("all files are on the local disk")
     return job.server.node
 
 
-def _mount(job: Job, number: int) -> int:
+def _mount(job: NodeJob, number: int) -> int:
     if not 0 <= number < len(job.served):
         raise ValueError("no such mount")
     return number

@@ -19,9 +19,8 @@ from fanstore.foresight.announced import Announced
 from fanstore.foresight.sink import NodeSink, Sink
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset
-from fanstore.messages.figures import OrderFigures
+from fanstore.messages.figures import OrderFigures, TraceEnd
 from fanstore.messages.message import encode, replace
-from fanstore.messages.traced import TraceEnd
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory
 from fanstore.node.server import NodeServer

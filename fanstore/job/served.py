@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from fanstore import _native
 from fanstore.dataset import Dataset
 from fanstore.errors import SHOWN_MAX
-from fanstore.messages.figures import DatasetFigures
-from fanstore.messages.traced import TracedDataset
+from fanstore.messages.figures import DatasetFigures, TracedDataset
 from fanstore.node.prefix import Prefix, PrefixHold
 from fanstore.staging.index import DatasetInfo
 from fanstore.staging.run import StagedDataset

@@ -1,5 +1,6 @@
 """Makes the environment in which a command sees the mounts, by the preload library or under seccomp
-(`--trap`), for programs that the library cannot enter."""
+(`--trap`), for programs that the library cannot enter. Refuses a job inside a job: a program
+belongs to only one job, and the mounts of the inner job would hide those of the outer."""
 
 from __future__ import annotations
 
@@ -7,8 +8,10 @@ import os
 from collections.abc import Mapping, Sequence
 
 from fanstore._native import trap_path
+from fanstore.errors import FanstoreError
 from fanstore.launch import report
 from fanstore.messages.job import JobDescription
+from fanstore.staging import locks
 
 
 def command_environment(environ: Mapping[str, str], job: JobDescription) -> dict[str, str]:
@@ -50,3 +53,25 @@ def trapped(command: Sequence[str], environ: Mapping[str, str]) -> tuple[list[st
     own = dict(environ)
     preload = own.pop("LD_PRELOAD", "")
     return [os.fspath(trap_path()), report.speaker(), preload, *command], own
+
+
+def refuse_nesting(environ: Mapping[str, str]) -> None:
+    """Raises FanstoreError inside a job that is alive, unless FANSTORE_OFF is set. (A job that has
+    ended may have left its variables.)"""
+    is_outside = environ.get("FANSTORE_OFF", "0") not in ("", "0")
+    job = "" if is_outside else environ.get("FANSTORE_JOB_DIR", "")
+    if not job or not _is_alive(job):
+        return
+    raise FanstoreError(
+        f"this is a command of a FanStore job already ({job}), whose mounts an inner one would "
+        "hide; name every dataset in the outer `fanstore run` (--dataset may be given several "
+        "times), or start this one outside of it: FANSTORE_OFF=1 fanstore run ..."
+    )
+
+
+def _is_alive(job: str) -> bool:
+    try:
+        with locks.free(os.path.join(job, "lock")) as unused:
+            return not unused
+    except OSError:  # another user's, whose mounts are not seen here anyway
+        return False

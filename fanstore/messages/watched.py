@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from fanstore.messages.figures import Counters
 from fanstore.messages.job import SERVING, JobFigures
-from fanstore.messages.message import Message
+from fanstore.messages.message import Message, fields_of
 
 
 class SourceWaits(Message):
@@ -130,14 +130,4 @@ class RankRates(Rates, _RankName):
 
 def some_of(counters: Counters) -> ProgramCounters:
     """Returns the fields of `counters` that are also counted for each program."""
-    return ProgramCounters(
-        opens=counters.opens,
-        reads=counters.reads,
-        read_bytes=counters.read_bytes,
-        decoded_bytes=counters.decoded_bytes,
-        errors=counters.errors,
-        cache_hits=counters.cache_hits,
-        cache_misses=counters.cache_misses,
-        remote_bytes=counters.remote_bytes,
-        shared_bytes=counters.shared_bytes,
-    )
+    return ProgramCounters(**{name: getattr(counters, name) for name in fields_of(ProgramCounters)})

@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 # counts readings of samples, from 0; file: its mount << 32 | its record id.
 READ = np.dtype([("dataset", "<u4"), ("sample", "<u4"), ("visit", "<i8"), ("file", "<i8")])
 _NONE = 0xFFFFFFFF
-_KIND_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(24)
-_FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (np.uint64((1 << bits) - 1) for bits in (32, 36, 24))
+_KIND_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(56), np.uint64(24)
+_MOUNT_MASK, _FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (
+    np.uint64((1 << bits) - 1) for bits in (4, 32, 36, 24)
+)
 _SAMPLE, _OPEN = np.uint64(lib.FAN_NOTE_SAMPLE), np.uint64(lib.FAN_NOTE_OPEN)
 _UNDER_WAY_MAX = 4096  # the most opens that one sample may have
 
@@ -73,8 +75,6 @@ class Tagged:
         return np.concatenate(reads) if reads else np.empty(0, READ)
 
 
-_KIND_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(56), np.uint64(24)
-_MOUNT_MASK, _FILE_MASK = np.uint64(15), np.uint64(0xFFFFFFFF)
 _DEPTH_MAX = 64  # of parents that are followed
 
 

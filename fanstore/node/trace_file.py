@@ -12,8 +12,8 @@ from typing import Any, BinaryIO
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
+from fanstore.messages.figures import TracedJob, TraceEnd
 from fanstore.messages.message import replace, to_json
-from fanstore.messages.traced import TracedJob, TraceEnd
 from fanstore.trace.lanes import LaneFile
 from fanstore.trace.sections import TraceSection, encode, file_header
 from fanstore.trace.tables import summed, time_note

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from fanstore.trace.kept import read_trace
     from fanstore.trace.lanes import live_counters, live_trace
-    from fanstore.trace.tables import SOURCES, Trace
+    from fanstore.trace.sections import SOURCES
+    from fanstore.trace.tables import Trace
 
 __all__ = ["SOURCES", "Trace", "live_counters", "live_trace", "read_trace"]
 
 _MODULES = {
-    "SOURCES": "tables", "Trace": "tables", "live_counters": "lanes", "live_trace": "lanes",
+    "SOURCES": "sections", "Trace": "tables", "live_counters": "lanes", "live_trace": "lanes",
     "read_trace": "kept",
 }  # fmt: skip
 

@@ -12,6 +12,13 @@ import xxhash
 from fanstore._native import ffi, lib
 from fanstore.errors import FanstoreError
 
+# The sources that programs wait for, in the order of enum fan_stall_source.
+SOURCES = tuple(
+    name.removeprefix("FAN_STALL_").lower()
+    for _, name in sorted(ffi.typeof("enum fan_stall_source").elements.items())
+    if name != "FAN_STALL_SOURCES"
+)
+
 MAGIC = b"FANTRAC\n"
 _HEADER_BYTES = ffi.sizeof("struct fan_trace_file_header")
 _SECTION_BYTES = ffi.sizeof("struct fan_trace_section")

@@ -8,12 +8,9 @@ from typing import Any
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
+from fanstore.trace.sections import SOURCES
 
 Table = Any  # a structured NumPy array
-
-# The sources that programs wait for, by number (csrc/format/trace_format.h).
-SOURCES = ("disk", "cache", "rank", "shared", "output")
-
 
 PROCESS = np.dtype(
     [

@@ -1,22 +1,135 @@
-"""Sets up the watching of a job: names its ranks, takes the port for metrics, and measures."""
+"""Sets up the watching of a job: names its ranks, takes the TCP port for Prometheus if the user
+asked for one, and measures. The port is taken before anything is staged: if it is taken already,
+the job does not begin."""
 
 from __future__ import annotations
 
+import mmap
 import os
+import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from fanstore.config import Settings
+from fanstore._native import check, ffi, lib
+from fanstore.config import Settings, spoken
+from fanstore.errors import UsageError
 from fanstore.messages.job import JobFigures, Status
-from fanstore.messages.message import values_of
-from fanstore.messages.watched import DiskFigures, MeasuredRank, WatchedRank
+from fanstore.messages.message import fields_of, values_of
+from fanstore.messages.watched import (
+    DiskFigures,
+    MeasuredRank,
+    ProgramCounters,
+    ProgramFigures,
+    SourceWaits,
+    WatchedRank,
+)
 from fanstore.node.job_directory import JobDirectory
 from fanstore.rank_calls.connected import ConnectedPeers
 from fanstore.rank_calls.peers import Peers
 from fanstore.startup import World
+from fanstore.trace.sections import SOURCES
 from fanstore.watch.answers import Live, Submit
-from fanstore.watch.metrics_port import take_port, url_of
-from fanstore.watch.watched import read_programs, read_stalls
+
+_PORT_MOST = 65535
+
+
+def take_port(settings: Settings, hosts: Sequence[str], rank: int) -> socket.socket | None:
+    """Returns a bound socket; None if no port is wanted. hosts: the node of each rank: ranks of one
+    host take successive ports, in their order. Raises UsageError."""
+    if settings.metrics_port is None:
+        return None
+    first = settings.metrics_port
+    port = first + hosts[:rank].count(hosts[rank]) if first else 0
+    where = f"metrics at {settings.metrics_address} port {port}"
+    source = spoken(settings.sources["metrics_port"], "metrics_port")
+    if port > _PORT_MOST:
+        raise UsageError(f"{where} ({source}): rank {rank} needs a port above 65535")
+    try:
+        return _bound(settings.metrics_address, port)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise UsageError(f"{where} ({source}): {reason}; choose another --metrics-port") from None
+
+
+def _bound(address: str, port: int) -> socket.socket:
+    """Returns a bound socket. Raises OSError."""
+    family, kind, protocol, _, where = socket.getaddrinfo(
+        address, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(where)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def url_of(listener: socket.socket | None) -> str:
+    """Returns the URL of the metrics for Prometheus, "" if there is none."""
+    if listener is None:
+        return ""
+    address, port = listener.getsockname()[:2]
+    if listener.family == socket.AF_INET6:
+        address = f"[{address}]"
+    anywhere = address in ("0.0.0.0", "[::]")
+    return f"http://{os.uname().nodename if anywhere else address}:{port}/metrics"
+
+
+# The sources whose bytes are counted. Bytes from a local pack have no count of their own.
+_ELSEWHERE = ("cache", "rank", "shared")
+
+
+def read_stalls(segment: str) -> dict[str, SourceWaits]:
+    """Returns the waits of all programs, by source."""
+    total = ffi.new("struct fan_counters *")
+    with (
+        open(segment, "rb") as stream,
+        mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapping,
+    ):
+        check(lib.fan_trace_sum(ffi.from_buffer(mapping), len(mapping), total))
+    return {
+        source: SourceWaits(
+            count=int(waits.count),
+            ns=int(waits.ns),
+            bins=list(waits.bins),
+            bytes=int(waits.bytes) if source in _ELSEWHERE else None,
+        )
+        for source, waits in zip(SOURCES, total.stalls, strict=True)
+    }
+
+
+def read_programs(segment: str) -> list[ProgramFigures]:
+    """Returns the programs of this node that read files of the job."""
+    from fanstore.arrays import np
+    from fanstore.trace.lanes import LaneFile
+
+    lanes, _ = LaneFile(segment).lanes_with_ended()
+    live = lanes[lanes["state"] == int(lib.FAN_LANE_LIVE)]
+    clock_s = time.monotonic()
+    return [
+        _program(live[live["process"] == number], clock_s) for number in np.unique(live["process"])
+    ]
+
+
+def _program(lanes: Any, clock_s: float) -> ProgramFigures:
+    counters = lanes["counters"]
+    ns, came = (counters["stalls"][name].sum(axis=0).tolist() for name in ("ns", "bytes"))
+    by_source = dict(zip(SOURCES, came, strict=True))
+    return ProgramFigures(
+        number=int(lanes["process"][0]),
+        pid=int(lanes["pid"][0]),
+        name=lanes["comm"][0].tobytes().split(b"\0")[0].decode(errors="replace"),
+        threads=len(lanes),
+        counters=ProgramCounters(
+            **{name: int(counters[name].sum()) for name in fields_of(ProgramCounters)}
+        ),
+        stall_ns=dict(zip(SOURCES, ns, strict=True)),
+        bytes={source: by_source[source] for source in _ELSEWHERE},
+        clock_s=clock_s,
+    )
 
 
 class Watching:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.order.samplers import samples
 from fanstore.in_job.samplers import described
 
 torch = pytest.importorskip("torch")

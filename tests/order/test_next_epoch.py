@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fanstore.foresight.order.next_epoch import NextEpoch, words_between
-from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.order.samplers import samples
 
 PLAIN = {"batch": 4, "drop_last": False}
 

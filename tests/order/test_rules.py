@@ -7,7 +7,7 @@ import stat
 import numpy as np
 import pytest
 
-from fanstore.foresight.order.rules import Rules
+from fanstore.foresight.order.history import Rules
 from fanstore.policy.orders.other_frameworks import dali_random_shuffle, rotating_shard
 
 # The root, train and val, ten classes in each, then 50 files in each class.

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from fanstore.foresight.order.tf_pipelines import pipeline_samples
+from fanstore.foresight.order.samplers import pipeline_samples
 from fanstore.policy.orders.other_frameworks import tf_data_shuffle
 
 

@@ -18,7 +18,7 @@ from mpiexec import needs_ranks
 from serving import find_content, flip, runs, wait_for
 from soak import sampled
 
-from fanstore.node.stalls import Stalls
+from fanstore.node.server import Stalls
 
 pytestmark = needs_ranks
 

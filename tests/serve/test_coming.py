@@ -8,7 +8,7 @@ import numpy as np
 
 from fanstore.foresight.next_epochs import Coming
 from fanstore.foresight.order.follow import Expected
-from fanstore.foresight.order.torch_samplers import samples
+from fanstore.foresight.order.samplers import samples
 from fanstore.foresight.sink import Sink
 
 TRAIN, VAL = (7, 0), (7, 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fanstore.foresight.order.follow import Expected
-from fanstore.foresight.order.rules import Rules
+from fanstore.foresight.order.history import Rules
 from fanstore.foresight.recorded import RecordedReader
 from fanstore.foresight.sink import Sink
 

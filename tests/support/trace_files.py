@@ -8,8 +8,8 @@ from typing import Any
 
 from fanstore._native import dtype_of, lib
 from fanstore.arrays import np
-from fanstore.trace.sections import TraceSection, encode, file_header
-from fanstore.trace.tables import SOURCES, time_note
+from fanstore.trace.sections import SOURCES, TraceSection, encode, file_header
+from fanstore.trace.tables import time_note
 
 BASE_NS = 1_700_000_000_000_000_000
 _PROCESS = dtype_of("struct fan_traced_process")

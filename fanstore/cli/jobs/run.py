@@ -60,7 +60,7 @@ def command(
       srun --ntasks-per-node=1 --mpi=pmi2 fanstore run imagenet.fan \\
           --mount /data/imagenet -- python train.py --data {}
     """
-    from fanstore.launch.nesting import refuse_nesting
+    from fanstore.launch.environment import refuse_nesting
     from fanstore.launch.wrapper import run
 
     refuse_nesting(os.environ)
