@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from replay import replay
 
 from fanstore.policy.cluster import (
     ELSEWHERE,
@@ -17,7 +18,6 @@ from fanstore.policy.cluster import (
     NextUses,
 )
 from fanstore.policy.next_use import NEVER
-from fanstore.policy.replay import replay
 
 RNG = np.random.default_rng(5)
 NODES, RANKS_PER_NODE, SAMPLES, COLUMNS, EPOCHS = 3, 2, 40, 12, 8

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from next_reads import next_uses
 from papers import lru_misses, minio_misses, random_misses
+from replay import POLICIES, CacheReplay, replay
 from soak import sampled
 
 from fanstore.policy.next_use import NEVER
 from fanstore.policy.placement.by_frequency import by_frequency
 from fanstore.policy.placement.rules import NOWHERE
-from fanstore.policy.replay import POLICIES, CacheReplay, replay
 
 RNG = np.random.default_rng(15)
 IMAGENET = 1_281_167

@@ -11,9 +11,9 @@ import numpy as np
 import papers
 import pytest
 from next_reads import next_uses
+from replay import replay
 
 from fanstore.policy.orders.registry import reads_of_ranks
-from fanstore.policy.replay import replay
 
 PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
 SAMPLES, EPOCHS, WARM = 20_000, 14, 4
