@@ -6,6 +6,15 @@ from collections.abc import Iterable, Sequence
 
 _NAMED_MOST = 20
 
+# The sources that programs wait for.
+SOURCE_WORDS = {
+    "disk": "the local disk",
+    "cache": "the block cache",
+    "rank": "other ranks",
+    "shared": "the shared file system",
+    "output": "answers about outputs",
+}
+
 
 def a_guess(name: str, known: Iterable[str]) -> str:
     """Returns a guess of the known name that was meant by an unknown one, to put behind it; "" if
@@ -51,3 +60,12 @@ def order_source(name: str) -> str:
         "announce": "as the program said", "recorded": "as it read before", "plan": "the plan",
     }  # fmt: skip
     return name if name == "tf.data" else others.get(name, f"torch {name}")
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in a unit that suits it."""
+    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size * (2 if size > 1 else 1):
+            value = seconds / size
+            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
+    return f"{seconds * 1e6:.0f} µs"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -49,6 +50,7 @@ class Started:
         started.
         """
         summary = None
+        begun_s = time.monotonic()
         flush = FlushReport(quiet=False)
         while (messages := self.daemon.channel.hear(TOLD_BY_DAEMON)) is not None:
             for message in messages:
@@ -69,7 +71,7 @@ class Started:
                     report.say(line)
             return FanstoreError.exit_code
         lines = report.warning_lines(summary)
-        for line in [*lines, *report.summary_lines(summary)]:
+        for line in [*lines, *report.summary_lines(summary, time.monotonic() - begun_s)]:
             report.say(line)
         return FanstoreError.exit_code if report.went_wrong(summary) else 0
 

@@ -19,9 +19,21 @@ from fanstore.messages.job import (
     has_looked,
 )
 from fanstore.report.places import NO_PLOTS, can_draw
-from fanstore.wording import counted, lines_naming, order_source, show_bytes
+from fanstore.wording import (
+    SOURCE_WORDS,
+    counted,
+    duration,
+    lines_naming,
+    order_source,
+    show_bytes,
+)
 
 DAMAGED_SHOWN = 20
+
+# Waits are told that are at least so long, and this part of the job's time.
+_WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
+# A smaller part of the bytes that were prefetched is not told to be late or unread.
+_WORTH = 0.1
 
 _speaker = "fanstore"
 
@@ -90,15 +102,14 @@ def warning_lines(summary: JobSummary) -> list[str]:
     ]  # fmt: skip
 
 
-def summary_lines(summary: JobSummary) -> list[str]:
-    """Returns lines about what a job has served: for all ranks on rank 0 if all are there, else for
-    this one."""
+def summary_lines(summary: JobSummary, took_s: float) -> list[str]:
+    """Returns lines about what a job has served in `took_s`: for all ranks on rank 0 if all are
+    there, else for this one."""
     if summary.any_looked is not None and summary.rank > 0:
         return []
     ranks = summary.all_ranks()
-    lines = [_read_line(ranks)]
-    lines += _output_line(ranks)
-    if summary.world_size > 1 and any(node.fetches for node in _nodes(ranks)):
+    lines = [_read_line(ranks, took_s), *_waited_lines(ranks, took_s), *_output_line(ranks)]
+    if any(node.fetches for node in _nodes(ranks)):
         lines.append(_remote_line(ranks))
     if summary.world_size > 1 or _shared_bytes(ranks):
         lines.append(_staged_line(ranks))
@@ -162,8 +173,7 @@ def _output_problem_lines(outputs: OutputAccount) -> list[str]:
 
 
 def _output_line(ranks: Sequence[FinalStatus]) -> list[str]:
-    """Sums up the outputs of all ranks so that the numbers add up; returns nothing if there are
-    none."""
+    """Returns a line about the outputs of all ranks, or none if there are none."""
     of_ranks = [rank.outputs for rank in ranks if rank.outputs is not None]
     published = sum(each.published for each in of_ranks)
     if not published:
@@ -171,41 +181,68 @@ def _output_line(ranks: Sequence[FinalStatus]) -> list[str]:
     staged, gone = sum(each.staged for each in of_ranks), sum(each.gone for each in of_ranks)
     staged_bytes = sum(each.staged_bytes for each in of_ranks)
     missing = published - staged - gone
-    line = f"outputs: {published:,} published, {staged:,} staged out to "
-    line += f"{of_ranks[0].output_dir} ({show_bytes(staged_bytes)})"
-    line += f", {missing:,} not placed" if missing else ""
-    return [line + (f", {gone:,} replaced or removed by the job" if gone else "")]
+    line = f"outputs: {counted(staged, 'file')} in {of_ranks[0].output_dir} "
+    return [f"{line}({show_bytes(staged_bytes)})" + (f", {missing:,} not placed" * bool(missing))]
 
 
 def _nodes(ranks: Iterable[FinalStatus]) -> list[NodeFigures]:
     return [rank.node for rank in ranks if rank.node is not None]
 
 
-def _read_line(ranks: Sequence[FinalStatus]) -> str:
-    damaged = sum(dataset.damaged_count for dataset in ranks[0].datasets)
+def _read_line(ranks: Sequence[FinalStatus], took_s: float) -> str:
     where = f"{len(ranks)} ranks: " if len(ranks) > 1 else ""
     mapped_bytes = sum(rank.counters.mapped_bytes for rank in ranks)
-    mapped = f"{show_bytes(mapped_bytes)} mapped, " if mapped_bytes else ""
+    read_bytes = sum(rank.counters.read_bytes for rank in ranks)
+    errors = sum(rank.counters.errors for rank in ranks)
+    damaged = sum(dataset.damaged_count for dataset in ranks[0].datasets)
     return (
         f"{where}{counted(sum(rank.counters.opens for rank in ranks), 'file')} opened, "
-        f"{show_bytes(sum(rank.counters.read_bytes for rank in ranks))} read, {mapped}"
-        f"{counted(sum(rank.counters.errors for rank in ranks), 'error')}, "
-        f"{counted(damaged, 'damaged file')}"
+        f"{show_bytes(read_bytes)} read"
+        + (f", {show_bytes(mapped_bytes)} mapped" * bool(mapped_bytes))
+        + f" in {duration(took_s)} ({show_bytes(read_bytes / max(took_s, 1e-9))}/s)"
+        + (f", {counted(errors, 'error')}" * bool(errors))
+        + (f", {counted(damaged, 'damaged file')}" * bool(damaged))
     )
+
+
+def _waited_lines(ranks: Sequence[FinalStatus], took_s: float) -> list[str]:
+    """Returns a line about the waits of programs, with an option that would have spared the most of
+    them; none if they were short."""
+    waited_s: dict[str, float] = {}
+    for rank in ranks:
+        for source, seconds in rank.waited_s.items():
+            waited_s[source] = waited_s.get(source, 0.0) + seconds
+    total_s = sum(waited_s.values())
+    if total_s < max(_WAITED_LEAST_S, _WAITED_PART * took_s):
+        return []
+    most = max(waited_s, key=lambda source: waited_s[source])
+    shares = sorted(waited_s.items(), key=lambda each: -each[1])
+    named = [f"{duration(s)} for {SOURCE_WORDS[n]}" for n, s in shares if s >= 0.1 * total_s]
+    line = f"programs waited {duration(total_s)} in all their threads, {', '.join(named)}"
+    remedy = _remedy(most, ranks)
+    return [f"{line}; {remedy}" if remedy else line]
+
+
+def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
+    """Returns the option that spares waits for a source, or "" if there is none."""
+    datasets = ranks[0].datasets
+    if source == "rank" and (replicas := min(each.replicas for each in datasets)) < len(ranks):
+        return f"--replicas {replicas + 1} would keep more of the files on their own node"
+    if source == "shared" and any(each.in_place for each in datasets):
+        return "without --in-place the packs would be copied to the local disk"
+    return {
+        "disk": "a faster --local-dir, or --stage memory where there is room, would help",
+        "cache": "a larger --cache-bytes would keep more",
+        "shared": "--local-bytes and --memory-bytes with more room would keep more near",
+    }.get(source, "")
 
 
 def _remote_line(ranks: Sequence[FinalStatus]) -> str:
-    hits = sum(rank.counters.cache_hits for rank in ranks)
-    misses = sum(rank.counters.cache_misses for rank in ranks)
     nodes = _nodes(ranks)
     bins = [sum(column) for column in zip(*(node.latency_bins for node in nodes), strict=True)]
-    waits = f"{latency(bins, 0.5)} median, {latency(bins, 0.99)} at 99 %" if any(bins) else ""
-    fetched = show_bytes(sum(node.fetched_bytes for node in nodes))
-    return (
-        f"remote: {fetched} fetched from other ranks in "
-        f"{sum(node.fetches for node in nodes):,} requests ({waits or 'nobody waited'}), "
-        f"{hits:,} blocks found in the cache, {misses:,} not"
-    )
+    half, most = latency(bins, 0.5), latency(bins, 0.99)
+    waits = f", half of the waits {half}, 99 % of them {most}" if any(bins) else ""
+    return f"other ranks: {show_bytes(sum(node.fetched_bytes for node in nodes))} fetched{waits}"
 
 
 def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
@@ -247,19 +284,20 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
     if not opens:
         return []
     if epochs:
-        return [_known(told, opens), *_brought(ranks)]
+        return [*_known(told, opens), *_brought(ranks)]
     reasons = [reason for each in told for reason in (*each.refused, *each.notes)]
     return [f"order of reading not known: {reason}" for reason in sorted(set(reasons))[:1]]
 
 
-def _known(told: Sequence[OrderFigures], opens: int) -> str:
+def _known(told: Sequence[OrderFigures], opens: int) -> list[str]:
+    """Returns no line if nothing was known: there is nothing to do about that."""
     predicted, broken = sum(each.predicted for each in told), sum(each.broken for each in told)
     names = {name for each in told for name in each.samplers}
     samplers = sorted(map(order_source, names))
     where = ", ".join(samplers) or "the file of --order"
     wrong = f", wrong in {counted(broken, 'epoch')}" if broken else ""
-    share = f"{min(100, 100 * predicted / opens):.1f} %"
-    return f"order of reading known for {share} of opens ({where}){wrong}"
+    share = min(100, 100 * predicted / opens)
+    return [f"order of reading known for {share:.1f} % of opens ({where}){wrong}"] * (share >= 0.05)
 
 
 def _brought(ranks: Sequence[Status]) -> list[str]:
@@ -269,10 +307,12 @@ def _brought(ranks: Sequence[Status]) -> list[str]:
         return []
     brought, late = sum(node.ahead_bytes for node in nodes), sum(node.ahead_late for node in nodes)
     unread = sum(node.ahead_unread_bytes for node in nodes)
-    return [
-        f"brought ahead: {show_bytes(brought)} in {counted(blocks, 'block')}, {late:,} of them "
-        f"late; {show_bytes(unread)} were read by nobody"
-    ]
+    line = f"brought ahead: {show_bytes(brought)} in {counted(blocks, 'block')}"
+    if late > _WORTH * blocks:
+        line += f", {late:,} of them late: a larger --cache-bytes gives more time"
+    if unread > _WORTH * brought:
+        line += f", {show_bytes(unread)} never read: --order off would spare them"
+    return [line]
 
 
 def tell_missing_plots(page: str) -> None:

@@ -89,6 +89,7 @@ class Wrapper:
         self._flush = FlushReport(plan.settings.quiet)
         self._end_signals = 0
         self._gave_up = False
+        self._took_s = 0.0
 
     def run(self, command: Sequence[str]) -> int:
         """Runs the command to its end; returns its exit code, 128 + signal, or FanStore's own."""
@@ -102,7 +103,9 @@ class Wrapper:
         try:
             self._job_directory = ready.job_directory
             self._hold(ready.locks)
+            begun_s = time.monotonic()
             code = self._run_command(command, ready)
+            self._took_s = time.monotonic() - begun_s
         finally:
             summary = self._end()
         if summary is None:
@@ -116,7 +119,7 @@ class Wrapper:
         for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:
-            for line in report.summary_lines(summary):
+            for line in report.summary_lines(summary, self._took_s):
                 report.say(line)
             if self._ran:
                 for line in report.unseen_lines(summary, self._entered):

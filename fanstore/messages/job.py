@@ -1,6 +1,6 @@
 """What a daemon reports about its job, and the messages between a daemon and its parent."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from fanstore.messages.figures import (
@@ -165,9 +165,11 @@ class AskedReport(Message):
 
 
 class FinalStatus(Status):
-    """The last status of a rank, sent when the job ends."""
+    """The status of a rank at its end. waited_s: how long its programs waited, all threads
+    together, by source."""
 
     outputs: OutputAccount | None
+    waited_s: Mapping[str, float]
 
 
 class JobSummary(FinalStatus, NamedMessage):

@@ -11,9 +11,9 @@ from typing import Any
 from fanstore.report.catalogue import NOBODY
 from fanstore.report.figures import RankFigures
 from fanstore.report.sampled import Gathered
-from fanstore.report.verdict import SOURCE_WORDS, duration, percent, slow_rank, slow_source
+from fanstore.report.verdict import percent, slow_rank, slow_source
 from fanstore.trace import SOURCES
-from fanstore.wording import show_bytes
+from fanstore.wording import SOURCE_WORDS, duration, show_bytes
 
 SHOWN = 3
 _WORTH = 0.05  # of the time of all readers

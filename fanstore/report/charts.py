@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from fanstore.arrays import np
 from fanstore.report.figures import Figures, RankFigures
 from fanstore.report.sampled import ORIGINS, Gathered
-from fanstore.report.verdict import SOURCE_WORDS, percent, slow_rank
+from fanstore.report.verdict import percent, slow_rank
 from fanstore.trace import SOURCES
+from fanstore.wording import SOURCE_WORDS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from fanstore.arrays import np
 from fanstore.report.charts import COLOURS, DRAWN, LINES_SHOWN, drawn, percent_axis, time_axis
 from fanstore.report.sampled import Gathered
-from fanstore.report.verdict import SOURCE_WORDS
 from fanstore.trace import SOURCES
-from fanstore.wording import counted
+from fanstore.wording import SOURCE_WORDS, counted
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

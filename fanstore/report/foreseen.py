@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from fanstore.report.figures import Figures
-from fanstore.report.verdict import duration, percent
+from fanstore.report.verdict import percent
 from fanstore.trace import SOURCES, Trace
-from fanstore.wording import counted, order_source, show_bytes
+from fanstore.wording import counted, duration, order_source, show_bytes
 
 _COUNT_MAX = 1 << 62
 _SAMPLERS_MAX, _NAME_MAX = 16, 60  # a trace may be hostile

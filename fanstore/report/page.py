@@ -15,8 +15,8 @@ from fanstore.report.foreseen import sentences
 from fanstore.report.sampled import Gathered
 from fanstore.report.sections import in_detail, overview
 from fanstore.report.templating import template
-from fanstore.report.verdict import SOURCE_WORDS, duration, headline, percent
-from fanstore.wording import counted, show_bytes
+from fanstore.report.verdict import headline, percent
+from fanstore.wording import SOURCE_WORDS, counted, duration, show_bytes
 
 
 def page_of(got: Gathered, advice: list[Advice]) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from fanstore.report import charts, details
 from fanstore.report.sampled import Gathered
-from fanstore.report.verdict import duration, percent
+from fanstore.report.verdict import percent
+from fanstore.wording import duration
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,8 @@ from statistics import median
 from fanstore.report.catalogue import NOBODY
 from fanstore.report.figures import Figures, RankFigures
 from fanstore.trace import SOURCES
+from fanstore.wording import SOURCE_WORDS
 
-SOURCE_WORDS = {
-    "disk": "the local disk",
-    "cache": "the block cache",
-    "rank": "other ranks",
-    "shared": "the shared file system",
-    "output": "answers about outputs",
-}
 _LITTLE = 0.02
 _APART = 0.03
 _SLOW, _SLOWER = 0.05, 1.5
@@ -27,15 +21,6 @@ def percent(share: float) -> str:
     if 0 < share < 0.001:
         return "under 0.1 %"
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
-
-
-def duration(seconds: float) -> str:
-    """Returns a time in a unit that suits it."""
-    for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
-        if seconds >= size * (2 if size > 1 else 1):
-            value = seconds / size
-            return f"{value:,.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
-    return f"{seconds * 1e6:.0f} µs"
 
 
 def slow_rank(figures: Figures) -> RankFigures | None:

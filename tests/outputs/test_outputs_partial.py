@@ -47,7 +47,7 @@ def test_a_killed_command(stage: Stage) -> None:
     done = stage.call("run", *options, "--", "sh", "-c", half, code=137)
     assert tree(out) == {"log.partial": b"half\n"}
     assert f"in {out}, but not finished when its writer was killed: log.partial" in done.stderr
-    assert "1 published, 1 staged out" in done.stderr
+    assert "outputs: 1 file in " in done.stderr
     command = ["sh", "-c", f"sh -c '{half}'; cat {stage.mount}/log"]
     done = stage.call("run", "--quiet", *options, "--", *command)
     assert done.stdout == "half\n" and "log.partial" in done.stderr

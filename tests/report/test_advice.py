@@ -10,8 +10,9 @@ from trace_files import RankTrace, write_trace
 from fanstore.report.advice import SHOWN, advise
 from fanstore.report.catalogue import open_catalogue
 from fanstore.report.sampled import gather
-from fanstore.report.verdict import duration, headline, percent
+from fanstore.report.verdict import headline, percent
 from fanstore.trace import SOURCES, read_trace
+from fanstore.wording import duration
 
 MS = 10**6
 Waits = dict[str, tuple[int, int]]

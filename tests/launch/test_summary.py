@@ -1,0 +1,136 @@
+"""The lines about a job at its end, from figures that a test makes up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from fanstore.launch.foreseen import order_lines
+from fanstore.launch.report import summary_lines
+from fanstore.messages.figures import (
+    Counters,
+    DatasetFigures,
+    MemoryFigures,
+    NodeFigures,
+    OrderFigures,
+    OutputAccount,
+)
+from fanstore.messages.job import FinalStatus, JobSummary
+from fanstore.messages.message import fields_of, values_of
+
+GIB = 1 << 30
+TOOK_S = 100.0
+
+
+def dataset(**given: Any) -> DatasetFigures:
+    texts = {"name": "d", "directory": "/d", "dataset_id": "x", "mount_prefix": "/m"}
+    zeros = dict.fromkeys(fields_of(DatasetFigures), 0)
+    return DatasetFigures(**{
+        **zeros, **texts, "in_place": False, "replicas": 1, "damaged_files": (), **given,
+    })  # fmt: skip
+
+
+def node(**given: Any) -> NodeFigures:
+    return NodeFigures(**{**dict.fromkeys(fields_of(NodeFigures), 0), "latency_bins": [], **given})
+
+
+def summary(
+    world_size: int = 1,
+    counters: Mapping[str, int] | None = None,
+    waited_s: Mapping[str, float] | None = None,
+    **given: Any,
+) -> JobSummary:
+    status = FinalStatus(**{
+        "job_id": "a", "job_directory": "/j", "kind": "run", "rank": 0, "host": "n",
+        "first_id": "a", "metrics": "", "world_size": world_size, "daemon_pid": 1, "preload": "/p",
+        "started_s": 0.0, "datasets": [dataset()], "state": "serving", "removed": (),
+        "counters": Counters(**{**dict.fromkeys(fields_of(Counters), 0), **(counters or {})}),
+        "processes": 1, "lost_ranks": (), "node": None, "outputs": None, "trace": None,
+        "order": None, "raw_calls": (), "waited_s": waited_s or {},
+        "memory": MemoryFigures(limit_bytes=0, cache_bytes=0, staged_bytes=0, tables_bytes=0),
+        **given,
+    })  # fmt: skip
+    ranks = [status] * world_size if world_size > 1 else None
+    return JobSummary(**values_of(status), any_looked=True if ranks else None, ranks=ranks,
+                      trace_lines=(), report=None, left=(), warnings=())  # fmt: skip
+
+
+def test_what_was_served_and_how_fast() -> None:
+    served = {"opens": 12_000, "read_bytes": 50 * GIB}
+    assert summary_lines(summary(counters=served), TOOK_S) == [
+        "12,000 files opened, 50.0 GiB read in 100 s (512.0 MiB/s)"
+    ]
+    more = {**served, "mapped_bytes": GIB, "errors": 1}
+    damaged = summary(2, counters=more, datasets=[dataset(damaged_count=3)])
+    assert summary_lines(damaged, TOOK_S)[0] == (
+        "2 ranks: 24,000 files opened, 100.0 GiB read, 2.0 GiB mapped in 100 s (1.0 GiB/s), "
+        "2 errors, 3 damaged files"
+    )
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "given", "said"),
+    [
+        ({"disk": 1.9}, {}, None),  # less than 2 % of the time
+        ({"disk": 3.0, "cache": 0.1}, {}, "waited 3.1 s in all their threads, 3 s for the local "
+         "disk; a faster --local-dir, or --stage memory where there is room, would help"),
+        ({"shared": 30.0}, {}, "--local-bytes and --memory-bytes with more room"),
+        ({"shared": 30.0}, {"datasets": [dataset(in_place=True)]}, "without --in-place"),
+        ({"cache": 30.0}, {}, "--cache-bytes"),
+        ({"output": 4.0}, {}, "4 s in all their threads, 4 s for answers about outputs"),
+    ],
+)  # fmt: skip
+def test_waits_are_told_with_the_option_that_spares_them(
+    waited_s: Mapping[str, float], given: Mapping[str, Any], said: str | None
+) -> None:
+    lines = summary_lines(summary(waited_s=waited_s, **given), TOOK_S)
+    told = [line for line in lines if "waited" in line]
+    assert len(told) == (said is not None)
+    assert said is None or said in told[0]
+
+
+def test_waits_of_ranks_are_summed_and_replicas_end_with_the_ranks() -> None:
+    waited_s = {"rank": 20.0, "shared": 10.0, "disk": 1.0}
+    lines = summary_lines(summary(2, waited_s=waited_s), TOOK_S)
+    assert lines[1] == (
+        "programs waited 62 s in all their threads, 40 s for other ranks, 20 s for the shared file "
+        "system; --replicas 2 would keep more of the files on their own node"
+    )
+    whole = summary(2, waited_s=waited_s, datasets=[dataset(replicas=2)])
+    assert "--replicas" not in summary_lines(whole, TOOK_S)[1]
+
+
+def test_outputs_are_told_with_their_place() -> None:
+    zeros = dict.fromkeys(fields_of(OutputAccount), 0)
+    account = OutputAccount(**{**zeros, "output_dir": "/o", "published": 5, "staged": 3,
+                               "staged_bytes": 6, "gone": 1})  # fmt: skip
+    assert "outputs: 3 files in /o (6 bytes), 1 not placed" in summary_lines(
+        summary(outputs=account), TOOK_S
+    )
+
+
+def order(predicted: int) -> OrderFigures:
+    return OrderFigures(epochs=1, predicted=predicted, strange=0, broken=0,
+                        samplers={"RandomSampler": 1}, refused={}, notes=())  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("late", "unread", "end"),
+    [
+        (0, 0, ""), (10, 100, ""),
+        (11, 0, ", 11 of them late: a larger --cache-bytes gives more time"),
+        (0, 110, ", 110 bytes never read: --order off would spare them"),
+    ],
+)  # fmt: skip
+def test_late_and_unread_blocks_are_told_if_they_are_many(late: int, unread: int, end: str) -> None:
+    ahead = node(ahead=100, ahead_bytes=1000, ahead_late=late, ahead_unread_bytes=unread)
+    job = summary(counters={"opens": 10}, order=order(10), node=ahead)
+    known, brought = order_lines([job])
+    assert known == "order of reading known for 100.0 % of opens (torch RandomSampler)"
+    assert brought == f"brought ahead: 1,000 bytes in 100 blocks{end}"
+
+
+def test_an_order_that_told_nothing_is_not_told() -> None:
+    assert order_lines([summary(counters={"opens": 3000}, order=order(1))]) == []
