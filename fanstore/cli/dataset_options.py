@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import click
@@ -22,7 +22,6 @@ from fanstore.report.places import make_folder, page_at, remove_empty
 from fanstore.staging.budget import budget_of
 
 _ORDER = "fanstore.foresight.order"
-_WRITTEN = "fanstore.written"  # the options as they were written
 _MADE = "fanstore.made"  # directories for the report
 
 
@@ -46,61 +45,31 @@ class ServingCommand(Command):
 
     def parse_own(self, ctx: click.Context, args: list[str]) -> list[str]:
         args = list(self._with_datasets(args))
-        _, _, order = self.parsed(ctx, args)
-        ctx.meta[_ORDER] = [p.name for p in order if p.name in ("dataset", "mount")]
-        return super().parse_own(ctx, args)
-
-    def parsed(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[Mapping[str, object], list[str], list[click.Parameter]]:
-        """Returns the values as written, the remaining arguments, and the options in order."""
         try:
-            return self.make_parser(ctx).parse_args(args=list(args))
+            _, _, order = self.make_parser(ctx).parse_args(args=list(args))
         except click.UsageError as error:  # click names the command only with the context
             error.ctx = error.ctx or ctx
             raise
-
-
-class WrittenOptionsCommand(ServingCommand):
-    """A command that remembers its options as they were written, for `written_options`."""
-
-    def parse_own(self, ctx: click.Context, args: list[str]) -> list[str]:
-        raw, _, order = self.parsed(ctx, list(self._with_datasets(args)))
-        ctx.meta[_WRITTEN] = list(_as_written(raw, order))
+        ctx.meta[_ORDER] = [p.name for p in order if p.name in ("dataset", "mount")]
         return super().parse_own(ctx, args)
-
-
-def _as_written(
-    raw: Mapping[str, Any], order: Sequence[click.Parameter]
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yields (parameter, words) of each option in the order given; for an option that takes one
-    value, only the last one given."""
-    several = {p.name: iter(raw[p.name]) for p in order if p.name and p.multiple}
-    done = set()
-    for parameter in order:
-        name = parameter.name
-        if not isinstance(parameter, click.Option) or name is None or name in done:
-            continue
-        if name in several:
-            yield name, (parameter.opts[-1], next(several[name]))
-            continue
-        done.add(name)
-        if parameter.is_flag:
-            yield name, ((parameter.opts if raw[name] else parameter.secondary_opts)[-1],)
-        else:
-            yield name, (parameter.opts[-1], raw[name])
 
 
 def written_options(
     ctx: click.Context, serving: Mapping[str, Any]
 ) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Returns the name and the words of each given option of `fanstore run` (in `serving`), in the
-    order given. Raises UsageError for values that are not valid."""
-    given = tuple((name, words) for name, words in ctx.meta[_WRITTEN] if name in serving)
-    order = [name for name, _ in given if name in ("dataset", "mount")]
-    pair_mounts(order, serving["dataset"], serving["mount"])
+    """Returns the name and the words of each given option of `fanstore run` (in `serving`). Raises
+    UsageError for values that are not valid."""
     config.resolve(serving)
-    return given
+    written: list[tuple[str, tuple[str, ...]]] = []
+    for path, prefix in pair_mounts(ctx.meta[_ORDER], serving["dataset"], serving["mount"]):
+        written.append(("dataset", ("--dataset", path)))
+        written += [] if prefix is None else [("mount", ("--mount", prefix))]
+    for setting in config.SETTINGS:
+        value = serving.get(setting.name)
+        if value is not None:
+            words = (setting.flag,) if value is True else (setting.flag, value)
+            written.append((setting.name, words))
+    return tuple(written)
 
 
 def _setting_option(setting: config.Setting) -> Callable[..., Any]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import platform
-import re
 import resource
 import shutil
 import sys
@@ -56,7 +55,6 @@ class DoctorFindings:
     local_directories: Sequence[Candidate]
     limits: Mapping[str, int | None]
     mount_prefix: str
-    prepare: Mapping[str, str]
     settings_file: str
     settings: Sequence[SettingFound]
 
@@ -204,21 +202,6 @@ def _settings(
     ]
 
 
-def _prepare_defaults() -> dict[str, str]:
-    """Returns the defaults of the options of `fanstore prepare`."""
-    from fanstore.cli.datasets.prepare import command as prepare
-
-    defaults = {}
-    for parameter in prepare.params:
-        if not isinstance(parameter, click.Option) or parameter.is_flag or parameter.multiple:
-            continue
-        said = re.search(r"\[default: ([^]]+)\]", parameter.help or "")
-        value = said[1] if said else parameter.default
-        if isinstance(value, str) and parameter.name:
-            defaults[parameter.name] = value
-    return defaults
-
-
 def examine_all() -> DoctorFindings:
     """Collects everything that doctor prints."""
     from fanstore.node.prefix import default_prefix
@@ -237,7 +220,6 @@ def examine_all() -> DoctorFindings:
         local_directories=directories,
         limits=_limits(),
         mount_prefix=default_prefix("<dataset name>"),
-        prepare=_prepare_defaults(),
         settings_file=os.fspath(config.config_file()),
         settings=_settings(settings, directories, problems),
     )
@@ -276,7 +258,6 @@ def _show(found: DoctorFindings) -> None:
     for entry in found.local_directories:
         click.echo(_show_local(entry.directory, entry.chosen))
     click.echo(f"mount prefix where none is given: {found.mount_prefix}")
-    _show_table("defaults of fanstore prepare", found.prepare)
     click.echo(f"settings (file: {found.settings_file}):")
     for setting in found.settings:
         value = "-" if setting.value is None else setting.value

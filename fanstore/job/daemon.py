@@ -69,7 +69,7 @@ from fanstore.outputs.service import OutputService
 from fanstore.outputs.tree.end import unstaged_of
 from fanstore.staging.crew import Stop, Stopped
 from fanstore.startup import MpiWorld, RankLost, World
-from fanstore.watch.watched import read_stalls
+from fanstore.watch.watching import read_stalls
 
 _REQUEST_TIMEOUT_S = 2.0
 _FINISH_POLL_S = 0.01

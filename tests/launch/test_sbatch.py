@@ -431,11 +431,12 @@ def call(*arguments: str | bytes, code: int | None = 0) -> subprocess.CompletedP
     return done
 
 
-def test_options_are_those_of_run_in_their_order() -> None:
-    given = ["--dataset", "a", "--mount", "/m", "--in-place", "--dataset", "b", "--quiet"]
-    script = call("-N", "3", *given, "--mem", "4G", "--", "true").stdout
+def test_options_are_those_of_run_and_mounts_stay_with_their_datasets() -> None:
+    given = ["--dataset", "a", "--mount", "/m", "--in-place", "--dataset", "b", "--order", "off"]
+    script = call("-N", "3", *given, "--mem", "4G", "--order", "o", "--", "true").stdout
     body = script.partition('"$fanstore" run')[2].replace("\\\n", " ")
-    assert body.split()[: len(given) + 1] == [*given, "--"]
+    wanted = "--dataset a --mount /m --dataset b --in-place --order o --".split()
+    assert body.split()[: len(wanted)] == wanted
     assert "#SBATCH --nodes=3\n" in script and "#SBATCH --mem=4096M\n" in script
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-
 from fanstore.launch.foreseen import order_lines
+
 from fanstore.launch.report import summary_lines
 from fanstore.messages.figures import (
     Counters,

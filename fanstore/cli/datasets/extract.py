@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import click
@@ -29,23 +28,17 @@ def command(
     Example:
       fanstore extract imagenet.fan unpacked train/n01440764
     """
-    from tqdm import tqdm
-
     from fanstore.dataset import open_dataset
     from fanstore.extract import extract, total_bytes, with_parents
+    from fanstore.progress import progress_of
     from fanstore.wording import counted
 
     with open_dataset(dataset, verify=True) as opened:
         starts = [opened.lookup(normal(os.fsencode(path))) for path in paths] or [0]
         records = with_parents(opened, starts)
-        with tqdm(
-            total=total_bytes(opened, records),
-            unit="B",
-            unit_scale=True,
-            desc="extracting",
-            disable=quiet or not sys.stderr.isatty(),
-        ) as bar:
-            count = extract(opened, Path(destination), records, force, bar.update)
+        with progress_of("extracting", quiet=quiet) as progress:
+            progress.expect(total_bytes(opened, records))
+            count = extract(opened, Path(destination), records, force, progress.advance)
     if not quiet:
         click.echo(f"{destination}: {counted(count, 'entry')}", err=True)
     return 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 
 import click
 
@@ -27,24 +26,18 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     Example:
       fanstore verify imagenet.fan
     """
-    from tqdm import tqdm
-
     from fanstore.dataset import open_dataset
     from fanstore.errors import show_path
+    from fanstore.progress import progress_of
     from fanstore.verify import verify
     from fanstore.wording import counted
 
     with (
         open_dataset(dataset, verify=True) as opened,
-        tqdm(
-            total=opened.header.logical_bytes,
-            unit="B",
-            unit_scale=True,
-            desc="verifying",
-            disable=quiet or not sys.stderr.isatty(),
-        ) as bar,
+        progress_of("verifying", quiet=quiet) as progress,
     ):
-        findings = verify(opened, jobs, bar.update)
+        progress.expect(opened.header.logical_bytes)
+        findings = verify(opened, jobs, progress.advance)
     names = [show_path(name) for name in findings.damaged]
     if as_json:
         report = {

@@ -15,7 +15,7 @@ import click
 from click.core import ParameterSource
 
 from fanstore.cli.command import command_argument
-from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options, written_options
+from fanstore.cli.dataset_options import ServingCommand, serving_options, written_options
 from fanstore.cli.datasets.prepare import ByteCount
 from fanstore.launch.job_script import SCHEDULERS
 from fanstore.launcher import NO_MPI4PY
@@ -70,7 +70,7 @@ def our_program() -> str:
 
 
 @click.command(
-    cls=WrittenOptionsCommand,
+    cls=ServingCommand,
     common=(
         "scheduler", "nodes", "hosts", "time", "queue", "cpus", "gpus", "mem_bytes", "directives",
         "dataset", "mount",

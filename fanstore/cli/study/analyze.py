@@ -10,11 +10,11 @@ import click
 
 from fanstore import config
 from fanstore.cli.command import command_argument
-from fanstore.cli.dataset_options import WrittenOptionsCommand, serving_options, written_options
+from fanstore.cli.dataset_options import ServingCommand, serving_options, written_options
 
 
 @click.command(
-    cls=WrittenOptionsCommand,
+    cls=ServingCommand,
     common=(
         "steps",
         "limit",
