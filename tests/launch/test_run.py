@@ -67,7 +67,7 @@ def test_exit_codes_of_a_command_that_cannot_start(stage: Stage) -> None:
 
 
 def test_own_failures_are_125(stage: Stage) -> None:
-    stage.run(stage.path, "true", code=125)
+    stage.run(stage.path / "missing", "true", code=125)
     dataset = stage.dataset()
     stage.call("run", "--dataset", str(dataset), "--mount", "/", "--", "true", code=125)
     stage.call("run", "--mount", "/x", "--dataset", str(dataset), "--", "true", code=125)

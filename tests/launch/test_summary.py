@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from fanstore.launch.foreseen import order_lines
 
-from fanstore.launch.report import summary_lines
+from fanstore.launch.report import order_lines, summary_lines
 from fanstore.messages.figures import (
     Counters,
     DatasetFigures,
