@@ -52,6 +52,9 @@ class Case:
     keep_stderr: bool = True
     shell: str = "bash"
 
+    def __str__(self) -> str:
+        return self.name
+
 
 @dataclass
 class Outcome:

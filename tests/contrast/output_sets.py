@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 from arena import SELF
-from case_set import Set
+from case_set import BOTH, Set
 from harness import Case
 
 SHELL = (
@@ -147,6 +147,12 @@ DENIED = (
 )
 # The same in a job of two ranks, each of which keeps the names in some of the directories.
 RANKS = tuple(replace(group, where="ranks") for group in (*RULES, *LIFE, *PROGRAMS))
+# There a call takes many times as long: `make test` has rules and life alone, each set with one
+# kind. `make soak` has the sets as they are.
+QUICK_RANKS = tuple(
+    replace(group, kinds=(BOTH[number % 2],))
+    for number, group in enumerate(RANKS[: len(RULES) + 3])
+)
 
 SETS = (*RULES, *LIFE, *PROGRAMS, *OVER, *DENIED, *RANKS)
 
@@ -161,15 +167,24 @@ def parameters(sets: tuple[Set, ...]) -> list[object]:
     return [parameter((group, *pair)) for group in sets for pair in group.parameters()]
 
 
-def parameter(case: tuple[Set, str, str]) -> object:
+def parameters_of_ranks() -> list[object]:
+    """The same for jobs of two ranks."""
+    quick = {(group.label, *pair) for group in QUICK_RANKS for pair in group.parameters()}
+    rest = [
+        (group, *pair) for group in RANKS for pair in group.parameters()
+        if (group.label, *pair) not in quick
+    ]  # fmt: skip
+    return parameters(QUICK_RANKS) + [parameter(case, pytest.mark.soak) for case in rest]
+
+
+def parameter(case: tuple[Set, str, str], *marks: pytest.MarkDecorator) -> object:
     """One of them, for parametrize."""
+    reason = DIFFERENT.get(case[1])
     if case[0].where == "ranks" and case[1:] == ("case_watches", "input"):
         reason = "a directory of the dataset can be watched in jobs of one rank alone"
-        return pytest.param(case, marks=pytest.mark.xfail(reason=reason, strict=not SELF))
-    if case[1] not in DIFFERENT:
-        return case
-    mark = pytest.mark.xfail(reason=DIFFERENT[case[1]], strict=not SELF)
-    return pytest.param(case, marks=mark)
+    if reason is not None:
+        marks = (*marks, pytest.mark.xfail(reason=reason, strict=not SELF))
+    return pytest.param(case, marks=marks)
 
 
 def label(value: object) -> str:

@@ -6,6 +6,7 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import Programs, compiled_cases, parameters
+from soak import combined
 
 METADATA = [
     case
@@ -20,8 +21,8 @@ CONTENT = [
 FORTIFIED = ("-O2", "-D_FORTIFY_SOURCE=2")
 
 
-def label(case: tuple[str, str]) -> str:
-    return f"{case[0].partition('.')[0]}-{case[1]}"
+def label(case: tuple[str, str] | str) -> str:
+    return case if isinstance(case, str) else f"{case[0].partition('.')[0]}-{case[1]}"
 
 
 @pytest.mark.parametrize("case", parameters(METADATA), ids=label)
@@ -29,8 +30,7 @@ def test_names(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
     compare(arena, [programs.path(case[0]), case[1]], "store")
 
 
-@pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", parameters(CONTENT), ids=label)
+@pytest.mark.parametrize("case, codec", combined(parameters(CONTENT), ["store", "lz4"]), ids=label)
 def test_content(arena: Arena, programs: Programs, case: tuple[str, str], codec: str) -> None:
     compare(arena, [programs.path(case[0]), case[1]], codec)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 from arena import Arena
 from harness import LS_SIZES, Case, run_case, substitution
-from soak import sampled
+from soak import combined
 
 SIZES_OF_DIRECTORIES = (substitution(rb"^(d\S* .*?)size=\d+", rb"\1size=N"),)
 DU_DIRECTORIES = (substitution(rb"^\d+\t", b"N\t"),)
@@ -322,13 +322,11 @@ def test_metadata(arena: Arena, case: Case) -> None:
     run_case(arena, case, "store")
 
 
-@pytest.mark.parametrize("codec", sampled(["store", "lz4", "zstd"], ["store", "zstd"]))
-@pytest.mark.parametrize("case", CONTENT, ids=lambda case: case.name)
+@pytest.mark.parametrize("case, codec", combined(CONTENT, ["store", "lz4", "zstd"]), ids=str)
 def test_content(arena: Arena, case: Case, codec: str) -> None:
     run_case(arena, case, codec)
 
 
-@pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", COPY, ids=lambda case: case.name)
+@pytest.mark.parametrize("case, codec", combined(COPY, ["store", "lz4"]), ids=str)
 def test_copy(arena: Arena, case: Case, codec: str) -> None:
     run_case(arena, case, codec)

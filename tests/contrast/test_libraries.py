@@ -9,24 +9,16 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import CLIENTS, python_cases
+from soak import combined
 
 CASES = python_cases("py_libraries.py")
-SLOW_TO_IMPORT = ("torch",)
 
 
-def parameters() -> list[object]:
-    """Each case stored and compressed; a module that takes seconds to import stored alone."""
-    return [
-        pytest.param(
-            case, codec, id=f"{case[1]}-{codec}", marks=[pytest.mark.soak] * (codec == "lz4")
-        )
-        for case in CASES
-        for codec in ("store", "lz4", "zstd")
-        if codec == "store" or not case[1].startswith(SLOW_TO_IMPORT)
-    ]
+def label(value: tuple[str, str] | str) -> str:
+    return value if isinstance(value, str) else value[1]
 
 
-@pytest.mark.parametrize(("case", "codec"), parameters())
+@pytest.mark.parametrize("case, codec", combined(CASES, ["store", "lz4", "zstd"]), ids=label)
 def test_library(arena: Arena, case: tuple[str, str], codec: str) -> None:
     module = case[1].partition("_")[0]
     if importlib.util.find_spec(module) is None:

@@ -10,6 +10,7 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import CLIENTS, parameters, python_cases
+from soak import combined
 
 METADATA = python_cases("py_names.py")
 BYTES = [*python_cases("py_fd.py"), *python_cases("py_mmap.py")]
@@ -82,14 +83,14 @@ def test_names(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "store")
 
 
-@pytest.mark.parametrize("case", parameters(BYTES + OTHER_CONTENT), ids=label)
+@pytest.mark.parametrize("case", parameters(OTHER_CONTENT), ids=label)
 def test_content(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "store")
 
 
-@pytest.mark.parametrize("case", parameters(BYTES), ids=label)
-def test_compressed(arena: Arena, case: tuple[str, str]) -> None:
-    run_client(arena, case, "lz4")
+@pytest.mark.parametrize("case, codec", combined(parameters(BYTES), ["store", "lz4"]), ids=label)
+def test_bytes(arena: Arena, case: tuple[str, str], codec: str) -> None:
+    run_client(arena, case, codec)
 
 
 @pytest.mark.soak

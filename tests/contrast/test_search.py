@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from arena import Arena
 from harness import Case, run_case
+from soak import combined
 
 GREP = [
     Case("grep", 'grep needle "$T/text/sub/inner.txt"'),
@@ -156,7 +157,6 @@ def test_find(arena: Arena, case: Case) -> None:
     run_case(arena, case, "store")
 
 
-@pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", GREP + ARCHIVE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case, codec", combined(GREP + ARCHIVE, ["store", "lz4"]), ids=str)
 def test_search_and_archive(arena: Arena, case: Case, codec: str) -> None:
     run_case(arena, case, codec)

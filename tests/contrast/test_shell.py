@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 from arena import Arena
 from harness import Case, run_case
+from soak import combined
 
 REDIRECTION = [
     Case(
@@ -181,8 +182,7 @@ START = [
 ]
 
 
-@pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", REDIRECTION, ids=lambda case: case.name)
+@pytest.mark.parametrize("case, codec", combined(REDIRECTION, ["store", "lz4"]), ids=str)
 def test_redirection(arena: Arena, case: Case, codec: str) -> None:
     run_case(arena, case, codec)
 
@@ -192,7 +192,6 @@ def test_names(arena: Arena, case: Case) -> None:
     run_case(arena, case, "store")
 
 
-@pytest.mark.parametrize("codec", ["store", "lz4"])
-@pytest.mark.parametrize("case", START, ids=lambda case: case.name)
+@pytest.mark.parametrize("case, codec", combined(START, ["store", "lz4"]), ids=str)
 def test_start(arena: Arena, case: Case, codec: str) -> None:
     run_case(arena, case, codec)

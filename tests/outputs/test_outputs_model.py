@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from namespace_twin import OUTSIDE, Twin
 from namespace_world import Cluster
+from soak import combined
 
 NAMES = [b"a", b"b", b"c", b"d"]
 FLAGS = [
@@ -130,8 +131,7 @@ async def hold(twin: Twin, dice: Dice) -> None:
 
 
 @AS_ROOT
-@pytest.mark.parametrize("ranks", [1, 2, 4])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed, ranks", combined(range(3), [1, 2, 4]))
 def test_random_calls_do_what_they_do_in_a_plain_directory(
     tmp_path: Path, seed: int, ranks: int
 ) -> None:
