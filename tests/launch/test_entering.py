@@ -168,7 +168,7 @@ def test_only_programs_without_the_library_see_the_note(stage: Stage, static_cat
 
 def test_a_note_that_somebody_changed_stays(stage: Stage) -> None:
     ready, go = stage.path / "ready", stage.path / "go"
-    script = f"touch {ready}; until test -e {go}; do sleep 0.02; done"
+    script = f"touch {ready}; until test -e {go}; do sleep 0.1; done"
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
     with stage.running("run", *where, "--", "sh", "-c", script) as run:
         wait_for(ready.exists, "the command")

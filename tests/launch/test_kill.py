@@ -72,7 +72,7 @@ def test_wrapper_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
 @pytest.mark.parametrize("delay_ms", DELAYS_MS)
 def test_daemon_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
     go = stage.path / "go"
-    script = f"until test -e {go}; do sleep 0.02; done; exit 3"
+    script = f"until test -e {go}; do sleep 0.1; done; exit 3"
     with stage.running(*arguments(stage, dataset, "sh", "-c", script)) as run:
         wait_for(lambda: daemon_of(run.pid), "the daemon")
         daemon = daemon_of(run.pid)
@@ -88,7 +88,7 @@ def test_daemon_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
 
 def test_daemon_killed_while_the_command_reads(stage: Stage, dataset: Path) -> None:
     go = stage.path / "go"
-    script = f"until test -e {go}; do sleep 0.02; done; cat {stage.mount}/* | wc -c"
+    script = f"until test -e {go}; do sleep 0.1; done; cat {stage.mount}/* | wc -c"
     with stage.running(*arguments(stage, dataset, "sh", "-c", script)) as run:
         wait_for(lambda: command_of(run.pid), "the command")
         os.kill(daemon_of(run.pid), signal.SIGKILL)
@@ -104,7 +104,7 @@ def test_another_job_does_not_take_the_files_of_one_whose_daemon_died(
     stage: Stage, dataset: Path
 ) -> None:
     go = stage.path / "go"
-    script = f"until test -e {go}; do sleep 0.02; done; cat {stage.mount}/* | wc -c"
+    script = f"until test -e {go}; do sleep 0.1; done; cat {stage.mount}/* | wc -c"
     with stage.running(*arguments(stage, dataset, "sh", "-c", script)) as run:
         wait_for(lambda: command_of(run.pid), "the command")
         os.kill(daemon_of(run.pid), signal.SIGKILL)

@@ -138,7 +138,7 @@ def test_what_outlives_its_job_starts_programs(stage: Stage, mount: str) -> None
     source, fifo = stage.source(), stage.path / "fifo"
     os.mkfifo(fifo)
     outlives = (
-        'while [ -e "$FANSTORE_JOB_DIR" ]; do sleep 0.02; done; '
+        'while [ -e "$FANSTORE_JOB_DIR" ]; do sleep 0.1; done; '
         '{ /bin/echo here; sh -c "/bin/echo there"; } >"$0" 2>&1'
     )
     where = str(stage.mount if mount == "made" else source)

@@ -456,7 +456,7 @@ def test_an_early_end_leaves_the_others_prefix(stage: Stage) -> None:
     dataset = stage.dataset()
     where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet", "--")
     go = stage.path / "go"
-    script = f"cd {stage.mount}; while ! test -e {go}; do sleep 0.02; done; cat f01 | wc -c"
+    script = f"cd {stage.mount}; while ! test -e {go}; do sleep 0.1; done; cat f01 | wc -c"
     with stage.running("run", *where, "sh", "-c", script) as first:
         wait_for(stage.mount.exists, "the prefix")
         stage.run(dataset, "true")
@@ -472,7 +472,7 @@ def started(stage: Stage, wrapper: int) -> int:
     return command_of(wrapper)
 
 
-TRAPPING = "trap 'echo got {0}; exit 7' {0}; touch {1}/ready; while :; do sleep 0.02; done"
+TRAPPING = "trap 'echo got {0}; exit 7' {0}; touch {1}/ready; while :; do sleep 0.1; done"
 
 
 @pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
@@ -507,7 +507,7 @@ def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
     go = stage.path / "go"
     script = (
         f"trap 'echo hit; touch {go}' INT; touch {stage.path}/ready; "
-        f"until test -e {go}; do sleep 0.02; done; sleep 0.2"
+        f"until test -e {go}; do sleep 0.1; done; sleep 0.2"
     )
     pid, terminal = on_terminal(stage, run_command(stage, script))
     wait_for((stage.path / "ready").exists, "the command")
@@ -533,7 +533,7 @@ def test_ctrl_c_ends_the_command_and_leaves_nothing(stage: Stage) -> None:
 
 def test_ctrl_z_and_fg(stage: Stage) -> None:
     go = stage.path / "go"
-    script = f"echo $$ >{stage.path}/ready; until test -e {go}; do sleep 0.02; done; echo done"
+    script = f"echo $$ >{stage.path}/ready; until test -e {go}; do sleep 0.1; done; echo done"
     job = shlex.join(run_command(stage, script))
     shell = ["bash", "-mc", f"{job}; echo stopped $?; read; fg >/dev/null; echo ended $?"]
     pid, terminal = on_terminal(stage, shell)
@@ -641,7 +641,7 @@ def test_a_daemon_without_a_command_to_end_serves_on(stage: Stage) -> None:
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
     go = stage.path / "go"
     script = (
-        f"touch {stage.path}/ready; until test -e {go}; do sleep 0.02; done; cat {stage.mount}/f01"
+        f"touch {stage.path}/ready; until test -e {go}; do sleep 0.1; done; cat {stage.mount}/f01"
     )
     with stage.running("run", *where, "sh", "-c", script) as run:
         started(stage, run.pid)

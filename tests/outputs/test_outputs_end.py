@@ -213,7 +213,7 @@ def test_a_signal_to_every_process_as_slurm_sends_it(
     """The command saves its state, and that is staged out, also when the daemon was told, too."""
     ready = stage.path / "ready"
     save = f'trap "" TERM; head -c {LARGE} /dev/zero >{stage.mount}/f0; exit 5'
-    script = f"trap '{save}' TERM; touch {ready}; while :; do sleep 0.02; done"
+    script = f"trap '{save}' TERM; touch {ready}; while :; do sleep 0.1; done"
     command = ["sh", "-c", script]
     with stage.running(*arguments(stage, dataset, full, command), **PATIENT) as run:
         wait_for(ready.exists, "the command")
@@ -237,7 +237,7 @@ def test_a_command_that_is_told_to_end_leaves_what_it_published(
 
 
 def test_killed_daemon(stage: Stage, dataset: Path, full: Path) -> None:
-    script = f"{write(stage, LARGE, 10)[2]}; until test -e {stage.path}/go; do sleep 0.02; done"
+    script = f"{write(stage, LARGE, 10)[2]}; until test -e {stage.path}/go; do sleep 0.1; done"
     with stage.running(*arguments(stage, dataset, full, ["sh", "-c", script])) as run:
         wait_for(lambda: command_of(run.pid), "the command")
         wait_for(lambda: waiting(stage) == 2, "outputs that find no room")

@@ -99,7 +99,7 @@ def test_a_dead_daemon_that_the_kernel_is_not_done_with(
 ) -> None:
     """The job's lock is its own for as long as it hangs."""
     script = f"{write(stage, *SIZES)[2]}; touch {stage.path}/written; "
-    script += f"until test -e {stage.path}/go; do sleep 0.02; done"
+    script += f"until test -e {stage.path}/go; do sleep 0.1; done"
     with stage.running(*arguments(stage, dataset, out(stage), ["sh", "-c", script])) as run:
         wait_for(hung.is_set, "the file system to be asked")
         wait_for((stage.path / "written").exists, "both to be published")

@@ -65,7 +65,7 @@ def test_dropped_where_that_is_wished(stage: Stage) -> None:
 def test_a_killed_daemon(stage: Stage) -> None:
     script = (
         f"exec 3>{stage.mount}/log; echo half >&3; touch {stage.path}/ready; "
-        f"until test -e {stage.path}/go; do sleep 0.02; done; echo more >&3; exec 3>&-"
+        f"until test -e {stage.path}/go; do sleep 0.1; done; echo more >&3; exec 3>&-"
     )
     with stage.running("run", *where(stage), "--", "sh", "-c", script) as run:
         wait_for((stage.path / "ready").exists, "the command")
@@ -83,7 +83,7 @@ def test_what_is_written_on_after_the_command(stage: Stage) -> None:
     left = f"import time; f = open('{stage.mount}/log', 'w'); f.write('half'); f.flush(); "
     left += f"open('{stage.path}/ready', 'w'); time.sleep(600)"
     script = '"$0" -c "$1" >/dev/null 2>&1 & echo $! >"$2/pid"; until test -e "$2/ready"; '
-    script += "do sleep 0.02; done"
+    script += "do sleep 0.1; done"
     command = ["sh", "-c", script, sys.executable, left, str(stage.path)]
     try:
         done = stage.call("run", *where(stage), "--", *command, code=125)

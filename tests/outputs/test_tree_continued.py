@@ -94,7 +94,7 @@ def test_without_it_nothing_is_seen(stage: Stage) -> None:
 def test_two_jobs_do_not_go_on_with_one_directory(stage: Stage) -> None:
     where = ["--dataset", str(stage.path / "data"), "--mount", str(stage.path / "other")]
     own = ["--local-dir", str(stage.path / "own")]
-    script = f"touch {stage.path}/ready; until test -e {stage.path}/go; do sleep 0.02; done"
+    script = f"touch {stage.path}/ready; until test -e {stage.path}/go; do sleep 0.1; done"
     arguments = [*where, *own, *options(stage, "--continue"), "--", "sh", "-c", script]
     with stage.running("run", *arguments) as first:
         wait_for((stage.path / "ready").exists, "the first job")

@@ -162,7 +162,7 @@ def test_owner_and_shared_copy_gone(own: Ranks) -> None:
 def test_daemon_killed_before_the_command_begins(shared: Ranks, delay_ms: int) -> None:
     """In MPI's start, or soon after: nobody waits for ever, and nothing is left."""
     go = shared.stage.path / f"go-{delay_ms}"
-    command = ["sh", "-c", f"until test -e {go}; do sleep 0.02; done"]
+    command = ["sh", "-c", f"until test -e {go}; do sleep 0.1; done"]
     with shared.running(SIZE, command, FANSTORE_PEER_WAIT_S="1") as run:
         daemon = run.daemon(1)
         time.sleep(delay_ms / 1000)
@@ -380,9 +380,9 @@ def test_full_disk_and_plan(own: Ranks, small_disk: Path) -> None:
 def test_a_rank_that_ends_early_serves_on_and_one_that_fails_stops_nobody(shared: Ranks) -> None:
     early, go = shared.stage.path / "early", shared.stage.path / "go"
     script = (
-        f"until test -e {early}; do sleep 0.02; done; "
+        f"until test -e {early}; do sleep 0.1; done; "
         "case $FANSTORE_RANK in 0) exit 0;; 1) exit 3;; esac; "
-        f"until test -e {go}; do sleep 0.02; done; cat $FANSTORE_MOUNT_PREFIX/* | sha256sum"
+        f"until test -e {go}; do sleep 0.1; done; cat $FANSTORE_MOUNT_PREFIX/* | sha256sum"
     )
     with shared.running(SIZE, ["sh", "-c", script], LC_ALL="C") as run:
         commands = [run.command(rank) for rank in range(SIZE)]

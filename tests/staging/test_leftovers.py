@@ -33,11 +33,11 @@ n=100; while [ $n -gt 0 ]; do cat "$2/f00" >/dev/null; n=$((n-1)); done
 for way in plain fork; do
     if [ $way = plain ]; then "$0" -c "$1" "$2" >"$3" & else ("$0" -c "$1" "$2" >"$3"; :) & fi
     held=$!
-    until [ -s "$3" ]; do sleep 0.02; done
+    until [ -s "$3" ]; do sleep 0.1; done
     rm "$3"
     for child in $(cat /proc/$held/task/$held/children); do
         kill -9 $child
-        n=1000; while [ -e /proc/$child/exe ] && [ $n -gt 0 ]; do sleep 0.02; n=$((n-1)); done
+        n=200; while [ -e /proc/$child/exe ] && [ $n -gt 0 ]; do sleep 0.1; n=$((n-1)); done
     done
     kill -9 $held
     wait $held

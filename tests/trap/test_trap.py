@@ -126,7 +126,7 @@ cd {clients}
 echo dynamic >{m}/other; ./rest cat {m}/other
 ./rest killed {m}/half; test -e {m}/half; echo half $?
 : >{out}/daemon; ./rest daemon {m}/a.txt {out}/daemon
-until test "$(wc -l <{out}/daemon)" = 2; do sleep 0.02; done
+until test "$(wc -l <{out}/daemon)" = 2; do sleep 0.1; done
 cat {out}/daemon
 cd {m}/link; {clients}/rest cat x; cd -P ..; {clients}/rest cat deep/x
 sh -c 'exec {clients}/rest cat /proc/self/task/$$/cwd/deep/x'
@@ -363,7 +363,7 @@ def test_a_killed_process_of_ours_takes_the_command_along(
 
 
 def test_signals_are_passed_on(stage: Stage) -> None:
-    script = f"trap 'echo hit; exit 7' USR1; touch {stage.path}/ready; while :; do sleep 0.02; done"
+    script = f"trap 'echo hit; exit 7' USR1; touch {stage.path}/ready; while :; do sleep 0.1; done"
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--trap")
     with stage.running("run", *where, "--", "bash", "-c", script) as run:
         wait_for((stage.path / "ready").exists, "the command")
@@ -379,7 +379,7 @@ def on_terminal_trapped(stage: Stage, script: str) -> list[str]:
 
 def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
     script = (
-        f"trap 'echo hit' INT; touch {stage.path}/ready; for i in $(seq 50); do sleep 0.02; done"
+        f"trap 'echo hit' INT; touch {stage.path}/ready; for i in $(seq 10); do sleep 0.1; done"
     )
     pid, terminal = on_terminal(stage, on_terminal_trapped(stage, script))
     wait_for((stage.path / "ready").exists, "the command")
@@ -394,7 +394,7 @@ def test_ctrl_c_reaches_the_command_once(stage: Stage) -> None:
 
 def test_ctrl_z_and_fg(stage: Stage) -> None:
     go = stage.path / "go"
-    script = f"echo $$ >{stage.path}/ready; until test -e {go}; do sleep 0.02; done; echo done"
+    script = f"echo $$ >{stage.path}/ready; until test -e {go}; do sleep 0.1; done; echo done"
     job = shlex.join(on_terminal_trapped(stage, script))
     shell = ["bash", "-mc", f"{job}; echo stopped $?; read; fg >/dev/null; echo ended $?"]
     pid, terminal = on_terminal(stage, shell)
