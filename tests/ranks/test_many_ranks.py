@@ -8,6 +8,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import inprocess
 import pytest
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
@@ -32,7 +33,7 @@ def test_many_ranks_start_serve_and_end(tmp_path: Path, world_size: int) -> None
     files = {f"f{n:03}": os.urandom(FILE_BYTES) for n in range(FILES)}
     source = stage.source(files=files)
     dataset = tmp_path / "data"
-    stage.call("prepare", str(source), str(dataset), "--partitions", str(world_size))
+    inprocess.call("prepare", "--quiet", source, dataset, "--partitions", str(world_size))
     options = ["--replicas", "1", "--cache-bytes", "16M"]
     argv = stage.run_argv(world_size, [dataset], ["sh", "-c", READ], options)
     with stage.launched(argv) as process:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import inprocess
 import pytest
 import trees
 from mpiexec import needs_ranks
@@ -48,9 +49,8 @@ def pack(stage: RankStage, source: Path, partitions: int, codecs: Sequence[str])
     """Datasets of `source`."""
     datasets = {codec: stage.path / f"{source.name}-{codec}" for codec in codecs}
     for codec, dataset in datasets.items():
-        stage.call(
-            "prepare", str(source), str(dataset), "--partitions", str(partitions), "--codec", codec
-        )
+        options = ("--partitions", str(partitions), "--codec", codec)
+        inprocess.call("prepare", "--quiet", source, dataset, *options)
     snapshot = stage.path / f"{source.name}.pickle"
     snapshot.write_bytes(pickle.dumps(trees.snapshot(source)))
     return Packed(source, datasets, snapshot)

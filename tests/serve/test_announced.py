@@ -49,7 +49,7 @@ class Served:
         self.teller = Teller(self.directory)
 
     def figures(self) -> dict[str, Any]:
-        return json.loads(self.stage.call("status", "--json").stdout)["order"]
+        return self.stage.status()["order"]
 
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.daemon}/fd"))

@@ -113,7 +113,7 @@ def test_each_byte_is_read_once_a_node(stage: Stage, dataset: Path) -> None:
     try:
         for _ in range(2):
             assert stage.call("exec", "--", *crowd(stage.mount)).stdout == plain_digests(stage)
-        status: dict[str, Any] = json.loads(stage.call("status", "--json").stdout)
+        status = stage.status()
     finally:
         stage.call("stop")
     assert status["counters"]["shared_reads"] == 0  # by commands themselves
@@ -134,7 +134,7 @@ def test_an_epoch_reads_what_is_not_resident(stage: Stage) -> None:
         wait_until_kept(stage, 10 * mib)
         for epoch in range(4):
             stage.call("exec", "--", sys.executable, "-c", SHUFFLED, str(stage.mount), str(epoch))
-            status = json.loads(stage.call("status", "--json").stdout)
+            status = stage.status()
             read.append(status["node"]["shared_bytes"] - sum(read))
     finally:
         stage.call("stop")

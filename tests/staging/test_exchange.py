@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import inprocess
 import pytest
 from mpiexec import KEEP, MPIEXEC, needs_ranks
 from serving import Stage, find_content, flip, make_stage
@@ -87,7 +88,7 @@ def make_ranks(path: Path, replicate: str | None) -> Ranks:
     options = ["--partitions", str(PACKS)]
     if replicate:  # what it names goes to a further pack
         options = ["--partitions", str(PACKS - 1), "--replicate", replicate]
-    stage.call("prepare", str(source), str(dataset), *options)
+    inprocess.call("prepare", "--quiet", source, dataset, *options)
     assert len(list(dataset.glob("pack-*.fsp"))) == PACKS
     return Ranks(stage, dataset)
 

@@ -20,6 +20,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import inprocess
 from mpiexec import KEEP, MPIEXEC, RANK
 from serving import (
     Stage,
@@ -138,13 +139,14 @@ class Ranks:
 
     def status(self, rank: int) -> dict[str, Any]:
         """What a rank's daemon says of itself now."""
-        done = subprocess.run(
-            [sys.executable, "-m", "fanstore", "status", "--json"],
-            env={**self.stage.env, "FANSTORE_LOCAL_DIR": str(self.local(rank))},
-            capture_output=True, text=True, timeout=LIMIT_S, check=True,
-        )  # fmt: skip
+        done = inprocess.call("status", "--json", "--local-dir", self.local(rank))
         answer: dict[str, Any] = json.loads(done.stdout)
         return answer
+
+    def tidy(self, rank: int) -> None:
+        """Runs a job on the node of a rank alone: it removes whatever was left there."""
+        where = ["--dataset", str(self.dataset), "--mount", str(self.mount(rank))]
+        self.stage.call("run", *where, "--", "true", FANSTORE_LOCAL_DIR=str(self.local(rank)))
 
     @contextlib.contextmanager
     def running(
@@ -342,9 +344,9 @@ class RankRun:
             time.sleep(0.02)
         assert left == [], f"{left}\n{self.said()}"
         if killed:
-            with self.ranks.running(self.size, ["true"]) as run:
-                assert run.end() == [0] * self.size, run.said()
-            run.check_nothing_left()
+            for rank in killed:
+                self.ranks.tidy(rank)
+            assert self.left() == [], self.said()
 
     def kill_all(self) -> None:
         """Ends what this run started and nothing else."""
@@ -365,7 +367,7 @@ def make_ranks(path: Path, files: Mapping[str, bytes], *options: str) -> Ranks:
     """A dataset of `files` in an empty directory."""
     stage = make_stage(path)
     source = stage.source(files=dict(files))
-    stage.call("prepare", str(source), str(stage.path / "data"), *options)
+    inprocess.call("prepare", "--quiet", source, stage.path / "data", *options)
     return Ranks(stage, stage.path / "data", files)
 
 

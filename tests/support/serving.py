@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import inprocess
 
@@ -178,6 +180,12 @@ class Stage:
             finally:
                 if process.poll() is None:
                     process.send_signal(signal.SIGKILL)
+
+    def status(self) -> dict[str, Any]:
+        """What the daemon says of itself; asked by this process, which is quicker than another."""
+        found = inprocess.call("status", "--json", "--local-dir", self.local)
+        answer: dict[str, Any] = json.loads(found.stdout)
+        return answer
 
     def leftovers(self) -> list[str]:
         """What is in the local directory, and the prefix."""
