@@ -8,6 +8,9 @@ BIN := $(VENV)/bin
 PYTEST_FLAGS ?= --numprocesses 4
 BENCH_FLAGS ?=
 FUZZ_ROUNDS ?= 200000
+# Bytecode is kept where PYTHONDONTWRITEBYTECODE is set, too: each of the processes would take seconds
+# to compile the tests.
+PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 
 ifneq ($(words $(VENV)),1)
 $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path without one)
@@ -38,16 +41,16 @@ demo: $(VENV)/installed-demo ## pack real images, train from the directory and f
 	@$(BIN)/python tools/demo/demo.py
 
 test: build ## run the tests
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS)
+	@$(PYTEST) $(PYTEST_FLAGS)
 
 test-c: ## run the tests in C alone
 	"$(PYTHON)" tools/fuzz/build.py --sanitize none
 
 test-one: build ## run what you name: make test-one T=tests/cli, or T="tests -k fork"
-	@$(BIN)/python -m pytest --exitfirst $(T)
+	@$(PYTEST) --exitfirst $(T)
 
 soak: build ## run the tests that take long and rarely find anything
-	@$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak
+	@$(PYTEST) $(PYTEST_FLAGS) --soak
 
 bench: $(VENV)/installed-bench ## beside other file systems: one table (BENCH_FLAGS="--quick --check")
 	@$(BIN)/python tools/native.py
