@@ -14,6 +14,7 @@ import pytest
 from arena import Arena
 from harness import Case, compare, run_side, snapshot
 from programs import CLIENTS, Programs, compiled_cases, python_cases
+from soak import combined
 
 SHELL = [
     Case("touch", 'touch "$T/text/x"', exit=1),
@@ -59,6 +60,10 @@ ROADS = compiled_cases("c_roads.c")
 REFUSALS = (b"Read-only file system", b"cannot overwrite existing", b"Invalid cross-device link")
 
 
+def label(value: Case | tuple[str, str] | str) -> str:
+    return value[1] if isinstance(value, tuple) else str(value)
+
+
 def refused(arena: Arena, argv: list[str], codec: str, bind: bool, exit: int = 0) -> None:
     if bind:
         compare(arena, argv, codec, exit=exit, read_only=True)
@@ -69,8 +74,7 @@ def refused(arena: Arena, argv: list[str], codec: str, bind: bool, exit: int = 0
     assert exit == 0 or any(word in said for word in REFUSALS), outcome
 
 
-@pytest.mark.parametrize("codec", ["store", "over"])
-@pytest.mark.parametrize("case", SHELL, ids=lambda case: case.name)
+@pytest.mark.parametrize("case, codec", combined(SHELL, ["store", "over"]), ids=label)
 def test_shell(arena: Arena, case: Case, codec: str, can_bind_read_only: bool) -> None:
     for program in (case.shell, *case.needs):
         if shutil.which(program) is None:
@@ -78,8 +82,7 @@ def test_shell(arena: Arena, case: Case, codec: str, can_bind_read_only: bool) -
     refused(arena, [case.shell, "-c", case.command], codec, can_bind_read_only, case.exit)
 
 
-@pytest.mark.parametrize("codec", ["store", "over"])
-@pytest.mark.parametrize("case", PYTHON, ids=lambda case: case[1])
+@pytest.mark.parametrize("case, codec", combined(PYTHON, ["store", "over"]), ids=label)
 def test_python(arena: Arena, case: tuple[str, str], codec: str, can_bind_read_only: bool) -> None:
     refused(
         arena, [sys.executable, "-u", str(CLIENTS / case[0]), case[1]], codec, can_bind_read_only
@@ -93,8 +96,7 @@ def test_compiled(
     refused(arena, [programs.path(case[0]), case[1]], "store", can_bind_read_only)
 
 
-@pytest.mark.parametrize("codec", ["store", "over"])
-@pytest.mark.parametrize("case", ROADS, ids=lambda case: case[1])
+@pytest.mark.parametrize("case, codec", combined(ROADS, ["store", "over"]), ids=label)
 def test_roads_from_outside(
     arena: Arena, programs: Programs, case: tuple[str, str], codec: str, can_bind_read_only: bool
 ) -> None:

@@ -134,7 +134,13 @@ def test_a_stalled_job_s_batches_are_taken_over(tmp_path: Path) -> None:
         assert lines(stage, "used", "a") == lines(stage, "used", "b") == all_batches(epochs=1)
 
 
-@pytest.mark.parametrize("left", [{}, {"open": "at its end"}], ids=["closed", "open"])
+@pytest.mark.parametrize(
+    "left",
+    [
+        pytest.param({}, id="closed", marks=pytest.mark.soak),
+        pytest.param({"open": "at its end"}, id="open"),
+    ],
+)
 def test_a_worker_that_stands_still_keeps_no_job_from_its_end(
     tmp_path: Path, left: dict[str, str]
 ) -> None:

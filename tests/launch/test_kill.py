@@ -23,7 +23,7 @@ from serving import (
     shared_memory,
     wait_for,
 )
-from soak import sampled
+from soak import combined, sampled
 
 # Milliseconds after the daemon's start: some fall into each phase.
 DELAYS_MS = sampled([0, 20, 30, 60, 90, 120, 160, 200, 250, 300], (0, 90, 200))
@@ -143,8 +143,7 @@ def test_a_command_that_ignores_the_end_of_its_wrapper_is_ended(
     assert stage.leftovers() == []
 
 
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-@pytest.mark.parametrize("delay_ms", DELAYS_MS)
+@pytest.mark.parametrize("name, delay_ms", combined(["SIGTERM", "SIGINT"], DELAYS_MS))
 def test_told_to_end_at_any_moment(stage: Stage, dataset: Path, name: str, delay_ms: int) -> None:
     """From the daemon's birth on; before that nothing has been made."""
     number = getattr(signal, name)

@@ -114,6 +114,7 @@ def test_the_launchers_variables_can_be_kept(stage: RankStage, dataset: Path) ->
         assert (env["PMI_RANK"], env["PMI_SIZE"], env["OMPI_X"]) == (str(rank), "2", "1")
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize("world_size", sampled([1, 2], [2]))
 def test_the_command_may_be_an_mpi_program_of_its_own(
     stage: RankStage, dataset: Path, world_size: int
@@ -170,9 +171,14 @@ def own_lines(stderr: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("odd_one", "option", "text"),
-    [(0, "--local-dir", "not a directory"), (1, "--local-dir", "not a directory"),
-     (0, "--dataset", "none"), (1, "--dataset", "dataset"), (1, "--stage", "stage")],
-)  # fmt: skip
+    [
+        (1, "--local-dir", "not a directory"),
+        (0, "--dataset", "none"),
+        (1, "--stage", "stage"),
+        pytest.param(0, "--local-dir", "not a directory", marks=pytest.mark.soak),
+        pytest.param(1, "--dataset", "dataset", marks=pytest.mark.soak),
+    ],
+)
 @pytest.mark.parametrize("auto_cleanup", sampled([True, False], [True]))
 def test_a_mistake_on_one_rank_ends_all(
     stage: RankStage, dataset: Path, odd_one: int, option: str, text: str, auto_cleanup: bool

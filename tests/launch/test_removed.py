@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from serving import Stage, make_stage
+from soak import combined
 
 from fanstore._native import preload_path
 
@@ -76,8 +77,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 @LOADED_BY_ITS_PATH
-@pytest.mark.parametrize("mount", ["made", "original"])
-@pytest.mark.parametrize("part", [".", "segment"])
+@pytest.mark.parametrize("mount, part", combined(["made", "original"], [".", "segment"]))
 def test_no_program_is_started_that_would_not_see_the_mounts(
     stage: Stage, part: str, mount: str
 ) -> None:

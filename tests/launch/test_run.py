@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from serving import READ_ALL, Stage, command_of, daemon_of, make_stage, runs, wait_for
+from soak import combined, sampled
 from terminal import drain, on_terminal, state
 
 
@@ -122,8 +123,7 @@ def test_environment_of_the_command(stage: Stage) -> None:
     assert env["FANSTORE_JOB_DIR"].startswith(str(stage.local))
 
 
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("codec", ["store", "lz4", "zstd"])
+@pytest.mark.parametrize("in_place, codec", combined([False, True], ["store", "lz4", "zstd"]))
 def test_content_under_every_codec(stage: Stage, in_place: bool, codec: str) -> None:
     files = {f"f{n}": os.urandom(100) * 500 * n for n in range(1, 5)}
     source = stage.source(files=files)
@@ -472,10 +472,11 @@ def started(stage: Stage, wrapper: int) -> int:
     return command_of(wrapper)
 
 
+SIGNALS = ("INT", "TERM", "HUP", "QUIT", "USR1", "USR2")
 TRAPPING = "trap 'echo got {0}; exit 7' {0}; touch {1}/ready; while :; do sleep 0.1; done"
 
 
-@pytest.mark.parametrize("name", ["INT", "TERM", "HUP", "QUIT", "USR1", "USR2"])
+@pytest.mark.parametrize("name", sampled(SIGNALS, ["INT", "TERM", "USR1"]))
 def test_signals_are_passed_on_once(stage: Stage, name: str) -> None:
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet", "--")
     script = TRAPPING.format(name, stage.path)

@@ -19,6 +19,7 @@ from pathlib import Path
 import jinja2
 import pytest
 from serving import wait_for
+from soak import combined
 
 from fanstore.errors import UsageError
 from fanstore.launch import job_header, job_script
@@ -184,9 +185,10 @@ def test_hostile_names_arrive_as_they_are(desk: Desk, mode: str) -> None:
     assert not (desk.path / "owned").exists()
 
 
-@pytest.mark.parametrize("mpiexec", [(), ("/opt/my mpi/mpiexec", "-launcher", "slurm")])
-@pytest.mark.parametrize("mode", ["run", "mpi"])
-@pytest.mark.parametrize("local", [False, True])
+MPIEXECS = [(), ("/opt/my mpi/mpiexec", "-launcher", "slurm")]
+
+
+@pytest.mark.parametrize("mpiexec, mode, local", combined(MPIEXECS, ["run", "mpi"], [False, True]))
 def test_script_is_sound(desk: Desk, mode: str, local: bool, mpiexec: tuple[str, ...]) -> None:
     job, site = hostile_job(desk, mode)
     local_dir = site.local_dir if local else None
@@ -207,8 +209,7 @@ def test_bash_would_refuse_a_broken_script(desk: Desk) -> None:
     assert subprocess.run(["bash", "-n", script], capture_output=True).returncode != 0
 
 
-@pytest.mark.parametrize("mode", ["run", "mpi"])
-@pytest.mark.parametrize("code", [0, 3, 137])
+@pytest.mark.parametrize("mode, code", combined(["run", "mpi"], [0, 3, 137]))
 def test_exit_code_is_the_commands(desk: Desk, mode: str, code: int) -> None:
     job = replace(desk.job, mode=mode, command=("sh", "-c", f"exit {code}"))
     assert desk.run(job)[0] == code
@@ -306,8 +307,7 @@ def test_failure_of_the_daemons_is_the_jobs(desk: Desk) -> None:
     assert "stop" not in [words[0] for words in desk.fanstore_calls()]
 
 
-@pytest.mark.parametrize("mpiexec", [(), ("mpiexec",)])
-@pytest.mark.parametrize("mode", ["run", "mpi"])
+@pytest.mark.parametrize("mpiexec, mode", combined([(), ("mpiexec",)], ["run", "mpi"]))
 def test_one_process_a_node_survives_the_loss_of_another(
     desk: Desk, mode: str, mpiexec: tuple[str, ...]
 ) -> None:

@@ -18,6 +18,7 @@ from mpiexec import RANK, needs_ranks
 from ranks import make_rank_stage
 from serving import LIMIT_S, Stage, children, command_of, daemon_of, make_stage, runs, wait_for
 from small_disk import small_disk
+from soak import sampled
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_two_mounts_have_a_directory_each(stage: Stage, dataset: Path, out: Path
     assert (out / "set-2/file").read_text() == "1\n"
 
 
-@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("code", sampled([0, 3], [3]))
 def test_what_finds_no_room_is_named_and_kept(
     stage: Stage, dataset: Path, full: Path, code: int
 ) -> None:
@@ -273,7 +274,7 @@ def kill_all(stage: Stage, run: subprocess.Popen[str]) -> None:
     wait_for(lambda: not any(runs(pid) for pid in everything), "their end")
 
 
-@pytest.mark.parametrize("there_is_room", [True, False])
+@pytest.mark.parametrize("there_is_room", sampled([True, False], [False]))
 def test_killed_daemon_and_wrapper(
     stage: Stage, dataset: Path, full: Path, there_is_room: bool
 ) -> None:
@@ -316,7 +317,7 @@ def test_stop_waits_for_the_outputs(stage: Stage, dataset: Path, full: Path) -> 
     assert stage.leftovers() == []
 
 
-@pytest.mark.parametrize("flush", [(), ("--no-flush",)])
+@pytest.mark.parametrize("flush", sampled([(), ("--no-flush",)], [()]))
 def test_stop_names_what_is_not_there(
     stage: Stage, dataset: Path, full: Path, flush: tuple[str, ...]
 ) -> None:

@@ -14,7 +14,7 @@ import pytest
 from fault_tools import command_of, make_ranks
 from mpiexec import needs_ranks
 from serving import Stage, daemon_of, make_stage, runs, wait_for
-from soak import sampled
+from soak import combined, sampled
 
 from fanstore._native import ffi
 from fanstore.outputs.tree.passes import StageOut
@@ -84,8 +84,10 @@ def found(stage: Stage) -> Counter[str]:
     return Counter(path.read_text().partition("\n")[0] for path in files)
 
 
-@pytest.mark.parametrize("delay_s", sampled(DELAYS_S, [0, 0.3]))
-@pytest.mark.parametrize("victim", ["daemon", "wrapper", "both", "command"])
+@pytest.mark.parametrize(
+    "delay_s, victim",
+    combined(sampled(DELAYS_S, [0, 0.3]), ["daemon", "wrapper", "both", "command"]),
+)
 def test_renamed_there_and_back(stage: Stage, victim: str, delay_s: float) -> None:
     data = stage.dataset(stage.source(files={"input": b"input"}))
     where = ["--dataset", str(data), "--mount", str(stage.mount)]
@@ -120,7 +122,7 @@ RANKS_VICTIMS = ("daemon", "wrapper", "mpiexec", "both", "command")
 
 @needs_ranks
 @pytest.mark.parametrize("delay_s", sampled(DELAYS_S, [0.3]))
-@pytest.mark.parametrize("victim", sampled(RANKS_VICTIMS, ["daemon", "wrapper", "mpiexec"]))
+@pytest.mark.parametrize("victim", sampled(RANKS_VICTIMS, ["daemon"]))
 def test_renamed_there_and_back_by_one_of_several_ranks(
     tmp_path: Path, victim: str, delay_s: float
 ) -> None:
@@ -140,15 +142,15 @@ def test_renamed_there_and_back_by_one_of_several_ranks(
         with contextlib.suppress(AssertionError):
             run.end()
         wait_for(lambda: not run.still_running(), "the end of all processes")
-    with ranks.running(3, ["true"]) as again:  # tidies up what is left
-        assert again.end() == [0] * 3, again.said()
+    for rank in range(3):
+        ranks.tidy(rank)
     made = [f"o{i % 3}/f{i}" for i in range(COUNT)]
     tops = [out, *tmp_path.rglob("unstaged")]
     files = [path for top in tops for path in top.rglob("*") if path.is_file()]
     assert Counter(path.read_text().partition("\n")[0] for path in files) == Counter(made)
     for name in made:
         assert (out / name).read_text().startswith(f"{name}\n")
-    again.check_nothing_left()
+    run.check_nothing_left()
 
 
 class KilledMeanwhile:
@@ -192,7 +194,7 @@ DEEP = """
 import os
 os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
 open("beside", "w").write("beside")
-for _ in range(8000):
+for _ in range(1500):
     os.mkdir("deep")
     os.chdir("deep")
 open("f", "w").write("deep")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from serving import LIMIT_S, Stage, make_stage
+from soak import sampled
 
 PROCESSES = 6
 ROUNDS = 40
@@ -153,6 +154,8 @@ PROGRAMS = {
     "sqlite with a log": SQLITE.replace("JOURNAL", "wal"),
 }
 
+QUICK = ("flock", "fcntl", "a file with a number", "a hard link", "sqlite")
+
 MAIN = """
 os.makedirs(sys.argv[1])
 os.chdir(sys.argv[1])
@@ -176,7 +179,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Stage:
     return stage
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("name", sampled(PROGRAMS, QUICK))
 def test_processes_share_outputs(stage: Stage, tmp_path: Path, name: str) -> None:
     code = COMMON + PROGRAMS[name] + MAIN
     code = code.replace("PROCESSES", str(PROCESSES)).replace("ROUNDS", str(ROUNDS))

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from inprocess import call
 from small_disk import small_disk
+from soak import sampled
 from test_update import LIMIT_S, nothing_else
 
 from fanstore.prepare import room
@@ -124,7 +125,7 @@ room.ArrayRoom.zeros = dying
 """
 
 
-@pytest.mark.parametrize("left", range(1, 34, 4))
+@pytest.mark.parametrize("left", sampled(range(1, 34, 4), (1, 13, 25)))
 def test_a_kill_with_lists_on_the_disk(source: Path, tmp_path: Path, left: int) -> None:
     call("prepare", "--quiet", *PARTITIONS, source, tmp_path / "fresh")
     program = KILLED.format(left=left) + SPILLING

@@ -24,7 +24,7 @@ import tqdm  # noqa: F401
 import zstandard
 from inprocess import call
 from small_disk import small_disk
-from soak import sampled
+from soak import combined, sampled
 from trees import Facts, make_deep_tree, make_odd_tree, snapshot
 
 import fanstore.cli.datasets.extract
@@ -386,8 +386,7 @@ def test_directories_that_are_closed_to_their_owner_are_unpacked_and_replaced() 
             nothing_left(base, "back", "data", "source")
 
 
-@pytest.mark.parametrize("size", [100, 9 << 20])
-@pytest.mark.parametrize("change", ["content", "shorter", "gone"])
+@pytest.mark.parametrize("size, change", combined([100, 9 << 20], ["content", "shorter", "gone"]))
 def test_a_file_that_changes_is_reported(tmp_path: Path, size: int, change: str) -> None:
     root = tmp_path / "source"
     root.mkdir()
@@ -425,8 +424,9 @@ def slow(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-@pytest.mark.parametrize("replace", [False, True])
+@pytest.mark.parametrize(
+    "number, replace", combined([signal.SIGINT, signal.SIGTERM, signal.SIGKILL], [False, True])
+)
 def test_an_end_in_the_middle_leaves_nothing(
     slow: Path, tmp_path: Path, number: signal.Signals, replace: bool
 ) -> None:

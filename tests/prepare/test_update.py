@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from inprocess import call
 from small_disk import small_disk
-from soak import sampled
+from soak import combined, sampled
 from trees import make_odd_tree, snapshot
 
 from fanstore.arrays import np
@@ -127,8 +127,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("codec", ["store", "zstd:1"])
+@pytest.mark.parametrize("change, codec", combined(list(CHANGES), ["store", "zstd:1"]))
 def test_readers_see_what_a_fresh_dataset_shows(
     source: Path, tmp_path: Path, change: str, codec: str
 ) -> None:
@@ -302,8 +301,10 @@ def check_ended(tmp_path: Path, step: int, number: int) -> bool:
     return code != 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-@pytest.mark.parametrize("step", sampled(range(1, 71), (3, 11, 19, 27, 33)))
+@pytest.mark.parametrize(
+    "number, step",
+    combined([signal.SIGKILL, signal.SIGINT], sampled(range(1, 71), (3, 11, 19, 27, 33))),
+)
 def test_an_end_at_any_call(
     source: Path, tmp_path: Path, step: int, number: signal.Signals
 ) -> None:

@@ -36,6 +36,7 @@ RANKS_OF = {
 }  # fmt: skip
 RUNS = [(program, carrier) for program in RANKS_OF for carrier in CARRIERS]
 # Each program once, and over TCP what moves much.
+KILLED = ("killed-between", "killed-in-reply", "killed-sending")
 OVER_TCP = ("sizes", "outstanding")
 QUICK_RUNS = [(each, "tcp" if each in OVER_TCP else "one-node") for each in RANKS_OF]
 
@@ -65,7 +66,7 @@ def test_messages(tmp_path: Path, run: tuple[str, str]) -> None:
 @pytest.mark.parametrize(
     "tls", ["", pytest.param("tcp,self", marks=pytest.mark.soak)], ids=["network", "tcp"]
 )
-@pytest.mark.parametrize("program", ["killed-between", "killed-in-reply", "killed-sending"])
+@pytest.mark.parametrize("program", sampled(KILLED, ["killed-in-reply"]))
 def test_a_killed_rank(tmp_path: Path, program: str, tls: str) -> None:
     # Of Hydra one proxy a rank, as on several nodes: a proxy that sees one of its ranks die may
     # kill its others, whatever -disable-auto-cleanup says.

@@ -37,7 +37,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     remove_tree(tmp_path)
 
 
-@pytest.mark.parametrize("depth", sampled([4200, 8000], [4200]))
+@pytest.mark.parametrize("depth", sampled([2500, 4200, 8000], [2500]))
 def test_a_deep_source_is_packed_verified_extracted_and_read(stage: Stage, depth: int) -> None:
     source, dataset, copy = (stage.path / name for name in ("plain", "data", "copy"))
     make_deep(source, depth, "leaf")

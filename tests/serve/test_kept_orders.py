@@ -78,6 +78,7 @@ def test_it_can_be_left_alone(stage: Stage) -> None:
     assert share(run(stage, "1", FANSTORE_KEEP_LEARNT="off")) == 0
 
 
+@pytest.mark.soak
 def test_a_damaged_file_is_said_and_replaced(stage: Stage) -> None:
     run(stage, "1")
     whole = kept(stage).read_bytes()

@@ -144,6 +144,7 @@ def test_what_is_kept_is_not_trusted(kept: KeptFiles, records: int, tmp_path: Pa
     assert Learnt([(kept, records)]).files(NAME) == []
 
 
+@pytest.mark.soak
 def test_many_reads_are_sorted_now_and_then(kept: KeptFiles) -> None:
     name = Name("large", NAME.number, 200_000)
     learnt = Learnt()

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
+from soak import sampled
 
 COUNT, SIZE, EPOCHS = 600, 60_000, 5
 
@@ -45,6 +46,7 @@ def distributed(place: Path, names: list[str]) -> None:
         (place / f"order-{rank}").write_text("\n\n".join(epochs))
 
 
+@pytest.mark.soak
 @needs_ranks
 def test_less_is_fetched_than_with_what_came_first(tmp_path: Path) -> None:
     stage = make_rank_stage(tmp_path, 2)
@@ -81,7 +83,7 @@ with open(sys.argv[1] + rank, "w") as out:
 
 
 @needs_ranks
-@pytest.mark.parametrize("order", ["auto", "off"])
+@pytest.mark.parametrize("order", sampled(["auto", "off"], ["auto"]))
 def test_what_is_on_no_disk_is_read_once_in_all(tmp_path: Path, order: str) -> None:
     """A third of the files has room on the disks, the rest in the two caches."""
     stage = make_rank_stage(tmp_path, 2)

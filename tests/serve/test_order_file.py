@@ -114,6 +114,7 @@ def test_a_wrong_order_is_dropped(tmp_path: Path) -> None:
         assert rank["after"]["order"]["broken"] == 1
 
 
+@pytest.mark.soak
 @needs_ranks
 def test_short_files_take_no_more_room_than_long_ones(tmp_path: Path) -> None:
     """A block takes whole granules, so that 10 bytes are 4,096 of the room for what is ahead."""

@@ -134,6 +134,7 @@ def test_files_in_the_order_of_the_listing(stage: Stage) -> None:
     assert share(found) > 80, found
 
 
+@pytest.mark.soak
 def test_processes_that_open_a_file_each(stage: Stage) -> None:
     code = """
     for _ in range(3):

@@ -316,6 +316,7 @@ def test_plan_refuses_nothing_and_divides_what_fits(ranks: Ranks) -> None:
         assert [said["report"]["shared_bytes"] for said in found] == [0, 0]
 
 
+@pytest.mark.soak
 def test_packs_that_ranks_kept_are_not_divided(ranks: Ranks) -> None:
     ranks.run(2, settings={"replicas": "2"}, keep=True)
     shutil.rmtree(ranks.stage.local / "0")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterable, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -18,16 +18,25 @@ def sampled(values: Iterable[T], kept: Collection[T]) -> list[object]:
 
 
 def combined(*parameters: Sequence[object]) -> list[object]:
-    """All combinations of the values of several parameters, which may have marks of their own.
-    `make test` takes as few as have each value at least once; `make soak` takes the others."""
-    count = max(len(values) for values in parameters)
-    kept = {tuple(n % len(values) for values in parameters) for n in range(count)}
+    """All combinations of the values of several parameters, which may have marks of their own. Of
+    those `make test` takes as few as have each value that it takes, and `make soak` the rest."""
+    columns = [
+        [value if isinstance(value, MARKED) else pytest.param(value) for value in values]
+        for values in parameters
+    ]
+    quick = [[n for n, value in enumerate(values) if not is_soak(value)] for values in columns]
+    count = max(len(numbers) for numbers in quick)
+    kept = {tuple(numbers[n % len(numbers)] for numbers in quick) for n in range(count)}
     found: list[object] = []
-    for numbers in itertools.product(*(range(len(values)) for values in parameters)):
-        chosen = [values[n] for values, n in zip(parameters, numbers, strict=True)]
-        each = [value if isinstance(value, MARKED) else pytest.param(value) for value in chosen]
-        marks = [mark for value in each for mark in value.marks]
+    for numbers in itertools.product(*(range(len(values)) for values in columns)):
+        chosen = [values[n] for values, n in zip(columns, numbers, strict=True)]
+        marks = [mark for value in chosen for mark in value.marks]
         if numbers not in kept:
             marks.append(pytest.mark.soak)
-        found.append(pytest.param(*(part for value in each for part in value.values), marks=marks))
+        found.append(pytest.param(*(part for each in chosen for part in each.values), marks=marks))
     return found
+
+
+def is_soak(value: Any) -> bool:
+    """Whether a value is left to `make soak` by itself."""
+    return any(mark.name == "soak" for mark in value.marks)
