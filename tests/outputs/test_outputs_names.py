@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from namespace_twin import Twin
 from namespace_world import Cluster, Process
+from soak import combined
 
 NEW = os.O_WRONLY | os.O_CREAT
 EXCLUSIVE = NEW | os.O_EXCL
@@ -138,10 +139,9 @@ RULES: list[tuple[tuple[Any, ...], int | None]] = [
 ]
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
-@pytest.mark.parametrize(("call", "expected"), RULES, ids=lambda value: str(value)[:60])
-def test_rule(tmp_path: Path, ranks: int, call: tuple[Any, ...], expected: int | None) -> None:
-    asyncio.run(keep_rule(tmp_path, ranks, call, expected))
+@pytest.mark.parametrize("ranks, rule", combined([1, 4], RULES), ids=lambda value: str(value)[:60])
+def test_rule(tmp_path: Path, ranks: int, rule: tuple[tuple[Any, ...], int | None]) -> None:
+    asyncio.run(keep_rule(tmp_path, ranks, *rule))
 
 
 async def keep_rule(

@@ -103,7 +103,7 @@ def test_killed_in_the_middle_of_replies(shared: Ranks, what: tuple[str, ...]) -
             wait_for((run.notes / f"churning-{rank}").exists, f"rank {rank} to read")
         time.sleep(0.2)
         run.kill(2, *what)
-        time.sleep(1.0)
+        time.sleep(0.5)
         (run.notes / "stop").touch()
         left = range(SIZE) if what == ("daemon",) else (0, 1)
         for rank in left:

@@ -73,7 +73,7 @@ def test_clean_removes_deep_directories(stage: Stage) -> None:
         wait_for(lambda: command_of(run.pid), "the command")
         (job,) = stage.local.glob(".fanstore-*/jobs/*")
         for place in (stage.mount, job):
-            make_deep(place / "deep", 3000)
+            make_deep(place / "deep", 2200)
     wait_for(lambda: "kept" not in stage.call("clean", "--dry-run").stdout, "the job to be over")
     stage.call("clean")
     wait_for(lambda: nothing_left(stage), "the daemon, too, to have removed what it had")
