@@ -69,7 +69,6 @@ from fanstore.outputs.service import OutputService
 from fanstore.outputs.tree.end import unstaged_of
 from fanstore.staging.crew import Stop, Stopped
 from fanstore.startup import MpiWorld, RankLost, World
-from fanstore.watch.watching import read_stalls
 
 _REQUEST_TIMEOUT_S = 2.0
 _FINISH_POLL_S = 0.01
@@ -236,10 +235,8 @@ class Daemon:
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
         self._with_all = self._with_all and whole
-        stalls = read_stalls(self.job.directory.file("segment"))
-        waited_s = {source: waits.ns / 1e9 for source, waits in stalls.items()}
         own = {**values_of(self.job.status()), "outputs": outputs}
-        status = FinalStatus(**own, waited_s=waited_s)
+        status = FinalStatus(**own, waited_s=self.job.waited_s())
         any_looked, ranks = None, None
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()

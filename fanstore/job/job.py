@@ -52,7 +52,7 @@ from fanstore.staging.memory import left_bytes
 from fanstore.staging.run import StagedDataset, check_in_place, stage_datasets
 from fanstore.staging.staged import StagedDirectory, kept_words, whole_files
 from fanstore.startup import World
-from fanstore.watch.watching import Watching
+from fanstore.watch.watching import Watching, read_stalls
 from fanstore.wording import counted
 
 if TYPE_CHECKING:
@@ -372,6 +372,10 @@ class NodeJob:
         figures = values_of(self.figures())  # first: this also updates the damaged files
         removed = self.directory.removed()
         return Status(**values_of(self.about()), state=SERVING, removed=removed, **figures)
+
+    def waited_s(self) -> dict[str, float]:
+        """Returns how long programs have waited, all threads together, by source."""
+        return {source: waits.ns / 1e9 for source, waits in read_stalls(self._segment).items()}
 
     @property
     def _segment(self) -> str:
