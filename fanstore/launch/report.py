@@ -109,10 +109,8 @@ def summary_lines(summary: JobSummary, took_s: float) -> list[str]:
         return []
     ranks = summary.all_ranks()
     lines = [_read_line(ranks, took_s), *_waited_lines(ranks, took_s), *_output_line(ranks)]
-    if any(node.fetches for node in _nodes(ranks)):
-        lines.append(_remote_line(ranks))
     if summary.world_size > 1 or _shared_bytes(ranks):
-        lines.append(_staged_line(ranks))
+        lines.append(_came_line(ranks))
     return lines + order_lines(ranks)
 
 
@@ -237,14 +235,6 @@ def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
     }.get(source, "")
 
 
-def _remote_line(ranks: Sequence[FinalStatus]) -> str:
-    nodes = _nodes(ranks)
-    bins = [sum(column) for column in zip(*(node.latency_bins for node in nodes), strict=True)]
-    half, most = latency(bins, 0.5), latency(bins, 0.99)
-    waits = f", half of the waits {half}, 99 % of them {most}" if any(bins) else ""
-    return f"other ranks: {show_bytes(sum(node.fetched_bytes for node in nodes))} fetched{waits}"
-
-
 def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
     """Returns the bytes that commands needed from the shared file system, whether they or the
     daemons read them."""
@@ -252,26 +242,15 @@ def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
     return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 
 
-def _staged_line(ranks: Sequence[FinalStatus]) -> str:
-    datasets = [dataset for rank in ranks for dataset in rank.datasets]
-    line = f"shared file system: {show_bytes(sum(each.shared_bytes for each in datasets))} read to "
-    line += f"stage, {show_bytes(_shared_bytes(ranks))} read for commands"
-    if ranks[0].world_size == 1:
-        return line
-    received_bytes = sum(each.received_bytes for each in datasets)
-    return line + f"; {show_bytes(received_bytes)} of replicas came from other ranks"
-
-
-def latency(bins: list[int], share: float) -> str:
-    """Returns the upper edge of the bin below which `share` of all waits lie; bins: powers of two
-    of us."""
-    wanted, seen = share * sum(bins), 0
-    for power, count in enumerate(bins):
-        seen += count
-        if count and seen >= wanted:
-            edge_us = 2 << power
-            return f"under {edge_us} us" if edge_us < 10000 else f"under {edge_us // 1000} ms"
-    return "none"
+def _came_line(ranks: Sequence[FinalStatus]) -> str:
+    """Returns a line about the sources of the files, other than this node's disk."""
+    staged_bytes = sum(each.shared_bytes for rank in ranks for each in rank.datasets)
+    fetched_bytes = sum(node.fetched_bytes for node in _nodes(ranks))
+    others = f"{show_bytes(fetched_bytes)} from other ranks, " * (ranks[0].world_size > 1)
+    return (
+        f"{show_bytes(staged_bytes)} staged from the shared file system; programs then got "
+        f"{others}{show_bytes(_shared_bytes(ranks))} from the shared file system"
+    )
 
 
 def order_lines(ranks: Sequence[Status]) -> list[str]:

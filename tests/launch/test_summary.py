@@ -69,6 +69,16 @@ def test_what_was_served_and_how_fast() -> None:
     )
 
 
+def test_where_files_came_from() -> None:
+    job = {"counters": {"shared_bytes": 5}, "datasets": [dataset(shared_bytes=70)]}
+    line = "70 bytes staged from the shared file system; programs then got {}"
+    alone = summary_lines(summary(node=node(fetched_bytes=1, shared_bytes=2), **job), TOOK_S)
+    assert alone[1:] == [line.format("7 bytes from the shared file system")]
+    two = summary_lines(summary(2, node=node(fetched_bytes=30), **job), TOOK_S)
+    said = "60 bytes from other ranks, 10 bytes from the shared file system"
+    assert two[1:] == [line.replace("70", "140").format(said)]
+
+
 @pytest.mark.parametrize(
     ("waited_s", "given", "said"),
     [
