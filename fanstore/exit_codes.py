@@ -13,7 +13,6 @@ SIGNALLED = 128  # plus the number of the signal
 INTERRUPTED = SIGNALLED + 2
 
 _WIDTH = 68
-_PAGE_WIDTH = 110
 
 TABLE = (
     ("any", "CMD ended with it."),
@@ -47,13 +46,3 @@ def help_text() -> str:
 def _lines(code: str, meaning: str) -> list[tuple[str, str]]:
     lines = textwrap.wrap(meaning, _WIDTH)
     return [(code if number == 0 else "", line) for number, line in enumerate(lines)]
-
-
-def markdown() -> str:
-    """Returns the table of exit codes in Markdown, for docs/jobs.md."""
-    rows = [f"| {code} | {meaning} |" for code, meaning in TABLE]
-    return "\n".join(["| code | meaning |", "| --- | --- |", *rows, "", _filled(COLLISIONS)])
-
-
-def _filled(text: str) -> str:
-    return textwrap.fill(text, _PAGE_WIDTH)
