@@ -1,1 +1,1 @@
-"""The node daemon: its job directory, its segment and its life."""
+"""The node daemon of a job: its life, its job directory and its segment."""

@@ -13,7 +13,8 @@ from fanstore.job.plan import JobPlan
 from fanstore.launcher import Launcher
 from fanstore.startup import MpiWorld, RankLost
 
-# Options that must be the same on every rank of a job: else the ranks would not meet.
+# Options that must be the same on every rank: otherwise the ranks would wait for messages that
+# never come.
 _COMMON = ("in_place", "verify", "stage", "replicas")
 
 
@@ -27,8 +28,8 @@ def agreed(plan: JobPlan) -> dict[str, object]:
 
 
 def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:
-    """Raises on every rank if one was given another value than rank 0, and names that rank:
-    UsageError on rank 0, which reports for all, RankLost on the others."""
+    """Raises an error on every rank, which names one whose options differ from rank 0's: UsageError
+    on rank 0, which reports for all, RankLost on the others."""
     for rank, answer in enumerate(answers):
         for name in {**answers[0], **answer}:
             value, first = (of.get(name, "an older one") for of in (answer, answers[0]))
@@ -50,8 +51,8 @@ _PATIENCE_S = 30.0
 
 @contextlib.contextmanager
 def failure_told_to_others(launcher: Launcher) -> Iterator[None]:
-    """Wraps what a rank does before it has a node daemon: a FanstoreError raised there ends the
-    daemons of all other ranks with the same message, and is raised again."""
+    """Wraps the steps of a rank before it has a node daemon. A FanstoreError that is raised in them
+    ends the daemons of all other ranks with the same message, and is raised again."""
     try:
         yield
     except FanstoreError as error:
@@ -61,8 +62,8 @@ def failure_told_to_others(launcher: Launcher) -> Iterator[None]:
 
 
 def _tell(launcher: Launcher, message: str) -> None:
-    """Joins the other ranks only to report the error. If MPI is missing they cannot have met, so
-    nobody waits."""
+    """Joins the other ranks only to report the error. Without MPI they could not join either, so
+    none waits for this rank."""
     with contextlib.suppress(FanstoreError):
         world = MpiWorld(launcher.world_size, _PATIENCE_S, lambda: None)
         world.fail(message)

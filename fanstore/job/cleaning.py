@@ -1,7 +1,6 @@
-"""Finds and removes what jobs left below a local directory and nobody uses.
+"""Finds and removes what jobs left below a local directory and no process uses.
 
-The rules are those of `sweep`; it also removes datasets that --keep-staged kept for the next job.
-"""
+Follows the rules of `sweep`, and also removes datasets that --keep-staged kept for the next job."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class Leftover:
     reason: str = ""
 
     def verb(self, dry_run: bool) -> str:
-        """Returns what happens to the leftover, in words for people."""
+        """Returns a verb for people: what happens to the leftover."""
         if self.reason:
             return "kept"
         return "would be removed" if dry_run else "removed"
@@ -54,15 +53,15 @@ class Found:
 
 
 class Cleaner:
-    """Looks and cleans below one local directory. with_unstaged: also removes outputs that are
-    nowhere else."""
+    """Lists and removes leftovers below one local directory. with_unstaged: also removes outputs of
+    which there is no other copy."""
 
     def __init__(self, local_dir: str, with_unstaged: bool) -> None:
         self._base = StagingFolder(local_dir)
         self._with_unstaged = with_unstaged
 
     def look(self) -> Found:
-        """Returns the result that `clean` would have now; removes nothing."""
+        """Returns the result that `clean` would have now. Removes nothing."""
         found = Found(self._base.path)
         if os.path.lexists(self._base.path):
             with self._base.locked():
@@ -70,7 +69,7 @@ class Cleaner:
         return found
 
     def clean(self) -> Found:
-        """Removes what no job uses; returns what was removed, and what stays and why."""
+        """Removes what no job uses. Returns what it removed, and what stays and why."""
         found = Found(self._base.path)
         if not os.path.lexists(self._base.path):
             return found
@@ -88,8 +87,8 @@ class Cleaner:
         return found
 
     def _let_go(self, leftover: Leftover) -> None:
-        """Removes a leftover, or makes the next `sweep` remove it; `sweep` handles all other
-        kinds."""
+        """Removes a leftover of some kinds, or releases it, so that the next `sweep` removes it;
+        `sweep` alone handles all other kinds."""
         with contextlib.suppress(OSError):
             if leftover.what == _UNSTAGED:
                 self._base.discard(leftover.path)
@@ -98,8 +97,8 @@ class Cleaner:
                 os.unlink(os.path.join(leftover.path, KEEP))
 
     def _leftovers(self) -> Iterator[Leftover]:
-        """Yields everything that is there, and whether it goes or stays. The caller holds the
-        base's lock."""
+        """Yields all leftovers, each with the reason if it stays. The caller holds the base's
+        lock."""
         for path in self._base.entries("jobs"):
             yield self._judged(_JOB, path, self._job_reason)
         for entry in self._base.entries("prefixes"):
@@ -140,7 +139,7 @@ class Cleaner:
 
 
 def bytes_below(path: str) -> int:
-    """Returns the size of all files in a tree, in bytes, without their holes."""
+    """Returns how many bytes the files of a tree take on disk; holes do not count."""
     total = 0
     with contextlib.suppress(OSError):
         for directory in bottom_up(path):

@@ -92,8 +92,8 @@ def describe(error: BaseException) -> Failure:
 
 
 def _raise_descriptor_limit() -> None:
-    """Raises the limit of descriptors as far as allowed: each connection of a client, and each
-    process that writes, takes one."""
+    """Raises the limit of descriptors as far as allowed: each client connection, and each writing
+    process, takes one."""
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     if 0 <= limit < _DESCRIPTORS:
         wanted = _DESCRIPTORS if most == resource.RLIM_INFINITY else min(most, _DESCRIPTORS)
@@ -101,8 +101,8 @@ def _raise_descriptor_limit() -> None:
 
 
 def descriptor_warning(world_size: int) -> str:
-    """Returns a warning if MPI may run out of descriptors, which ends the daemon; else "". MPI
-    takes one for each other rank, over TCP and over shared memory."""
+    """Returns a warning if MPI may run out of descriptors, which would end the daemon; otherwise
+    "". MPI takes a descriptor for each other rank, over TCP and over shared memory."""
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = _OWN_DESCRIPTORS + world_size
     if limit == resource.RLIM_INFINITY or limit >= needed:
@@ -114,7 +114,7 @@ def descriptor_warning(world_size: int) -> str:
 
 
 class Daemon:
-    """Runs one job for the parent process, which is at the other end of `parent`."""
+    """Runs one job. parent: the channel to the process that started the daemon."""
 
     def __init__(self, plan: JobPlan, parent: Channel) -> None:
         self.stop = Stop()
@@ -133,8 +133,8 @@ class Daemon:
         self._wakeup, self._waker = socket.socketpair()
 
     def run(self) -> int:
-        """Serves until the job's end; returns the exit code. By then everything that the daemon
-        made is removed."""
+        """Serves until the job's end, and removes everything that the daemon made. Returns the exit
+        code."""
         _raise_descriptor_limit()
         try:
             self._join()
@@ -161,7 +161,7 @@ class Daemon:
         return 0
 
     def _join(self) -> None:
-        """Meets the other ranks, if a launcher started several."""
+        """Joins the other ranks, if a launcher started several."""
         launcher = self._plan.launcher
         if launcher.world_size > 1:
             if (warning := descriptor_warning(launcher.world_size)) and launcher.rank == 0:
@@ -183,15 +183,16 @@ class Daemon:
         return failure.exit_code
 
     def _flush(self) -> None:
-        """Waits until all outputs are in the output directory, or cannot be placed; answers
-        requests meanwhile."""
+        """Waits until every output is in the output directory or cannot be placed. Answers requests
+        meanwhile."""
         outputs = self.job.outputs
         if outputs is None:
             return
         self._outwait(outputs, outputs.submit(outputs.flush()))
 
     def _account(self) -> OutputAccount | None:
-        """Returns the account of the outputs, all of which are then either placed or kept."""
+        """Returns the account of the outputs. By then each of them is placed, or kept on this
+        node."""
         outputs = self.job.outputs
         if outputs is None:
             return None
@@ -203,8 +204,7 @@ class Daemon:
         return account
 
     def _outwait(self, outputs: OutputService, work: Future[R]) -> str:
-        """Waits for work of the outputs until it is done or given up. Returns why it failed, or
-        ""."""
+        """Waits until `work` of the outputs is done or given up. Returns why it failed, or ""."""
         told_to_end = self.stop.is_set()
         self.stop.clear()
         flush = Flush(outputs, work, self._tell, self._wake)
@@ -213,7 +213,7 @@ class Daemon:
                 flush.give_up()
             self._handle_events(FLUSH_TELL_S)
         if self._wrapped:
-            self.stop.clear()  # Slurm's signal at the time limit is for the command
+            self.stop.clear()  # Slurm's signal at the time limit is meant for the command
         elif told_to_end:
             self.stop.set()
         return flush.problem()
@@ -224,13 +224,13 @@ class Daemon:
             channel.try_send(message)
 
     def _wake(self) -> None:
-        """Ends a wait for events. May be called from any thread."""
+        """Ends the wait for events. May be called from any thread."""
         with contextlib.suppress(BlockingIOError):
             self._waker.send(b"\0")
 
     def _summary(self, outputs: OutputAccount | None) -> JobSummary:
-        """Returns this rank's status. If all ranks are still there: on rank 0 also the status of
-        each, and on every rank whether any command looked at a mount."""
+        """Returns this rank's last status. If no rank is lost, adds on every rank whether any
+        command looked at a mount, and on rank 0 the status of each rank."""
         whole = self.job.stop_serving()
         if whole and not self._with_all:
             self.world.fail("told to end before the other ranks")
@@ -258,13 +258,14 @@ class Daemon:
         )  # fmt: skip
 
     def _place_trace(self, ranks: Sequence[FinalStatus]) -> tuple[list[str], bool]:
-        """Moves the kept trace to the file that the user named. ranks: the known ranks, this one
-        first. Returns the lines to print about the trace, and whether a trace exists."""
+        """Moves the kept trace to the file that the user named. ranks: the ranks whose status is
+        known, this one first. Returns the lines to print about the trace, and whether a trace
+        exists."""
         file = self._plan.trace_file
         if not file or self.job.lanes is None:
             return [], False
         if self._with_all and self.world.rank > 0:
-            return [], True  # rank 0 does it
+            return [], True  # rank 0 joins the traces
         parts = [
             TracePart(rank.trace.path, rank.trace.problem, rank.rank, rank.host)
             for rank in ranks if rank.trace is not None
@@ -278,8 +279,8 @@ class Daemon:
         return said + (join_traces(file, parts) if parts else []), bool(parts)
 
     def catch_signals(self) -> None:
-        """Makes signals set the stop flag and wake the loop. Call it before `run`, in the main
-        thread."""
+        """Makes signals set the stop flag and wake the event loop. Call it before `run`, in the
+        main thread."""
         self._waker.setblocking(False)
         signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -296,8 +297,8 @@ class Daemon:
         )
 
     def _detach_stderr(self) -> None:
-        """Sends this daemon's stderr to its log from now on: the parent's stderr belongs to the
-        command."""
+        """Redirects this daemon's stderr to its log from now on, because the parent's stderr
+        belongs to the command."""
         log_to(self.job.directory.file("log"))
 
     def _serve(self, listener: socket.socket) -> None:
@@ -315,7 +316,8 @@ class Daemon:
             self._tell_stalls()
 
     def _tell_stalls(self) -> None:
-        """Reports which ranks reads wait for, to the log and to the parent."""
+        """Reports reads that wait for a rank or the shared file system, to the log and to the
+        parent."""
         server = self.job.server
         if server is None or (now_s := time.monotonic()) - self._looked_s < LOOK_EVERY_S:
             return
@@ -325,11 +327,11 @@ class Daemon:
             self._tell(Stall(line=line))
 
     def _handle_events(self, timeout_s: float | None) -> bool:
-        """Waits for events and answers them; returns False if the daemon is to end."""
+        """Waits for events and handles them. Returns False if the daemon must end."""
         return all([key.data() is not False for key, _ in self._selector.select(timeout_s)])
 
     def _outwait_ranks(self) -> None:
-        """Answers other ranks until their commands have ended; a signal ends the waiting."""
+        """Answers other ranks until their commands have ended, or until a signal ends the wait."""
         since_s = time.monotonic()
         told = False
         while (left := self.job.ranks_to_serve()) > 0 and not self.stop.is_set():
@@ -340,8 +342,8 @@ class Daemon:
         self._with_all = left == 0
 
     def _woken(self) -> bool:
-        """Handles a signal: a daemon without a wrapper ends; with one, it goes on until the wrapper
-        sends "end"."""
+        """Handles a signal. Without a wrapper the daemon ends; with one, it goes on until the
+        wrapper sends "end". Returns False if it must end."""
         self._wakeup.recv(4096)
         return self._wrapped or not self.stop.is_set()
 
@@ -352,7 +354,7 @@ class Daemon:
                 self._command = Process(message.pid)
             elif isinstance(message, End):
                 self._ended = True
-                self.stop.clear()  # Slurm signals daemons as well, long before their commands end
+                self.stop.clear()  # Slurm also signals daemons, long before their commands end
             elif isinstance(message, GiveUp):
                 self._no_flush = True
         if messages is None:
@@ -360,19 +362,19 @@ class Daemon:
         return messages is not None
 
     def _outwait_command(self) -> None:
-        """Keeps serving for a while a command whose wrapper was killed (the kernel has signalled
-        the command), then kills the command."""
+        """Handles that the wrapper was killed: goes on serving the command for a while (the kernel
+        has signalled the command), then kills the command."""
         if self._command is not None:
             self._command.wait(self.job.plan.settings.orphan_wait_s)
             self._command.kill()
             self._command.wait(5.0)
 
     def _answer(self, listener: socket.socket) -> bool:
-        """Answers one request of a client, `fanstore status` or `stop`; returns False if the daemon
-        is to end."""
+        """Answers one request of a client, or of `fanstore status` or `stop`. Returns False if the
+        daemon must end."""
         try:
             stream, _ = listener.accept()
-        except OSError:  # the client is gone again, or there are no descriptors left
+        except OSError:  # the client has ended, or no descriptor is free
             time.sleep(_FINISH_POLL_S)
             return True
         channel = Channel(stream)
@@ -408,7 +410,7 @@ class Daemon:
         return False
 
     def _answer_to(self, request: DaemonRequest | None) -> Message:
-        """Returns the answer to a request. Raises ValueError for one that cannot be answered."""
+        """Returns the answer to a request. Raises ValueError if it cannot be answered."""
         if isinstance(request, AskStatus):
             return self.job.status()
         if isinstance(request, StopJob):

@@ -1,5 +1,4 @@
-"""Checks, by a few samples, whether the originals of a dataset have changed since they were
-packed."""
+"""Checks samples of a dataset's source files for changes since the dataset was packed."""
 
 from __future__ import annotations
 
@@ -14,14 +13,15 @@ from fanstore.dataset import Dataset
 from fanstore.errors import DatasetDamaged
 from fanstore.node.prefix import NOTE_NAME
 
-# The number of files to look at, and of directories, which show additions and removals.
+# The number of files to check, and of directories, which show added and removed files.
 SAMPLES = 32
-# The longest time that a start waits for the file system of the originals.
+# The longest time that the start of a job waits for the file system of the source.
 LIMIT_S = 0.05
 
 
 def _source(dataset: Dataset) -> str | None:
-    """Returns the directory that the dataset was packed from, from its manifest, or None."""
+    """Returns the directory from which the dataset was packed, according to its manifest, or
+    None."""
     try:
         with open(os.path.join(dataset.directory, "manifest.json"), encoding="utf-8") as stream:
             source = json.load(stream).get("source")
@@ -44,8 +44,8 @@ def _sample(dataset: Dataset) -> Iterator[int]:
 
 
 def _named(dataset: Dataset) -> Iterator[tuple[int, str]]:
-    """Yields the samples with their paths below the source; leaves out damaged records, which have
-    no path."""
+    """Yields the samples with their paths in the source. Leaves out damaged records, which have no
+    path."""
     for record in _sample(dataset):
         with contextlib.suppress(DatasetDamaged):
             yield record, os.fsdecode(dataset.relpath(record))
@@ -56,7 +56,7 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
         found = os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
         return True
-    except OSError:  # such as a path that is too long: it shows nothing
+    except OSError:  # such as a path that is too long: shows no change
         return False
     packed = dataset.record(record)
     if found.st_mtime_ns != packed.mtime_ns:
@@ -65,11 +65,11 @@ def _differs(dataset: Dataset, record: int, path: str) -> bool:
 
 
 class _Look:
-    """Compares samples with the originals, as many as it can in the given time."""
+    """Compares samples with the source files, as many as it can in the time limit."""
 
     def __init__(self, dataset: Dataset, source: str) -> None:
         self._source = source
-        # Packing the dataset changed the directory that contains it.
+        # Packing added the dataset's directory, which changed the directory around it.
         self._parent = os.path.dirname(os.path.realpath(dataset.directory))
         self.seen = 0
         self.differing: list[str] = []
@@ -77,7 +77,8 @@ class _Look:
         self._dataset = dataset
 
     def __call__(self) -> None:
-        is_prefix = os.path.lexists(os.path.join(self._source, NOTE_NAME))  # the original is gone
+        # The source file no longer exists.
+        is_prefix = os.path.lexists(os.path.join(self._source, NOTE_NAME))
         if is_prefix or not os.path.isdir(self._source):
             return
         for record, relpath in self._samples:
@@ -90,9 +91,8 @@ class _Look:
 
 
 def drifted_files(dataset: Dataset, prefix: str) -> list[str]:
-    """Returns a warning, in a list, if some of the originals differ from the packed files. There is
-    none if all of them differ and the dataset is mounted elsewhere: then another tree is there
-    now."""
+    """Returns a list with a warning if some source files differ from the packed ones. If all differ
+    and the dataset is mounted elsewhere, returns none, because the path now holds another tree."""
     source = _source(dataset)
     if source is None or not os.path.isabs(source):
         return []

@@ -1,5 +1,5 @@
-"""One job's resources on one node: opened in order, and closed in reverse from wherever opening
-ended."""
+"""One job's resources on one node. They are opened in order, and closed in reverse, also if opening
+failed halfway."""
 
 from __future__ import annotations
 
@@ -79,14 +79,14 @@ class NodeJob:
         self.coordinations: CoordinateService | None = None
         self._stop = stop
         self._preload = ""
-        self._segment_fd = -1  # a cleaner of the local disk may remove the name while the job runs
+        self._segment_fd = -1  # the segment's name may vanish: cleaners remove files on local disks
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
         self._node_plan: NodePlan | None = None
 
     def open(self, world: World) -> None:
         """Stages the datasets and publishes the segment, together with the other ranks of `world`.
-        Raises FanstoreError or OSError; call `close` afterwards in any case."""
+        Raises FanstoreError or OSError; in any case, call `close` afterwards."""
         self.world = world
         check_agreement(world.gather_all(agreed(self.plan)), world.rank)
         self.watching = Watching(world, self.plan.settings, self.directory)
@@ -156,8 +156,8 @@ class NodeJob:
     def _outcomes(self, crew: Crew) -> list[StagedDataset]:
         settings = self.plan.settings
         if settings.in_place:
-            verify = self.world.rank == 0  # all ranks map these files
-            for item in self.served:  # in threads: a large index takes long
+            verify = self.world.rank == 0  # one check is enough: all ranks map these files
+            for item in self.served:  # threads, because a large index takes long
                 crew.submit(open_dataset, item.info.directory, verify)
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
@@ -181,8 +181,9 @@ class NodeJob:
 
     def _damaged_for_all(self) -> list[dict[int, list[int]]]:
         """Returns, by dataset and pack, the records that this rank can read nowhere: those that are
-        damaged in its own copy, or in every copy of a remote pack. A reader that finds no owner
-        left would read the shared copy, which nobody checks again."""
+        damaged in its own copy, or in every copy of a remote pack. They must be marked as damaged:
+        otherwise a program reads them from the shared file system, where their content is not
+        checked."""
         own = [item.staging.report.damaged for item in self.served]
         of_ranks = self.world.gather_all(own)
         found = [dict(damaged) for damaged in own]
@@ -218,7 +219,7 @@ class NodeJob:
 
     def serve(self) -> None:
         """Begins to answer the other ranks, if there are any, and to fetch data that is not on the
-        local disk or will be read next."""
+        local disk or is expected to be read next."""
         elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
         states = {place.state for item in self.served for place in item.staging.places}
         unchecked = any(item.staging.report.unchecked for item in self.served)
@@ -239,7 +240,8 @@ class NodeJob:
         self._serve_outputs()
 
     def _tell_places(self, node: Node, mount: int, outcome: StagedDataset) -> None:
-        """Tells the core what each rank has of a dataset, and what to bring to this one."""
+        """Tells the core what each rank has of a dataset, and which records to fetch to this
+        rank."""
         for pack, place in enumerate(outcome.places):
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
@@ -253,11 +255,12 @@ class NodeJob:
                 node.fill_ahead(mount, shares.own)
 
     def _keep_trace(self) -> None:
-        """Begins to look after the lanes, and to keep the trace if the user asked for it."""
+        """Begins to free the lanes of ended threads, and to keep the trace if the user asked for
+        it."""
         segment, file = self.directory.file("segment"), self.plan.trace_file
         kept = None
         if file:
-            from fanstore.node.trace_file import KeptTrace  # loads NumPy
+            from fanstore.node.trace_file import KeptTrace  # late, because it loads NumPy
 
             datasets = [traced_dataset(item) for item in self.served]
             about = TracedJob(
@@ -273,7 +276,8 @@ class NodeJob:
         self.lanes.start()
 
     def _sampled(self) -> dict[str, int]:
-        """Returns present figures for the trace. Called by the thread that keeps it."""
+        """Returns the figures for a sample of the trace. The thread that keeps the trace calls
+        it."""
         node = None if self.server is None else self.server.figures()
         outputs = None if self.outputs is None else self.outputs.figures()
         return {
@@ -318,8 +322,7 @@ class NodeJob:
             self.warnings.append(line)
 
     def stop_serving(self) -> bool:
-        """Ends what `serve` began. Returns whether all ranks are there and MPI may be used
-        again."""
+        """Ends what `serve` began. Returns True if no rank was lost and MPI may be used again."""
         if self.coordinations is not None:
             self.coordinations.close()
             self.coordinations = None
@@ -363,13 +366,14 @@ class NodeJob:
                 os.unlink(item.info.index_path)
 
     def ranks_to_serve(self) -> int:
-        """Returns how many other ranks may still read from this one, now that its command has
-        ended."""
+        """Returns how many other ranks may still read from this one. Called after this rank's
+        command has ended."""
         return 0 if self.server is None else self.server.finish()
 
     def status(self) -> Status:
-        """Returns the job and its counters. May be called from any thread."""
-        figures = values_of(self.figures())  # first: this also updates the damaged files
+        """Returns the description and the counters of the job. May be called from any thread."""
+        # Must be first, because it also updates the list of damaged files.
+        figures = values_of(self.figures())
         removed = self.directory.removed()
         return Status(**values_of(self.about()), state=SERVING, removed=removed, **figures)
 
@@ -379,11 +383,11 @@ class NodeJob:
 
     @property
     def _segment(self) -> str:
-        """A path to the segment that still works when the segment's name is gone."""
+        """A path to the segment that works even after the segment's name was removed."""
         return f"/proc/self/fd/{self._segment_fd}"
 
     def figures(self) -> JobFigures:
-        """Returns the present counts of clients and the block cache."""
+        """Returns the present counts of the clients and the block cache."""
         node = None if self.server is None else self.server.figures()
         segment = self._segment
         counters, processes = read_counters(segment), read_processes(segment)
@@ -402,7 +406,7 @@ class NodeJob:
         )
 
     def _memory(self, cache_bytes: int) -> MemoryFigures:
-        """Returns how much of this rank's memory is used. Indexes and packs count only if the local
+        """Returns how much memory this rank uses. Indexes and packs count only if the local
         directory is in memory."""
         in_memory = self.plan.local.in_memory
         staged = [each.path for each in self._staged.values()] if in_memory else []
@@ -414,7 +418,7 @@ class NodeJob:
         )
 
     def _note_damage(self, segment: str) -> None:
-        """Takes over the damage that the core has found in records on their way here."""
+        """Records the damaged files that the core has found while it fetched records."""
         for mount, item in enumerate(self.served):
             if item.dataset.is_planned:  # there such a mark means something else
                 continue
@@ -429,8 +433,8 @@ class NodeJob:
         return listen(self.directory.path)
 
     def _preload_library(self) -> str:
-        """Returns a path of the preload library that LD_PRELOAD can hold. (A link, not a copy: the
-        local disk may not allow libraries to be loaded.)"""
+        """Returns a path of the preload library that LD_PRELOAD accepts. If needed it makes a link
+        and not a copy, because the local disk may not allow libraries to be loaded."""
         path = os.fspath(_native.preload_path())
         if _separates(path):
             link = self.directory.file("libfanstore_preload.so")
@@ -443,13 +447,14 @@ class NodeJob:
         return path
 
     def lock_paths(self) -> list[str]:
-        """Returns the lock files whose holders keep everything that the job uses."""
+        """Returns the lock files of the job: while a process holds them, nothing that the job uses
+        is removed."""
         paths = [self.directory.lock_path]
         paths += [staged.lock_path for staged in self._staged.values()]
         return paths + [item.hold.lock_path for item in self.served if item.hold.made]
 
     def about(self) -> JobDescription:
-        """Describes the job for `status` and job.json, without its counters."""
+        """Returns the description of the job for `status` and job.json, without counters."""
         return JobDescription(
             job_id=self.directory.job_id,
             job_directory=self.directory.path,
@@ -466,13 +471,13 @@ class NodeJob:
         )
 
     def kept(self) -> str:
-        """Returns, after `close`, which of this job's datasets are still staged, in words for
-        people."""
+        """Returns a sentence about the datasets of this job that are still staged. Call it after
+        `close`."""
         return kept_words(staged.path for staged in self._staged.values())
 
     def close(self) -> list[str]:
-        """Releases all locks and removes what nobody uses. Returns the names of files that had to
-        stay."""
+        """Releases all locks and removes what nobody uses any more. Returns the names of files that
+        had to stay."""
         if self._segment_fd >= 0:
             os.close(self._segment_fd)
             self._segment_fd = -1
@@ -492,13 +497,14 @@ def _node_plan(path: str, infos: list[DatasetInfo], world: World) -> NodePlan | 
     """Opens the plan of the job, if it has one."""
     if not path:
         return None
-    from fanstore.foresight.node_plan import open_node_plan  # loads NumPy
+    from fanstore.foresight.node_plan import open_node_plan  # late, because it loads NumPy
 
     return open_node_plan(path, infos, world)
 
 
 def _separates(path: str) -> bool:
-    """Returns whether the dynamic linker would split a path, or replace a part of it."""
+    """Returns whether a path contains characters that the dynamic linker treats specially in
+    LD_PRELOAD: it would split the path or replace a part."""
     return any(separator in path for separator in " :\t\n$")
 
 

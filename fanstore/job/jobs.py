@@ -48,7 +48,7 @@ A = TypeVar("A", bound=Message)
 
 @dataclass(frozen=True)
 class FoundJob:
-    """A job directory that was found. alive: somebody holds its lock."""
+    """A job directory that was found. alive: a process holds its lock."""
 
     directory: str
     alive: bool
@@ -60,7 +60,7 @@ class FoundJob:
 
 
 class SeveralJobs(FanstoreError):
-    """There is more than one job to choose from: `jobs`."""
+    """Several jobs match, `jobs`, and the user must choose one."""
 
     def __init__(self, jobs: list[FoundJob]) -> None:
         names = ", ".join(job.job_id for job in jobs)
@@ -69,7 +69,7 @@ class SeveralJobs(FanstoreError):
 
 
 def find_jobs(*local_dirs: str) -> list[FoundJob]:
-    """Returns the jobs below local directories, dead ones included."""
+    """Returns the jobs below the local directories, including dead ones."""
     found = []
     for path in (path for each in local_dirs for path in StagingFolder(each).entries("jobs")):
         with locks.free(os.path.join(path, "lock")) as unused:
@@ -83,12 +83,12 @@ def pick_job(
     environ: Mapping[str, str],
     any_rank: bool = False,
 ) -> FoundJob:
-    """Returns the named job; else the one that this process runs in; else the only one alive, or
-    the only one. any_rank: if all are ranks of one job on this node, any of them will do.
+    """Returns the job named `job_id`. Without a name, returns the job that this process runs in, or
+    else the only live one, or the only one. any_rank: if all jobs found are ranks of one job on
+    this node, any of them will do.
 
-    Within a Slurm job, a job that another Slurm job started has to be named. Raises FanstoreError
-    if there is none, SeveralJobs if there is more than one to choose from.
-    """
+    Within a Slurm job, a job that another Slurm job started must be named. Raises FanstoreError if
+    there is none, SeveralJobs if there are several."""
     jobs = find_jobs(*local_dirs)
     if job_id is not None:
         named = [job for job in jobs if job.job_id == job_id]
@@ -121,20 +121,21 @@ def _are_ranks_of_one(jobs: list[FoundJob]) -> bool:
 
 
 def _is_of_another(job: FoundJob, slurm_job: str) -> bool:
-    """Returns whether another Slurm job than `slurm_job` started the job: one user's jobs may share
-    a node."""
+    """Returns whether a Slurm job other than `slurm_job` started this job. Several Slurm jobs of
+    one user may share a node."""
     started_by = _left_behind(job).slurm_job
     return bool(slurm_job and started_by and started_by != slurm_job)
 
 
 def ask(job: FoundJob, request: DaemonRequest, answer: type[A]) -> A:
-    """Returns the daemon's answer. Raises FanstoreError if it does not answer, or refuses."""
+    """Sends a request to the daemon of a job and returns its answer. Raises FanstoreError if it
+    does not answer, or refuses."""
     with contextlib.closing(_connect(job)) as channel:
         return _request(job, channel, request, answer)
 
 
 def ask_status(job: FoundJob) -> Status:
-    """Returns the status of a job that serves. Raises the errors of `ask`."""
+    """Returns the status of a job. Raises the errors of `ask`."""
     return ask(job, AskStatus(), Status)
 
 
@@ -215,7 +216,7 @@ def _row(kind: type[A], row: object) -> A | AbsentRank:
 
 
 def describe_job(job: FoundJob) -> Status | LeftJob:
-    """Returns what `status` shows: from the daemon, or from the files that a dead one left."""
+    """Returns the status of a job: from its daemon, or from the files that a dead daemon left."""
     if job.alive:
         try:
             return ask_status(job)
@@ -229,7 +230,7 @@ def _left_behind(job: FoundJob) -> LeftJob:
     with contextlib.suppress(OSError, MessageError):
         with open(os.path.join(job.directory, "job.json"), "rb") as stream:
             found = from_line(stream.read())
-        for name in fields_of(LeftJob):  # each by itself: another version may have written it
+        for name in fields_of(LeftJob):  # field by field: another version may have written the file
             with contextlib.suppress(MessageError):
                 decode(LeftJob, about | {name: found.get(name)})
                 about[name] = found.get(name)
@@ -237,9 +238,9 @@ def _left_behind(job: FoundJob) -> LeftJob:
 
 
 def stop_job(job: FoundJob, flush: bool, hear: Callable[[Flushing], None]) -> JobSummary | None:
-    """Stops a daemon that has no wrapper, and waits until it is gone; waits on as long as it
-    reports outputs on their way. Calls `hear` with these reports. Returns the daemon's summary;
-    None if it was killed."""
+    """Stops a daemon that has no wrapper, and waits until it has ended; goes on waiting as long as
+    it reports outputs to copy. Calls `hear` with these reports. Returns the daemon's summary; None
+    if it was killed."""
     daemon = Process(ask(job, AskStatus(), DaemonPid).daemon_pid)
     summary = None
     with contextlib.closing(_connect(job)) as channel:

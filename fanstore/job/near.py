@@ -1,8 +1,7 @@
-"""The daemon's side of `fanstore warmup`: reports where files are, and brings them near.
+"""The daemon's side of `fanstore warmup`: reports where blocks are, and fetches them to this node.
 
-It answers each request at once and keeps no state about it. The command asks again until everything
-is here; if the command is killed, nothing has to be undone.
-"""
+Answers each request at once and keeps no state about it. The command asks again until everything is
+here; if the command is killed, nothing has to be undone."""
 
 from __future__ import annotations
 

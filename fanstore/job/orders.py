@@ -1,5 +1,4 @@
-"""The order in which a job will read, as far as it is known in advance, for the node to
-prefetch."""
+"""The orders in which a job will read, as far as they are known, so that the node can prefetch."""
 
 from __future__ import annotations
 
@@ -86,8 +85,8 @@ class JobOrders:
 
 
 def foreseen(orders: JobOrders | None, server: NodeServer | None) -> TraceEnd:
-    """Returns the known orders' figures, and those of the node's prefetching, for the end of the
-    trace."""
+    """Returns the figures for the end of the trace: how well reads were predicted, and the node's
+    prefetching."""
     node = {} if server is None else encode(server.figures())
     return TraceEnd(
         order=None if orders is None else orders.figures(),
@@ -104,15 +103,16 @@ def begin_orders(
     node_plan: NodePlan | None,
     warn: Callable[[str], None],
 ) -> JobOrders | None:
-    """Begins to learn what will be read, from the source that `--order` names, or from the plan if
-    `--order` is not given; None if that is off. node: None if all is on the local disk. warn:
-    called, in any thread, with a line about kept orders. Raises UsageError for an order file with
-    errors."""
+    """Begins to learn what will be read, from the source that `--order` names; without `--order`,
+    from the plan if there is one. Returns None if that is off. node: None if all data is on the
+    local disk. warn: called, in any thread, with a line about kept orders. Raises UsageError for an
+    order file with errors."""
     if "FANSTORE_ANALYZE" in os.environ:
         _link_peek(directory)  # `fanstore study analyze` looks at loaders even if orders are off
     if plan.settings.order == "off":
         return None
-    # Without notes a loader's progress is unknown, and prefetched blocks would stay.
+    # Without notes, the progress of a loader is unknown, and prefetched blocks would never be
+    # freed.
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
     by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
     if node_plan is not None and by_plan and plan.settings.trace != "off":
@@ -123,7 +123,7 @@ def begin_orders(
         announced = Announced(directory.path, mounts, sink, plan.settings.order == "torch", keeps)
         _link_peek(directory)
         return JobOrders(announced, sink, directory)
-    from fanstore.foresight.order_file import read_order  # loads NumPy
+    from fanstore.foresight.order_file import read_order  # late, because it loads NumPy
     from fanstore.foresight.planned import Planned
 
     epochs = read_order(plan.order_file, [(item.prefix.path, item.dataset) for item in served])
@@ -131,7 +131,7 @@ def begin_orders(
 
 
 def _link_peek(directory: JobDirectory) -> None:
-    """Links the code that runs in Python programs, for the preload library to find it."""
+    """Links fanstore/in_job in the job directory, where the preload library looks for it."""
     with contextlib.suppress(FileExistsError):
         os.symlink(Path(in_job.__file__).parent, directory.file("in_job"))
 
@@ -139,10 +139,10 @@ def _link_peek(directory: JobDirectory) -> None:
 def _kept_orders(
     served: Sequence[ServedDataset], world: World, warn: Callable[[str], None]
 ) -> list[KeptOrders]:
-    """Returns, for each dataset, the store of its kept orders."""
+    """Returns, for each dataset, the object that reads and writes its kept orders."""
     from fanstore.foresight.kept import (
         KeptFiles,
-        KeptOrders,  # loads NumPy
+        KeptOrders,  # late, because it loads NumPy
     )
 
     return [

@@ -38,8 +38,8 @@ _PREDECESSOR_S = 30.0
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
-    """Raises UsageError if the output directory, be it the default, lies under a mount or in a
-    directory of FanStore's own: a job must not find that out only after it has written
+    """Raises UsageError if the output directory, given or default, is under a mount or in
+    FanStore's own directories. Checked early, so that a job does not fail after it has written
     everything."""
     source = plan.settings.sources["output_dir"]
     refusal = refusal_of(plan.output_dir, prefixes)
@@ -54,7 +54,7 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
 
 
 def make_tree(directory: JobDirectory, number: int) -> str:
-    """Makes the output tree of a mount; returns its path."""
+    """Makes the output tree of a mount. Returns its path."""
     path = directory.file(TREES, str(number))
     os.makedirs(path, 0o700)
     os.chmod(path, COUNTERPART_MODE)
@@ -62,12 +62,12 @@ def make_tree(directory: JobDirectory, number: int) -> str:
 
 
 class JobOutputs:
-    """The outputs of a job: their service, and its link to the job."""
+    """The outputs of a job: connects the service for outputs with the job."""
 
     def __init__(
         self, plan: JobPlan, directory: JobDirectory, mounts: Sequence[MountedDataset]
     ) -> None:
-        """Reserves what the outputs need on the local disk, before packs fill it."""
+        """Reserves the space on the local disk that the outputs need, before packs fill it."""
         self._plan = plan
         self._directory = directory
         segment = directory.file("segment")
@@ -87,8 +87,8 @@ class JobOutputs:
         )
 
     def take_up(self, world: World, check: Callable[[], None]) -> str:
-        """Goes on with the content of the output directory, if the user asked for it; each rank
-        takes the files whose names it would keep. Returns, in words for people, how much that is.
+        """If the user asked for it, continues with the content of the output directory: each rank
+        takes the files whose names it keeps. Returns a sentence for people about how much that is.
         check: raises if the job is to end."""
         if not self._plan.settings.continue_outputs:
             return ""
@@ -114,7 +114,8 @@ class JobOutputs:
         return f"{counted(files, 'file')}, {size(total_bytes)}"
 
     def start(self, peers: ConnectedPeers | None) -> None:
-        """Begins to place outputs, and, if there are other ranks, to answer programs."""
+        """Begins to place outputs and, if there are other ranks, to answer programs about
+        outputs."""
         if peers is None:
             self.service.start(None)
             return
@@ -135,8 +136,8 @@ class JobOutputs:
 
 
 def _alone(output_dir: str, check: Callable[[], None]) -> int:
-    """Takes the lock of an output directory that a job goes on with. Waits a while for the previous
-    job, which may still be bringing its last outputs there."""
+    """Takes the lock of an output directory with which a job continues. Waits a while, because the
+    previous job may still be copying its last outputs there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(output_dir)
     until_s = time.monotonic() + _PREDECESSOR_S
@@ -157,7 +158,8 @@ _GIVE_UP_WAIT_S = 2.0
 
 
 class Flush:
-    """Waits for `work` of the outputs. Sends a message about it through `tell` now and then."""
+    """Waits for `work` of the outputs. Sends a message about its progress through `tell` every
+    second."""
 
     def __init__(
         self,
@@ -174,8 +176,8 @@ class Flush:
         work.add_done_callback(lambda _: wake())
 
     def goes_on(self) -> bool:
-        """Returns whether to wait on, and reports the progress to the parent. After `give_up` it
-        returns False soon, even if the work hangs."""
+        """Sends the progress to the parent. Returns whether to go on waiting: after `give_up` it
+        soon returns False, even if the work hangs."""
         now_s = time.monotonic()
         if self._work.done():
             return False
@@ -187,7 +189,7 @@ class Flush:
         return True
 
     def give_up(self) -> None:
-        """Makes the work end soon; outputs not placed by then are not placed."""
+        """Makes the work end soon. Outputs that are not placed by then stay on this node."""
         if self._given_up_s is None:
             self._given_up_s = time.monotonic()
             self._outputs.give_up()

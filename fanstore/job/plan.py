@@ -1,4 +1,4 @@
-"""The options of a job. Separate from the job, so that the wrapper need not load the job's
+"""The options of a job. A module of its own, so that the wrapper need not load the job's
 modules."""
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from fanstore.staging.local_dir import LocalDirectory
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What to serve and how. datasets: (directory, mount prefix or None), in order.
+    """The options of one job. datasets: (directory, mount prefix or None), in order.
 
-    kind: "run" for a job with a wrapper, "start" for one without. launcher: this node among those
-    that serve together. output_dir: absolute. umask: the wrapper's, for files in the output
-    directory. budget: how much of this rank's memory may be used. trace_file: where to keep the
-    access trace, absolute, or "". report_page: the page of the report to make of the trace at the
-    end, or "". order_file: the file with the order in which the command reads, absolute, or "".
-    plan_file: the file with the plan of which node keeps which files, absolute, or "".
-    """
+    kind: "run" for a job with a wrapper, "start" for one without. launcher: this rank and the
+    number of ranks. output_dir: absolute. umask: the wrapper's, for files in the output directory.
+    budget: how much memory this rank may use. trace_file: where to keep the access trace, absolute,
+    or "". report_page: the page of the report to make from the trace at the end, or "". order_file:
+    the file with the order in which the command reads, absolute, or "". plan_file: the file of the
+    plan that says which node keeps which files, absolute, or ""."""
 
     datasets: tuple[tuple[str, str | None], ...]
     settings: Settings

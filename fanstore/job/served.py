@@ -1,4 +1,4 @@
-"""A dataset that a job serves, and the resources made for it."""
+"""A dataset that a job serves, and the resources that the job holds for it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,7 @@ from fanstore.staging.staged import StagedDirectory
 
 @dataclass
 class ServedDataset:
-    """A dataset of the job with what has been made for it so far. outcome: None until it is
-    staged."""
+    """A dataset of the job with its resources so far. outcome: None until it is staged."""
 
     info: DatasetInfo
     prefix: Prefix
@@ -33,19 +32,19 @@ class ServedDataset:
 
     @property
     def staging(self) -> StagedDataset:
-        """The outcome of staging the dataset."""
+        """The result of staging the dataset."""
         assert self.outcome is not None
         return self.outcome
 
     def damaged_names(self) -> list[str]:
-        """Returns the damaged files, by name under the prefix; at most SHOWN_MAX."""
+        """Returns the names of damaged files, under the mount prefix; at most SHOWN_MAX."""
         damaged = self.staging.report.damaged
         ids = sorted(record for ids in damaged.values() for record in ids)[:SHOWN_MAX]
         return [os.fsdecode(self.dataset.relpath(record)) for record in ids]
 
 
 def about_dataset(item: ServedDataset, rank: int) -> DatasetFigures:
-    """Describes a dataset for `status`. rank: this rank."""
+    """Returns the figures of a dataset for `status`. rank: this rank."""
     report, shares, lib = item.staging.report, item.staging.shares, _native.lib
     remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
     return DatasetFigures(

@@ -1,1 +1,1 @@
-"""Starts a command under FanStore and stays with it until its end."""
+"""Starts a command under FanStore, and waits for its end."""

@@ -1,4 +1,5 @@
-"""Starts daemons that outlive this process, and runs commands under them."""
+"""Starts daemons that outlive this process (`fanstore start`), and runs commands in their jobs
+(`fanstore exec`)."""
 
 from __future__ import annotations
 
@@ -44,11 +45,10 @@ class Started:
     daemon: DaemonProcess
 
     def outlive(self) -> int:
-        """Waits until the daemon has ended, reports, and returns the exit code.
+        """Waits until the daemon has ended, reports its end, and returns the exit code.
 
-        For one of several ranks: when this process ends, a launcher ends everything that it
-        started.
-        """
+        For one of several ranks, because a launcher kills everything that it started when this
+        process ends."""
         summary = None
         begun_s = time.monotonic()
         flush = FlushReport(quiet=False)
@@ -89,7 +89,7 @@ def start(plan: JobPlan) -> Started:
 
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, pass_on)
-    for number in (signal.SIGUSR1, signal.SIGUSR2):  # Hydra's and Slurm's, for commands
+    for number in (signal.SIGUSR1, signal.SIGUSR2):  # Hydra and Slurm send these for commands
         signal.signal(number, signal.SIG_IGN)
     line = daemon.channel.receive_line()
     if line is None:
@@ -121,7 +121,7 @@ def exec_under(
     trap: bool = False,
     container: Container | None = None,
 ) -> int:
-    """Replaces this process by `command` under a job, in a container if one is given; returns the
+    """Replaces this process by `command` in a job, inside `container` if that is given. Returns the
     exit code if that fails."""
     prefixes = [dataset.mount_prefix for dataset in job.datasets]
     command = with_prefix(command, prefixes[0])

@@ -1,4 +1,4 @@
-"""Starts the command as a child of the wrapper, in the way that `env` starts one."""
+"""Starts the command as a child of the wrapper, like the program `env`."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from fanstore.exit_codes import NOT_EXECUTABLE, NOT_FOUND
 from fanstore.node.process import die_with_parent
 
 _SHELL = "/bin/sh"
-_SCRIPT_HEAD_BYTES = 256  # of a script's first line, the kernel's limit
-_LOOKED_AT_BYTES = 1 << 26  # of a program
+_SCRIPT_HEAD_BYTES = 256  # the length of a script's first line, a limit of the kernel
+_LOOKED_AT_BYTES = 1 << 26  # the bytes of a program that are searched
 
 
 def _within_any(path: str, prefixes: Sequence[str]) -> bool:
     try:
         absolute = os.path.abspath(path)
-    except FileNotFoundError:  # the current directory is gone
+    except FileNotFoundError:  # the current directory no longer exists
         return False
     return any(absolute.startswith(prefix + "/") for prefix in prefixes)
 
 
 def _mentions(path: str, prefixes: Sequence[str]) -> bool:
-    """Returns whether a program, or a script's first line, names a mount, as an RPATH or an
-    interpreter does."""
+    """Returns whether a program, or a script's first line, contains the path of a mount, for
+    example as RPATH or interpreter."""
     try:
         with open(path, "rb") as stream, mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as data:
             script = data[:2] == b"#!"
             end = _SCRIPT_HEAD_BYTES if script else _LOOKED_AT_BYTES
             return any(data.find(os.fsencode(prefix), 0, end) >= 0 for prefix in prefixes)
-    except (OSError, ValueError):  # no such file, or an empty one
+    except (OSError, ValueError):  # the file is missing or empty
         return False
 
 
 def _needs_mount(
     command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
 ) -> bool:
-    """Returns whether a command, its interpreter or one of its libraries may lie in a mount."""
+    """Returns whether a command, its interpreter or one of its libraries may be in a mount."""
     name = command[0]
     if "/" in name and _within_any(name, prefixes):
         return True
@@ -52,12 +52,10 @@ def _needs_mount(
 def exec_command(
     command: Sequence[str], environ: Mapping[str, str], prefixes: Sequence[str]
 ) -> int:
-    """Replaces this process by the command; returns errno if that fails.
+    """Replaces this process by the command. Returns errno if that fails.
 
-    If the command, or something that it needs, lies under a mount prefix, it is started through a
-    shell, which sees the mount. A file without a magic number is run as a shell script, as execvp
-    does.
-    """
+    If the command, or something that it needs, is under a mount prefix, starts it through a shell,
+    which sees the mount. Runs a file without a magic number as a shell script, as execvp does."""
     name = command[0]
     if _needs_mount(command, environ, prefixes):
         command = [_SHELL, "-c", 'exec "$0" "$@"', *command]
@@ -84,7 +82,7 @@ def _found(name: str, environ: Mapping[str, str]) -> str:
 
 
 def exit_code_of(error_number: int) -> int:
-    """Returns the exit code of `env` when exec fails with this errno."""
+    """Returns the exit code for an exec that failed with this errno: the one that `env` uses."""
     missing = error_number in (errno.ENOENT, errno.ENOTDIR)
     return NOT_FOUND if missing else NOT_EXECUTABLE
 
@@ -96,11 +94,11 @@ def start_command(
     mask: Iterable[int],
     announce: Callable[[int], None],
 ) -> tuple[int, int]:
-    """Forks and execs. Returns (pid, 0), or (pid, errno) if the child could not exec.
+    """Forks, and executes the command in the child. Returns (pid, 0), or (pid, errno) if the exec
+    failed.
 
-    `announce(pid)` is called in the child before it execs. The child has the signal mask `mask`,
-    and gets SIGTERM if its parent is killed.
-    """
+    The child calls `announce(pid)` before the exec. It has the signal mask `mask`, and gets SIGTERM
+    if its parent is killed."""
     parent = os.getpid()
     reader, writer = os.pipe()
     pid = os.fork()

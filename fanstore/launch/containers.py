@@ -1,9 +1,8 @@
-"""Starts a command in a container together with what it needs to see the mounts.
+"""Starts a command in a container, with the paths and variables that it needs to see the mounts.
 
 The program that makes the container stays outside of the job: it gets neither the library nor the
-job's variables. `env` sets the variables inside, however much of the environment the container
-inherits.
-"""
+job's variables. `env` sets the variables inside, because containers differ in how much of the
+environment they inherit."""
 
 from __future__ import annotations
 
@@ -16,7 +15,8 @@ from fanstore.errors import UsageError
 from fanstore.launch.environment import command_environment
 from fanstore.messages.job import JobDescription
 
-# From their manuals: apptainer-exec(1), "--bind"; bwrap(1); podman-run(1), "--volume".
+# Variables that add paths to a container, from the manuals: apptainer-exec(1), "--bind"; bwrap(1);
+# podman-run(1), "--volume".
 _BY_VARIABLE = {"apptainer": "APPTAINER_BIND", "singularity": "SINGULARITY_BIND"}
 KNOWN = (*_BY_VARIABLE, "bwrap", "podman")
 _OURS = ("LD_PRELOAD", "FANSTORE_")
@@ -24,7 +24,8 @@ _OURS = ("LD_PRELOAD", "FANSTORE_")
 
 @dataclass(frozen=True)
 class Container:
-    """A container. `words` before a command start the command in it."""
+    """A container. `words` are the words that start a command in it when they precede the
+    command."""
 
     words: tuple[str, ...]
 
@@ -32,7 +33,8 @@ class Container:
         return os.path.basename(self.words[0])
 
     def environ(self, environ: Mapping[str, str], paths: Sequence[str]) -> dict[str, str]:
-        """Returns the environment of the program that makes the container."""
+        """Returns the environment for the program that makes the container; it makes `paths`
+        visible."""
         kept = {name: value for name, value in environ.items() if not name.startswith(_OURS)}
         variable = _BY_VARIABLE.get(self.program())
         if variable is not None:
@@ -56,7 +58,7 @@ class Container:
 
 
 def container_of(text: str) -> Container:
-    """Returns the container that `text`, a shell command line, starts. Raises UsageError."""
+    """Returns the container that the shell command line `text` starts. Raises UsageError."""
     try:
         words = shlex.split(text)
     except ValueError as error:
@@ -67,15 +69,15 @@ def container_of(text: str) -> Container:
 
 
 def library_folders(preload: str) -> set[str]:
-    """Returns the folders of the library and of the file that it links to: it is a link if its own
-    path cannot be preloaded."""
+    """Returns the folders of the preload library, and of the file that it links to: it is a link if
+    the path of the file cannot be in LD_PRELOAD."""
     return {os.path.dirname(preload), os.path.dirname(os.path.realpath(preload))}
 
 
 def needed_paths(job: JobDescription) -> list[str]:
-    """Returns the paths that a program of the job must see inside as outside: the job's directory
-    and the staged packs, the library, existing mount prefixes, and datasets that are read in
-    place."""
+    """Returns the paths that must be the same inside and outside of the container: the job's
+    directory and the staged packs, the library, existing mount prefixes, and datasets that are read
+    in place."""
     local = os.path.dirname(os.path.dirname(job.job_directory))
     paths = {local, *library_folders(job.preload)}
     for dataset in job.datasets:

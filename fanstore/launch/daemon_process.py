@@ -21,7 +21,7 @@ from fanstore.staging.memory import KillWatch, hint_for
 
 
 class DaemonFailed(FanstoreError):
-    """The daemon could not start; has the daemon's own message and exit code."""
+    """The daemon could not start. Has the daemon's message and exit code."""
 
     def __init__(self, message: str, exit_code: int) -> None:
         super().__init__(message)
@@ -30,7 +30,7 @@ class DaemonFailed(FanstoreError):
 
 @dataclass
 class DaemonProcess:
-    """The daemon, as seen by its parent."""
+    """The daemon process, for the process that forked it."""
 
     pid: int
     channel: Channel
@@ -39,7 +39,8 @@ class DaemonProcess:
     def unspoken_end(self, status: int, in_memory: bool) -> str:
         """Returns a message about a daemon that ended during its start and reported no error.
         status: its wait status. in_memory: the local directory is a tmpfs."""
-        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:  # World's own, while MPI starts
+        # The alarm in World, while MPI starts.
+        if os.waitstatus_to_exitcode(status) == signal.SIGALRM:
             return "MPI did not bring all ranks together in time: one is missing, or very late"
         reason = self.memory.reason()
         hint = f"; {hint_for(in_memory)}" if reason else ""
@@ -47,7 +48,7 @@ class DaemonProcess:
 
 
 def start_daemon(plan: JobPlan) -> DaemonProcess:
-    """Forks a daemon in its own session. A daemon of kind "run" gets SIGTERM when its parent
+    """Forks a daemon, in a session of its own. A daemon of kind "run" gets SIGTERM when its parent
     dies."""
     ours, theirs = socket.socketpair()
     memory = KillWatch()
@@ -62,7 +63,7 @@ def start_daemon(plan: JobPlan) -> DaemonProcess:
 
 
 def _close_others(keep: Collection[int | None]) -> None:
-    """Closes all inherited descriptors but 0, 1, 2 and `keep`."""
+    """Closes all inherited descriptors except 0, 1, 2 and `keep`."""
     for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
         if fd > 2 and fd not in keep:
             with contextlib.suppress(OSError):
@@ -93,17 +94,17 @@ def _child(parent: int, plan: JobPlan, channel: socket.socket) -> None:
         Channel(channel).try_send(Failure(message=message, exit_code=code))
     finally:
         with contextlib.suppress(OSError):
-            channel.shutdown(socket.SHUT_RDWR)  # a hanging thread keeps it open after the end
+            # Closes it for all: a hanging thread would keep it open.
+            channel.shutdown(socket.SHUT_RDWR)
         _exit(code)
 
 
 def _exit(code: int) -> None:
-    """Ends this process without the exit handlers that it has from its parent, or with those of C
-    if it has finalised MPI.
+    """Ends this process without the exit handlers of its parent; after it has finalised MPI, with
+    the exit handlers of C.
 
-    MPICH signs off from its process manager only in an exit handler of C's: a rank that has
-    finalised MPI must run it, or Hydra believes that the rank crashed and ends the others.
-    """
+    MPICH signs off from its process manager only in such an exit handler: without it, Hydra takes
+    the rank's end for a crash, and ends the others."""
     mpi = sys.modules.get("mpi4py.MPI")
     if mpi is not None and mpi.Is_finalized():
         ctypes.CDLL(None).exit(code)

@@ -15,18 +15,18 @@ from fanstore.staging import locks
 
 
 def command_environment(environ: Mapping[str, str], job: JobDescription) -> dict[str, str]:
-    """Returns `environ` with the preload library (ours first), the job, its ranks and the mount
-    prefixes.
+    """Returns `environ` with the preload library (in front of others), the variables of the job and
+    its ranks, and the mount prefixes.
 
-    FANSTORE_MOUNT_PREFIX is the first prefix; further ones are FANSTORE_MOUNT_PREFIX_2 ...
-    """
+    FANSTORE_MOUNT_PREFIX is the first prefix; further ones are FANSTORE_MOUNT_PREFIX_2 ..."""
     preload = job.preload
     inherited = [
         name
         for name in environ.get("LD_PRELOAD", "").replace(":", " ").split()
         if name.rpartition("/")[2] != preload.rpartition("/")[2]
     ]
-    dropped = ("FANSTORE_OFF", "FANSTORE_ADDED")  # a command that a job starts belongs to it
+    # The command belongs to the job, even if its parent did not.
+    dropped = ("FANSTORE_OFF", "FANSTORE_ADDED")
     changed = {
         name: value
         for name, value in environ.items()

@@ -1,4 +1,4 @@
-"""Shows people the progress of outputs while the wrapper waits for them at the end."""
+"""Shows users how many outputs remain to be copied while the wrapper waits at the end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TELL_AFTER_S = 2.0
 
 
 class FlushReport:
-    """Shows the daemon's "flushing" messages. quiet: prints only what blocks the outputs."""
+    """Shows the daemon's Flushing messages. quiet: prints only problems that block the outputs."""
 
     def __init__(self, quiet: bool) -> None:
         self._quiet = quiet
@@ -26,7 +26,7 @@ class FlushReport:
         self._stack = contextlib.ExitStack()
 
     def hear(self, message: Flushing) -> None:
-        """Takes a message from the daemon."""
+        """Shows a message from the daemon."""
         self._last = message
         if self._since_s is None:
             self._since_s = time.monotonic()
@@ -35,7 +35,7 @@ class FlushReport:
             self._show(message)
 
     def waited_for(self) -> str:
-        """Returns, in words for people, what the wrapper waits for."""
+        """Returns a phrase for users that says what the wrapper waits for."""
         if self._last is None:
             return "the node daemon"
         count = self._last.waiting

@@ -1,5 +1,5 @@
-"""Warns about a command that uses MPI itself: `fanstore run` starts it once on each node, not as
-one MPI program of several ranks, as its users may think."""
+"""Warns about a command that uses MPI itself: `fanstore run` starts it once on each node, and not
+as one MPI program of several ranks, as users may expect."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MODULES = (b"mpi4py", b"horovod")
 
 
 def mpi_hint(command: Sequence[str], launcher: Launcher) -> str | None:
-    """Returns the hint for such a command on rank 0, or None. Finds only obvious uses of MPI."""
+    """Returns a warning on rank 0 if the command uses MPI, else None. Detects only obvious uses."""
     if launcher.world_size == 1 or launcher.rank > 0 or not _uses_mpi(command):
         return None
     return (
@@ -41,8 +41,8 @@ def _needed(path: str) -> tuple[str, ...]:
 
 
 def _names_a_module(word: str) -> bool:
-    """Returns whether a word names a module of MPI: as the path of a script, or as its text
-    (`python -c`)."""
+    """Returns whether a word of the command names a module of MPI: as a script's path, or in its
+    text (`python -c`)."""
     text = os.fsencode(word)
     if os.path.isfile(word):
         try:

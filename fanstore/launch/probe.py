@@ -17,8 +17,8 @@ from fanstore.node.segment import read_processes
 from fanstore.programs import elf
 
 _SHELL = "/bin/sh"
-NAME = "fanstore-probe"  # an argument of the program, for people who list processes
-_LIMIT_S = 10.0  # if the machine starts nothing, the command itself will show it
+NAME = "fanstore-probe"  # shown in lists of processes, as an argument of the test program
+_LIMIT_S = 10.0  # if the machine is too busy, the command itself will show a problem
 _LOADERS_REASON = re.compile(r"ld\.so: .*?\((.*)\): ignored")
 
 
@@ -45,14 +45,13 @@ def prepared(
 def prove(
     environ: Mapping[str, str], job: JobDescription, container: Container | None = None
 ) -> int:
-    """Returns how many programs of the job have loaded the library, the test program included.
+    """Returns how many programs of the job have loaded the library, including the test program.
 
-    Starts a program that does nothing in the command's environment, and container; the job's
-    segment must count it. Whatever keeps the library out of the command (a file system mounted
-    noexec, a path that is not visible there, another libc, another LD_PRELOAD) also keeps it out of
-    that program. Raises FanstoreError then: the command would find empty directories, or the
-    originals.
-    """
+    Starts a program that does nothing, in the command's environment and container; the job's
+    segment must count it. If something keeps the library out of the command (a file system mounted
+    noexec, a path that is not visible there, another libc, another LD_PRELOAD), it keeps the
+    library out of this program, too. Then raises FanstoreError: the command would find empty
+    directories, or the original files."""
     segment = os.path.join(job.job_directory, "segment")
     before = read_processes(segment)
     program = None if container is None else container.command([_SHELL, "-c", ":"], job)
@@ -64,8 +63,8 @@ def prove(
 
 
 def _said_by_nothing(environ: Mapping[str, str], program: Sequence[str] | None) -> str | None:
-    """Starts a program that does nothing, by default one of this machine's; returns the loader's
-    output, or None if no such program could be started."""
+    """Starts a program that does nothing, by default one of this machine's. Returns the dynamic
+    loader's messages, or None if no such program could be started."""
     if program is None:
         program = [_SHELL, "-c", ":"] if _is_glibcs(_SHELL) else [sys.executable, "-ISc", ""]
     try:
@@ -79,7 +78,7 @@ def _said_by_nothing(environ: Mapping[str, str], program: Sequence[str] | None) 
 
 
 def _is_glibcs(program: str) -> bool:
-    """Returns whether glibc's loader starts a program: a shell may be static."""
+    """Returns whether a program uses glibc's dynamic loader: a shell may be statically linked."""
     try:
         with open(program, "rb") as file:
             return os.path.basename(elf.read(file).interpreter or "").startswith("ld-linux")

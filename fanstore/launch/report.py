@@ -39,27 +39,27 @@ _speaker = "fanstore"
 
 
 def set_rank(launcher: Launcher) -> None:
-    """Puts the rank into every line from now on, if there are several ranks."""
+    """If there are several ranks, puts the rank's number into every line from now on."""
     global _speaker
     if launcher.world_size > 1:
         _speaker = f"fanstore[{launcher.rank}]"
 
 
 def speaker() -> str:
-    """Returns the name that begins every line: "fanstore", with the rank if there are several."""
+    """Returns the word that begins every line: "fanstore", with the rank if there are several."""
     return _speaker
 
 
 def say(text: str) -> None:
-    """Prints one line on stderr, even if names in it hold bytes that are not UTF-8."""
+    """Prints one line on stderr, also if a name in it is not UTF-8."""
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     sys.stderr.write(f"{_speaker}: {safe}\n")
     sys.stderr.flush()
 
 
 def damage_lines(job: JobDescription) -> list[str]:
-    """Names the damaged files of a job's datasets: the first DAMAGED_SHOWN, and the number of the
-    rest."""
+    """Returns lines with the names of damaged files in a job's datasets: the first DAMAGED_SHOWN,
+    and the number of the others."""
     lines = []
     for dataset in job.datasets:
         names = dataset.damaged_files[:DAMAGED_SHOWN]
@@ -72,12 +72,13 @@ def damage_lines(job: JobDescription) -> list[str]:
 
 
 def rank_lines(summary: JobSummary) -> list[str]:
-    """Names the ranks that were lost. Their packs were read elsewhere, or not at all."""
+    """Returns a line with the lost ranks. Their packs were read elsewhere, or not at all."""
     return [f"lost: rank {rank} did not answer any more" for rank in summary.lost_ranks]
 
 
 def raw_call_lines(summary: JobSummary) -> list[str]:
-    """Names programs and libraries whose own system calls bypassed FanStore on this node."""
+    """Returns lines with the programs and libraries whose own system calls bypassed FanStore on
+    this node."""
     return [
         f"{path} makes system calls by itself, which could not be redirected here: if it opened "
         "or saved files under the mount, these went past FanStore, and it needs --trap"
@@ -86,7 +87,8 @@ def raw_call_lines(summary: JobSummary) -> list[str]:
 
 
 def removed_lines(summary: JobSummary) -> list[str]:
-    """Names the files in the job's directory that somebody else removed while the job ran."""
+    """Returns a line with the files of the job's directory that other programs removed while the
+    job ran."""
     names = ", ".join(summary.removed)
     return [
         f"removed from {summary.job_directory} while the job ran, by somebody else: {names}; "
@@ -95,7 +97,7 @@ def removed_lines(summary: JobSummary) -> list[str]:
 
 
 def warning_lines(summary: JobSummary) -> list[str]:
-    """Returns the lines about a job's end that are printed even with --quiet."""
+    """Returns the lines at a job's end that are printed even with --quiet."""
     return [
         *rank_lines(summary), *raw_call_lines(summary), *problem_lines(summary),
         *summary.warnings, *summary.trace_lines,
@@ -115,8 +117,8 @@ def summary_lines(summary: JobSummary, took_s: float) -> list[str]:
 
 
 def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
-    """Returns a hint if the command of this rank, or of all, looked at nothing in any mount.
-    entered: how many programs had loaded the library before the command started."""
+    """Returns a hint if the command of this rank, or the commands of all ranks, looked at no path
+    in any mount. entered: how many programs had loaded the library before the command started."""
     if summary.any_looked or any(has_looked(rank) for rank in summary.all_ranks()):
         return []
     where = " or ".join(dataset.mount_prefix for dataset in summary.datasets)
@@ -135,8 +137,8 @@ def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
 
 
 def went_wrong(summary: JobSummary) -> bool:
-    """Returns whether an output of this rank, or of a lost one, is missing in the output directory,
-    or programs missed something that somebody removed."""
+    """Returns whether the job lost something: an output of this rank or of a lost one is missing in
+    the output directory, or files that programs needed were removed."""
     outputs = summary.outputs
     if summary.removed or outputs is None:
         return bool(summary.removed)
@@ -145,7 +147,8 @@ def went_wrong(summary: JobSummary) -> bool:
 
 
 def problem_lines(summary: JobSummary) -> list[str]:
-    """Names the outputs that are not where they should be, and files that the job missed."""
+    """Returns lines with the outputs that are not in the output directory, and with removed files
+    that programs needed."""
     return removed_lines(summary) + (
         [] if summary.outputs is None else _output_problem_lines(summary.outputs)
     )
@@ -236,8 +239,8 @@ def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
 
 
 def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
-    """Returns the bytes that commands needed from the shared file system, whether they or the
-    daemons read them."""
+    """Returns how many bytes the commands needed from the shared file system, read by themselves or
+    by daemons."""
     by_daemons = sum(node.shared_bytes for node in _nodes(ranks))
     return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 

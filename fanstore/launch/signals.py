@@ -1,4 +1,5 @@
-"""Turns signals into a descriptor, so that a selector can wait for them together with sockets."""
+"""Queues signals behind a descriptor, so that a selector can wait for them and for sockets
+together."""
 
 from __future__ import annotations
 
@@ -9,7 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# The signals that the wrapper passes on to its command; it keeps SIGCHLD for itself.
+# Signals that the wrapper passes on to its command; it handles SIGCHLD itself.
 FORWARDED = frozenset(
     {
         signal.SIGINT,
@@ -32,21 +33,21 @@ _SI_KERNEL = 0x80
 
 @dataclass(frozen=True)
 class ReceivedSignal:
-    """A signal that came in. sender: the name of the process that sent it, "" for the kernel."""
+    """A signal that was received. sender: the name of the sending process, "" for the kernel."""
 
     number: signal.Signals
     sender: str
 
     @property
     def reaches_command(self) -> bool:
-        """Whether the command got the signal, too: the terminal signals the command's process
+        """Whether the command got the signal directly: the terminal signals the command's process
         group, and Slurm's step manager signals each process below it."""
         return self.sender in ("", "slurmstepd")
 
     @property
     def is_launchers_own(self) -> bool:
-        """Whether MPICH's mpiexec sent the signal to report a lost rank; such a signal is not for
-        the command."""
+        """Whether MPICH's mpiexec sent the signal to report a lost rank. Such a signal is not meant
+        for the command."""
         return self.number == signal.SIGUSR1 and self.sender.startswith("hydra_pmi_proxy")
 
 
@@ -59,7 +60,7 @@ def _process_name(pid: int) -> str:
 
 
 class SignalQueue:
-    """Blocks signals and queues them behind a descriptor that select can wait for."""
+    """Blocks signals, and queues them behind a descriptor."""
 
     def __init__(self, numbers: Iterable[signal.Signals]) -> None:
         chosen = set(numbers)
@@ -76,7 +77,7 @@ class SignalQueue:
         return int(self._fd)
 
     def read(self) -> list[ReceivedSignal]:
-        """Returns the signals that have come in; an empty list if there are none."""
+        """Returns the signals received since the last call; an empty list if there are none."""
         try:
             data = os.read(self._fd, _INFO_BYTES * 16)
         except BlockingIOError:

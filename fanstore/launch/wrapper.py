@@ -56,7 +56,7 @@ from fanstore.staging import locks
 from fanstore.wording import show_bytes
 
 _DAEMON_END_WAIT_S = 60.0
-_GIVE_UP_WAIT_S = 8.0  # for everything that a daemon does after it was told to give up
+_GIVE_UP_WAIT_S = 8.0  # how long a daemon may take to end after it was told to give up
 _KILLED_WAIT_S = 3.0
 _REAP_POLL_S = 0.005
 
@@ -84,7 +84,7 @@ class Wrapper:
         self._stop_asked = False
         self._command_stopped = False
         self._job_directory = ""
-        self._entered = 0  # programs that had loaded the library before the command
+        self._entered = 0  # programs that loaded the library before the command started
         self._ran = False
         self._flush = FlushReport(plan.settings.quiet)
         self._end_signals = 0
@@ -92,7 +92,8 @@ class Wrapper:
         self._took_s = 0.0
 
     def run(self, command: Sequence[str]) -> int:
-        """Runs the command to its end; returns its exit code, 128 + signal, or FanStore's own."""
+        """Runs the command to its end. Returns the command's exit code, 128 + signal, or an exit
+        code of FanStore."""
         ready = self._await_ready()
         if isinstance(ready, int):
             return ready
@@ -115,7 +116,7 @@ class Wrapper:
                 report.say(f"trace: up to then it is {ready.trace.path}")
             return code or FanstoreError.exit_code
         if self._plan.settings.trap:
-            summary = replace(summary, raw_calls=())  # the trap caught them
+            summary = replace(summary, raw_calls=())  # the trap caught these calls
         for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:
@@ -143,7 +144,7 @@ class Wrapper:
         report.tell_report(summary.report, process.returncode, self._plan.settings.quiet)
 
     def _events(self, timeout_s: float | None = None) -> list[ReceivedSignal]:
-        """Waits for signals or messages. Returns the signals, queues the messages, and notes the
+        """Waits for signals or messages. Returns the signals, and queues the messages; notices the
         end of the channel."""
         received: list[ReceivedSignal] = []
         for key, _ in self._selector.select(timeout_s):
@@ -169,7 +170,7 @@ class Wrapper:
         return None
 
     def _await_ready(self) -> Ready | int:
-        """Returns the daemon's "ready", or the exit code of a run that a signal ended before."""
+        """Returns the daemon's Ready message; or the exit code if a signal ended the run before."""
         ended_by = 0
         while self._channel_open:
             for received in self._events():
@@ -195,8 +196,8 @@ class Wrapper:
         raise DaemonFailed(error.message, error.exit_code)
 
     def _hold(self, paths: Sequence[str]) -> None:
-        """Takes the locks that the daemon holds, so that the daemon's death removes nothing that
-        the command uses."""
+        """Takes the locks that the daemon holds, so that nothing that the command uses is removed
+        if the daemon dies."""
         for path in paths:
             fd = locks.take(path, exclusive=False, create=False)
             if fd is None:
@@ -230,27 +231,28 @@ class Wrapper:
         return SIGNALLED - code if code < 0 else code
 
     def _tell_stalls(self) -> None:
-        """Reports which ranks reads wait for, and takes these messages out of the queue."""
+        """Prints the daemon's lines about reads that wait for a rank, and removes these messages
+        from the queue."""
         while (stall := self._take(Stall)) is not None:
             report.say(stall.line)
 
     def _announce_command(self, pid: int) -> None:
-        """Sends the command's pid to the daemon; called by the command's process before it becomes
-        the command."""
+        """Sends the command's pid to the daemon. The child calls it just before it becomes the
+        command."""
         if self._launcher.is_hydra:
             os.setpgid(0, 0)
-        self._daemon.channel.try_send(Command(pid=pid))  # the daemon may be dead by now
+        self._daemon.channel.try_send(Command(pid=pid))  # the daemon may have died
 
     def _environ(self) -> Mapping[str, str]:
-        """Returns this process's environment without MPI's variables, because the command is not a
-        rank of the launcher's; --keep-mpi-env keeps them."""
+        """Returns this process's environment without MPI's variables, because the command is none
+        of the launcher's ranks. With --keep-mpi-env, keeps them."""
         if self._plan.settings.keep_mpi_env or not is_launched(os.environ):
             return os.environ
         return without_mpi(os.environ)
 
     def _reap(self) -> int | None:
-        """Returns the command's wait status if it has ended, else None. Reports the death of the
-        daemon."""
+        """Returns the command's wait status if it has ended, else None. Prints a line if the daemon
+        has died."""
         if self._daemon_status is None:
             pid, status = os.waitpid(self._daemon.pid, os.WNOHANG)
             if pid:
@@ -264,7 +266,7 @@ class Wrapper:
         return status if pid else None
 
     def _pass_on(self, received: ReceivedSignal) -> None:
-        """Sends a signal on to the command, unless the command got it directly."""
+        """Sends a signal to the command, unless the command got it directly."""
         if received.number == signal.SIGCHLD or received.is_launchers_own:
             return
         if not received.reaches_command:
@@ -275,8 +277,8 @@ class Wrapper:
             self._stop_asked = self._command_stopped = False
 
     def _stop_with_command(self) -> None:
-        """Stops this process, as the shell expects, if both were asked to stop and the command
-        has."""
+        """Stops this process (SIGTSTP), as the shell expects, when a signal has stopped the
+        command, too."""
         if self._stop_asked and self._command_stopped:
             self._stop_asked = self._command_stopped = False
             signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTSTP})
@@ -284,7 +286,7 @@ class Wrapper:
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTSTP})
 
     def _end(self) -> JobSummary | None:
-        """Ends the daemon; returns its summary, or None if it died and the wrapper cleaned up."""
+        """Ends the daemon. Returns its summary; None if it had died and the wrapper cleaned up."""
         for fd in self._holds:
             os.close(fd)
         self._daemon.channel.try_send(End())
@@ -316,13 +318,13 @@ class Wrapper:
         return summary
 
     def _tell_error(self) -> None:
-        """Prints the error that the daemon failed with, if it could send one."""
+        """Prints the error that ended the daemon, if it sent one."""
         error = self._take(Failure)
         if error is not None:
             report.say(error.message)
 
     def _reap_daemon(self) -> bool:
-        """Kills a daemon that has not ended; returns whether it is gone. A daemon that waits for a
+        """Kills a daemon that has not ended. Returns whether it is gone: a daemon that waits for a
         hanging file system cannot be killed."""
         if self._channel_open:
             os.kill(self._daemon.pid, signal.SIGKILL)
@@ -336,9 +338,8 @@ class Wrapper:
         return self._daemon_status is not None
 
     def _outwait_outputs(self, told_to_end: int) -> bool:
-        """Shows the progress of the outputs, which the daemon reports every second. The first
-        signal prints it; the second gives the outputs up. Returns whether a signal or a report
-        came."""
+        """Shows how many outputs remain, which the daemon reports every second. The first signal
+        prints that; the second gives the outputs up. Returns whether a signal or a report came."""
         heard = False
         while (message := self._take(Flushing)) is not None:
             self._flush.hear(message)
@@ -385,7 +386,7 @@ class Wrapper:
 
     def _outwait_ranks(self, waiting: Waiting | None, told_to_end: bool) -> Waiting | None:
         """Waits while other ranks' commands still read from this node, until a signal ends the
-        waiting."""
+        wait."""
         heard = self._take(Waiting)
         if heard is not None and not self._plan.settings.quiet:
             report.say(f"the command has ended; other ranks ({heard.ranks}) still read here")
@@ -398,15 +399,15 @@ class Wrapper:
 
 
 def _keep_from_command(fd: int | None) -> None:
-    """Closes a descriptor when the command is executed."""
+    """Makes a descriptor close when the command is executed."""
     with contextlib.suppress(OSError):
         if fd is not None:
             os.set_inheritable(fd, False)
 
 
 def run(plan: JobPlan, command: Sequence[str], container: Container | None = None) -> int:
-    """Runs `command` under the job that `plan` describes, in a container if one is given; returns
-    its exit code."""
+    """Runs `command` in a job with the options `plan`, in a container if one is given. Returns its
+    exit code."""
     report.set_rank(plan.launcher)
     unhinted = plan.settings.quiet or plan.settings.trap or container is not None
     hint = None if unhinted else entry_hint(command[0])
