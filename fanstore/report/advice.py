@@ -1,4 +1,4 @@
-"""Rules that turn the figures of a report into advice: each returns a sentence with the figures
+"""Rules that derive advice from the figures of a report. Each returns a sentence with the figures
 that support it, or None."""
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from fanstore.trace import SOURCES
 from fanstore.wording import SOURCE_WORDS, duration, show_bytes
 
 SHOWN = 3
-_WORTH = 0.05  # of the time of all readers
+_WORTH = 0.05  # part of all readers' time, below which no advice is given
 _NEVER_WORTH = 0.2
 _FULL = 0.95
 
 
 @dataclass(frozen=True)
 class Advice:
-    """gain: the part of all readers' time that may be saved, 0 to 1; the largest gain is shown
-    first. figures: those that support the sentence."""
+    """A piece of advice. gain: the part of all readers' time that may be saved, 0 to 1; the largest
+    gain is shown first. figures: those that support the sentence."""
 
     sentence: str
     gain: float
@@ -32,19 +32,20 @@ class Advice:
 
 
 def advise(got: Gathered) -> list[Advice]:
-    """Returns the advice with the largest gains, SHOWN pieces at most."""
+    """Returns the advice with the largest gains, at most SHOWN pieces."""
     found = [made for rule in RULES if (made := rule(got)) is not None]
     return sorted(found, key=lambda each: -each.gain)[:SHOWN]
 
 
 def _part(got: Gathered, source: str) -> float:
-    """Returns the part of all readers' time that went on waits for one source."""
+    """Returns the part of all readers' time that was spent waiting for one source."""
     active_s = got.figures.active_s()
     return float(got.figures.waited_s()[SOURCES.index(source)]) / active_s if active_s else 0.0
 
 
 def more_replicas(got: Gathered) -> Advice | None:
-    """Reads of other ranks take long, and the packs could lie on more ranks."""
+    """Advises more replicas if reads from other ranks take long and the packs could be on more
+    ranks."""
     part, world = _part(got, "rank"), got.figures.world_size
     replicas = got.files.replicas
     if part < _WORTH or not replicas or replicas >= world:
@@ -61,7 +62,8 @@ def more_replicas(got: Gathered) -> Advice | None:
 
 
 def keep_more(got: Gathered) -> Advice | None:
-    """Programs read from the shared file system again in later epochs."""
+    """Advises to keep more on the nodes if programs read from the shared file system again in later
+    epochs."""
     part, later = _part(got, "shared"), got.sampled.shared_later_part
     if part < _WORTH or later < 0.5:
         return None
@@ -75,7 +77,8 @@ def keep_more(got: Gathered) -> Advice | None:
 
 
 def stage_first(got: Gathered) -> Advice | None:
-    """Programs read from the shared file system, mostly in the first epoch."""
+    """Advises to stage first if programs read from the shared file system mostly in the first
+    epoch."""
     part, later = _part(got, "shared"), got.sampled.shared_later_part
     if part < _WORTH or later >= 0.5:
         return None
@@ -89,7 +92,8 @@ def stage_first(got: Gathered) -> Advice | None:
 
 
 def look_at_slow_source(got: Gathered) -> Advice | None:
-    """One rank reads its disk, or the shared file system, much more slowly than the others do."""
+    """Advises to look at a rank that reads its disk, or the shared file system, much more slowly
+    than the others."""
     slow = slow_source(got.figures)
     if slow is None:
         return None
@@ -111,7 +115,7 @@ def _named(rank: RankFigures) -> str:
 
 
 def look_at_slow_rank(got: Gathered) -> Advice | None:
-    """One rank waits much longer than the others do."""
+    """Advises to look at a rank that waits much longer than the others."""
     slow, told = slow_rank(got.figures), slow_source(got.figures)
     if slow is None or (told is not None and told.rank is slow):
         return None
@@ -133,7 +137,8 @@ def _parts_of_node(source: str) -> str:
 
 
 def look_at_keeper(got: Gathered) -> Advice | None:
-    """Most waits for other ranks are for one rank, though it has no more than its part."""
+    """Advises to look at a rank if most waits for other ranks are for that one, although it keeps
+    no more than its part."""
     totals: dict[int, float] = {}
     for each in got.figures.ranks:
         for keeper, waited_s in each.waited_for_s.items():
@@ -156,7 +161,7 @@ def look_at_keeper(got: Gathered) -> Advice | None:
 
 
 def faster_disk(got: Gathered) -> Advice | None:
-    """Programs wait for the local disk."""
+    """Advises a faster local disk if programs wait for it."""
     part = _part(got, "disk")
     if part < _WORTH:
         return None
@@ -169,7 +174,8 @@ def faster_disk(got: Gathered) -> Advice | None:
 
 
 def larger_cache(got: Gathered) -> Advice | None:
-    """The cache was full while files came from other ranks again and again."""
+    """Advises a larger cache if the cache was full while the same files came from other ranks again
+    and again."""
     part = _part(got, "rank") + _part(got, "cache")
     if part < _WORTH or got.figures.epochs < 2 or got.sampled.cache_fill < _FULL:
         return None
@@ -187,7 +193,7 @@ def larger_cache(got: Gathered) -> Advice | None:
 
 
 def fewer_outputs(got: Gathered) -> Advice | None:
-    """Programs wait for the daemon while they make outputs."""
+    """Advises fewer outputs if programs wait for the daemon while they make outputs."""
     part = _part(got, "output")
     if part < _WORTH:
         return None
@@ -201,7 +207,7 @@ def fewer_outputs(got: Gathered) -> Advice | None:
 
 
 def pack_less(got: Gathered) -> Advice | None:
-    """Much of the dataset is never read."""
+    """Advises to pack less if much of the dataset is never read."""
     never, total = got.files.never_bytes, got.files.dataset_bytes
     if not got.files.opened_files or got.figures.dropped or never <= _NEVER_WORTH * total:
         return None

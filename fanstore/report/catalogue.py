@@ -1,5 +1,5 @@
-"""The datasets of a traced job: the names of files, and the ranks that have each file, if the
-indexes are at hand."""
+"""The datasets of a traced job: the names of files, and the ranks that have each file, as far as
+the indexes can be opened."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NOBODY = -1
 
 
 def shown(name: bytes) -> str:
-    """Returns a name for people, with bytes that are no text, or invisible, escaped."""
+    """Returns a name for people: bytes that are not text, or invisible, are escaped."""
     text = name.decode("utf-8", "backslashreplace")
     return "".join(
         each if each.isprintable() else each.encode("unicode_escape").decode() for each in text
@@ -27,9 +27,9 @@ def shown(name: bytes) -> str:
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One dataset of the job. dataset: None if its index is not at hand; `why` has the reason.
-    pack_ranks: the ranks that have each pack; bounds: of the packs that no rank has whole, see
-    docs/format.md."""
+    """One dataset of the job. dataset: None if its index cannot be opened; `why` is the reason.
+    pack_ranks: the ranks that have each pack; bounds: how the packs that no rank has whole are
+    divided, see docs/format.md."""
 
     name: str
     mount_prefix: str
@@ -39,7 +39,7 @@ class CatalogueEntry:
     bounds: tuple[int, ...]
 
     def file_name(self, file: int) -> str:
-        """Returns the path of a file below the mount prefix, or its number."""
+        """Returns the path of a file below the mount prefix; its number if the index is missing."""
         if self.dataset is None or file >= len(self.dataset.records):
             return f"file {file:,}"
         try:
@@ -48,14 +48,14 @@ class CatalogueEntry:
             return f"file {file:,}"
 
     def files(self) -> Any:
-        """Returns the record ids of all regular files; none if the index is not at hand."""
+        """Returns the record ids of all regular files; none if the index is missing."""
         if self.dataset is None:
             return np.empty(0, np.int64)
         return np.flatnonzero(are_files(self.dataset.records))
 
     def keepers(self, files: Any, askers: Any) -> Any:
-        """Returns for each file the one rank besides the asker that has it; NOBODY if there are
-        several, or it is unknown. files, askers: of one length."""
+        """Returns for each file the only rank besides the asking one that has it; NOBODY if there
+        are several, or it is unknown. files, askers: have the same length."""
         found = np.full(len(files), NOBODY)
         if self.dataset is None:
             return found
@@ -72,7 +72,8 @@ class CatalogueEntry:
         return np.where(found == NOBODY, self._sharers(records, packs), found)
 
     def _sharers(self, records: Any, packs: Any) -> Any:
-        """Returns the rank that keeps each record of a divided pack; NOBODY for other records."""
+        """Returns the rank that keeps each record, if its pack is divided among ranks; otherwise
+        NOBODY."""
         count = len(self.pack_ranks)
         if self.dataset is None or len(self.bounds) < 2 or count != self.dataset.pack_count:
             return np.full(len(records), NOBODY)
@@ -89,8 +90,8 @@ class CatalogueEntry:
 
 @contextmanager
 def open_catalogue(trace: Trace, directories: Sequence[str] = ()) -> Iterator[list[CatalogueEntry]]:
-    """Opens the indexes of a job's datasets. directories: the present places of the datasets, in
-    the job's order, if they have moved. Raises UsageError if one of these is not the job's."""
+    """Opens the indexes of a job's datasets. directories: the present directories of the datasets,
+    in the job's order, if they were moved. Raises UsageError if one of these is not the job's."""
     told = trace.ranks[0].get("datasets", []) if trace.ranks else []
     told = told if isinstance(told, list) else []
     if len(directories) > len(told):

@@ -1,6 +1,6 @@
 """Draws the plots of a report with matplotlib, as SVG texts for its page. The colours are Okabe and
-Ito's (2008), which people with any colour vision can distinguish; a source has the same one
-everywhere."""
+Ito's (2008), which people with any colour vision can distinguish; each source has the same colour
+in all plots."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Drawing
 
 
-# name: (on light paper, on dark)
+# name: (on a light page, on a dark page)
 COLOURS = {
     "ink": ("#1a1a1a", "#e8e8e8"),
     "muted": ("#5c5c5c", "#a8a8a8"),
@@ -41,14 +41,14 @@ DRAWN = {name: drawn for drawn, name in _DRAWN.items()}
 
 
 def themed(svg: str) -> str:
-    """Returns an SVG that names the colours of the page."""
+    """Returns an SVG text in which colours are replaced by their names in the page's style."""
     for drawn, name in _DRAWN.items():
         svg = svg.replace(drawn, f"var(--{name})")
     return svg
 
 
 def style_of(dark: bool) -> str:
-    """Returns the CSS properties that give the names their colours."""
+    """Returns the CSS properties that define the colours of a light or dark page."""
     return " ".join(f"--{name}: {pair[dark]};" for name, pair in COLOURS.items())
 
 
@@ -66,7 +66,8 @@ _STYLE: Any = {
 
 
 def drawn(name: str, height_in: float, draw: Callable[[Drawing], None]) -> str:
-    """Has `draw` draw in an empty drawing. Returns it as SVG with ids that begin with `name`."""
+    """Calls `draw` with an empty drawing. Returns the result as SVG; ids in it begin with
+    `name`."""
     import matplotlib
     from matplotlib.backends.backend_svg import FigureCanvasSVG
     from matplotlib.figure import Figure as Drawing
@@ -86,14 +87,14 @@ def drawn(name: str, height_in: float, draw: Callable[[Drawing], None]) -> str:
 
 
 def time_unit(duration_s: float) -> tuple[float, str]:
-    """Returns the unit for an axis of time: how many seconds it has, and its name."""
+    """Returns the unit for an axis of time: its length in seconds, and its name."""
     if duration_s >= 2 * 3600:
         return 3600.0, "hours"
     return (60.0, "minutes") if duration_s >= 300 else (1.0, "seconds")
 
 
 def time_axis(axes: Axes, duration_s: float) -> float:
-    """Labels the x axis as time since the start. Returns how many seconds its unit has."""
+    """Labels the x axis as time since the start. Returns the length of its unit in seconds."""
     scale, unit = time_unit(duration_s)
     axes.set_xlim(0, max(duration_s / scale, 1e-9))
     axes.set_xlabel(f"{unit} since the start")
@@ -101,14 +102,14 @@ def time_axis(axes: Axes, duration_s: float) -> float:
 
 
 def percent_axis(axis: Any) -> None:
-    """Writes the numbers of an axis as percent."""
+    """Shows the numbers of an axis as percent."""
     from matplotlib.ticker import PercentFormatter
 
     axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
 
 
 def steps(edges: Any, values: Any) -> tuple[Any, Any]:
-    """Returns the corners of a line that has each value from one edge to the next."""
+    """Returns the points of a line with steps: it has each value from one edge to the next."""
     return np.repeat(edges, 2)[1:-1], np.repeat(values, 2)
 
 
@@ -119,7 +120,7 @@ _ORIGIN_WORDS = {**SOURCE_WORDS, "disk": "this node's own disk"}
 
 
 def shown_ranks(figures: Figures) -> list[RankFigures]:
-    """Returns the ranks that waited most, RANKS_SHOWN at most, in the order of their numbers."""
+    """Returns the ranks that waited most, at most RANKS_SHOWN, in the order of their numbers."""
     waiting = sorted(figures.ranks, key=lambda each: -each.share)[:RANKS_SHOWN]
     return sorted(waiting, key=lambda each: each.rank)
 
@@ -194,12 +195,14 @@ def waits_over_time(got: Gathered) -> str:
 
 
 def _starts(figures: Figures) -> list[float]:
-    """Returns when the epochs of the first rank that has any begin, in seconds since the start."""
+    """Returns when the epochs of the first rank that has epochs begin, in seconds since the
+    start."""
     return next((each.epoch_starts_s for each in figures.ranks if each.epoch_starts_s), [])
 
 
 def has_epochs(figures: Figures) -> bool:
-    """Returns whether plots over time mark epochs: there are several, but not too many."""
+    """Returns whether to mark epochs in plots over time: whether there are several, but not too
+    many."""
     return 1 < len(_starts(figures)) <= EPOCHS_SHOWN
 
 
@@ -219,7 +222,7 @@ def _epochs(axes: Axes, figures: Figures, scale: float) -> None:
 
 
 def throughput(got: Gathered) -> str:
-    """Draws how many files each rank opened a second."""
+    """Draws how many files per second each rank opened."""
     figures = got.figures
     worst = max(figures.ranks, key=lambda each: each.share, default=None)
 
@@ -250,7 +253,7 @@ def throughput(got: Gathered) -> str:
 
 
 def bytes_by_epoch(got: Gathered) -> str:
-    """Draws the sources of each epoch's bytes."""
+    """Draws how many bytes of each epoch came from each source."""
     table = got.sampled.epoch_bytes
     assert table is not None
     group = -(-len(table) // EPOCHS_SHOWN)

@@ -21,7 +21,7 @@ _TIMES_NS = {
 
 
 def lengths_of_waits(got: Gathered) -> str:
-    """Draws how long waits were, a row for each source."""
+    """Draws how long waits were, with one row for each source."""
     figures = got.figures
     present = [number for number in range(len(SOURCES)) if figures.waits[number]]
     used = np.flatnonzero(figures.bins.sum(axis=0))
@@ -50,9 +50,10 @@ def lengths_of_waits(got: Gathered) -> str:
 
 
 def access_pattern(got: Gathered) -> str:
-    """Draws the places of opened files in the order of directories, against time."""
+    """Draws which files were opened over time, by their place in the order of directories."""
     rgb = [int(COLOURS["accent"][0][at : at + 2], 16) / 255 for at in (1, 3, 5)]
-    # halfway between the accents on light and dark paper: a picture ignores the theme
+    # A picture does not follow the theme, so it has a colour between those for light and dark
+    # pages.
     rgb = [(one + int(COLOURS["accent"][1][at : at + 2], 16) / 255) / 2
            for one, at in zip(rgb, (1, 3, 5), strict=True)]  # fmt: skip
     patterns = got.patterns

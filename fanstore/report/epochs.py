@@ -18,9 +18,9 @@ Array = Any
 
 
 def lone_begins(begins: Array, ends: Array, groups: Array) -> Array:
-    """Returns for each interval the point from which it alone of its group counts: earlier
-    intervals of the group are subtracted, so that the lengths up to `ends` add up to the length of
-    the union. Integers; an interval that is wholly covered begins at its end."""
+    """Cuts off the part of each interval that earlier intervals of its group cover, so that the
+    remaining lengths add up to the length of their union. Returns the remaining intervals' begins,
+    as integers; an interval that is wholly covered begins at its end."""
     if len(begins) == 0:
         return begins.copy()
     order = np.lexsort((begins, groups))
@@ -50,19 +50,19 @@ def _since(times: Array, edges: Array) -> Array:
     return places * (edges - float(zero)) - sums[places]
 
 
-_FIRST_PART = 300  # one in so many opens of a first epoch may be a repeat
-_SOON_PART = 20  # of all files
-_SURE, _SURE_PART = 5.0, 100  # surplus repeats that show a change
+_FIRST_PART = 300  # in a first epoch, at most one in so many opens is a repeat
+_SOON_PART = 20  # a part of all files: an open so soon after one of the same file does not count
+_SURE, _SURE_PART = 5.0, 100  # surplus repeats that prove a change
 _WINDOW = 1024
 EPOCHS_MAX = 10_000
 
 
 def epoch_starts(files: Any) -> list[int]:
-    """Returns the places in a rank's opens at which its epochs begin, the first of them 0. files:
-    the number of the file of each open, in the order of the opens; none: no epoch."""
+    """Returns the index of the first open of each epoch of a rank; the first one is 0. files: the
+    number of the file of each open, in order. Without opens there is no epoch."""
     if len(files) == 0:
         return []
-    order = np.argsort(files, kind="stable")  # the opens of one file side by side
+    order = np.argsort(files, kind="stable")  # brings the opens of one file together
     places = np.flatnonzero(_counting(files, order))
     before = _places_before(files, order, places)
     starts, second, density = [0], *_end_of_first(before)
@@ -73,8 +73,8 @@ def epoch_starts(files: Any) -> list[int]:
 
 
 def _counting(files: Any, order: Any) -> Any:
-    """Returns for each open whether it counts: its file is opened about as often as most, and was
-    not opened just before."""
+    """Returns for each open whether it counts: its file is opened about as often as most files, and
+    was not opened just before."""
     again = np.r_[False, files[order][1:] == files[order][:-1]]
     file_of = np.cumsum(~again) - 1
     counts = np.bincount(file_of)
@@ -85,8 +85,8 @@ def _counting(files: Any, order: Any) -> Any:
 
 
 def _places_before(files: Any, order: Any, places: Any) -> Any:
-    """Returns for each open that counts the place of the previous open of its file, or -1. places:
-    the places of those opens among all."""
+    """Returns, for each open that counts, the index of the previous open of its file, or -1.
+    places: the indices of the opens that count."""
     place_of = np.full(len(files), -1)
     place_of[places] = np.arange(len(places))
     kept = order[place_of[order] >= 0]
@@ -97,8 +97,8 @@ def _places_before(files: Any, order: Any, places: Any) -> Any:
 
 
 def _end_of_first(before: Any) -> tuple[int, float]:
-    """Returns where the first epoch ends, 0 if it is the only one; and the share of repeats among
-    the opens that follow."""
+    """Returns the index at which the first epoch ends, 0 if it is the only one; and the share of
+    repeats among the opens after it."""
     repeats = np.flatnonzero(before >= 0)
     enough = np.flatnonzero(np.arange(1, len(repeats) + 1) * _FIRST_PART >= repeats)
     if len(enough) == 0:
@@ -109,7 +109,7 @@ def _end_of_first(before: Any) -> tuple[int, float]:
 
 
 def _change(repeats: Any) -> int:
-    """Returns the place of the repeat from which on repeats are dense."""
+    """Returns the index of the repeat from which on repeats are dense."""
     middle = len(repeats) // 2
     density = (len(repeats) - middle) / (repeats[-1] - repeats[middle] + 1)
     left = np.arange(len(repeats), 0, -1)
@@ -118,8 +118,8 @@ def _change(repeats: Any) -> int:
 
 
 def _next_start(before: Any, start: int, last: int, density: float) -> int:
-    """Returns where the epoch that begins at `start` ends, or 0 if it is the last one. last: how
-    many opens the epoch before had; density: the share of repeats after a change."""
+    """Returns the index at which the epoch that begins at `start` ends, 0 if it is the last one.
+    last: the number of opens of the epoch before; density: the share of repeats after a change."""
     sure = max(density / 2, min(_SURE, last / _SURE_PART))
     window = max(_WINDOW, 2 * last)
     while True:

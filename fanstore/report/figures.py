@@ -12,18 +12,18 @@ from fanstore.report.catalogue import NOBODY, CatalogueEntry, shown
 from fanstore.report.epochs import covered_before, epoch_starts, lone_begins
 from fanstore.trace import SOURCES, Trace
 
-_READER_PART = 0.05  # of the opens of the busiest program of its rank
+_READER_PART = 0.05  # part of the opens of the busiest program of its rank
 
 
 def shares_of(waited: Array, active: Array) -> Array:
-    """Returns waited / active; 0 if nobody was active."""
+    """Returns waited / active; 0 where active is 0."""
     return np.divide(waited, active, out=np.zeros_like(waited), where=active > 0)
 
 
 class Waits:
-    """All waits of a trace, in its order: begins and ends, source, rank, and of_readers: whether a
-    reader waited. is_reader: whether each program is a reader. Times are in ns since the start of
-    the trace; edges_ns are those of bins."""
+    """All waits of a trace, in order: their begins and ends, source, rank, and whether a reader
+    waited (of_readers). is_reader: whether each program is a reader. Times are in ns since the
+    start of the trace; edges_ns are the edges of bins."""
 
     def __init__(self, trace: Trace, start_ns: int, edges_ns: Array) -> None:
         stalls = trace.stalls
@@ -37,30 +37,31 @@ class Waits:
         self._firsts, self._lasts = _active(trace, start_ns)
 
     def active(self, programs: Array) -> Array:
-        """Returns how long some programs ran in each bin, in total, in ns."""
+        """Returns how long these programs ran in each bin, in sum, in ns."""
         firsts, lasts = self._firsts[programs], self._lasts[programs]
         return np.diff(covered_before(firsts, lasts, self.edges_ns))
 
     def active_s(self, programs: Array) -> float:
-        """Returns how long some programs ran, in total, in seconds."""
+        """Returns how long these programs ran, in sum, in seconds."""
         return float((self._lasts[programs] - self._firsts[programs]).sum()) / 1e9
 
     def in_bins(self, which: Array) -> Array:
-        """Returns how long some waits took in each bin, in total, in ns."""
+        """Returns how long these waits took in each bin, in sum, in ns."""
         return np.diff(covered_before(self.begins[which], self.ends[which], self.edges_ns))
 
     def by_source(self) -> Array:
-        """Returns the waits of all readers in ns, of shape (sources, bins)."""
+        """Returns the waits of all readers in ns, shape (sources, bins)."""
         return np.stack(
             [self.in_bins(self.of_readers & (self.source == n)) for n in range(len(SOURCES))]
         )
 
     def seconds(self, which: Array) -> float:
-        """Returns how long some waits took, in total, in seconds."""
+        """Returns how long these waits took, in sum, in seconds."""
         return float((self.ends[which] - self.begins[which]).sum()) / 1e9
 
     def shares_between(self, programs: Array, which: Array, edges_ns: Array) -> Array:
-        """Returns the part of some programs' time that some waits took, between each two edges."""
+        """Returns the part of these programs' time that these waits took, between each two
+        edges."""
         firsts, lasts = self._firsts[programs], self._lasts[programs]
         active = np.diff(covered_before(firsts, lasts, edges_ns))
         waited = np.diff(covered_before(self.begins[which], self.ends[which], edges_ns))
@@ -136,7 +137,7 @@ class RankFigures:
 class Figures:
     """edges_s: of BINS bins of time since the start; source_shares: the waited part of the active
     time of all ranks, by source and bin; bins: the histograms of waits, by source and power of two
-    of ns; waits: how many, by source; stall_bytes: bytes that came from each source."""
+    of ns; waits: the number of waits, by source; stall_bytes: bytes that came from each source."""
 
     start_ns: int
     duration_s: float
@@ -155,7 +156,7 @@ class Figures:
 
     @property
     def epochs(self) -> int:
-        """The most epochs of a rank."""
+        """The largest number of epochs of a rank."""
         return max((len(each.epoch_starts_s) for each in self.ranks), default=0)
 
     def waited_s(self) -> Array:
@@ -163,7 +164,7 @@ class Figures:
         return sum((each.waited_s for each in self.ranks), np.zeros(len(SOURCES)))
 
     def active_s(self) -> float:
-        """Returns how long all readers ran, in total."""
+        """Returns how long all readers ran, in sum."""
         return sum(each.active_s for each in self.ranks)
 
     def share(self) -> float:
@@ -173,7 +174,7 @@ class Figures:
 
 
 def file_keys(table: Array) -> Array:
-    """Returns for each row of a table a number that names its file in the job."""
+    """Returns for each row of a table a number that identifies its file in the job."""
     return table["dataset"].astype(np.int64) << 32 | table["file"]
 
 
@@ -255,15 +256,15 @@ def _of_rank(
 def _waited_for(
     trace: Trace, waits: Waits, which: Array, datasets: Sequence[CatalogueEntry]
 ) -> dict[int, float]:
-    """Returns how long waits for other ranks took, in seconds, by the rank that has the file; by
-    NOBODY if that rank is unknown."""
+    """Returns how long programs waited for other ranks, in seconds, by the rank that has the file;
+    NOBODY if that is unknown."""
     which = which & (waits.source == SOURCES.index("rank"))
     stalls, askers = trace.stalls[which], waits.rank[which]
     keepers = np.full(len(stalls), NOBODY)
     for number, entry in enumerate(datasets):
         own = stalls["dataset"] == number
         keepers[own] = entry.keepers(stalls["file"][own], askers[own])
-    if len(trace.ranks) == 2:  # no third rank can have the file
+    if len(trace.ranks) == 2:  # with two ranks, only the other one can have the file
         keepers = np.where(
             askers == trace.ranks[0]["rank"], *(r["rank"] for r in trace.ranks[::-1])
         )
@@ -274,8 +275,8 @@ def _waited_for(
 def _epoch_shares(
     waits: Waits, readers: Array, waited: Array, starts_s: Sequence[float]
 ) -> list[float]:
-    """Returns the part of each epoch that the readers of a rank waited. The first epoch includes
-    the time before the first open."""
+    """Returns, for each epoch of a rank, the part of the time that its readers waited. The first
+    epoch includes the time before the first open."""
     if not starts_s:
         return []
     edges = np.r_[0.0, np.array(starts_s[1:]) * 1e9, waits.edges_ns[-1]]

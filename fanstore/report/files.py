@@ -1,4 +1,4 @@
-"""The files that a job opened: the busiest directories, the slowest opens, and files never read."""
+"""The files that a job opened: the busiest directories, the longest waits, and files never read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SHOWN = 20
 
 @dataclass(frozen=True)
 class DirectoryOpens:
-    """A directory, with the opens of files directly in it."""
+    """A directory, and the opens of files directly in it."""
 
     name: str
     opens: int
@@ -40,9 +40,9 @@ class Wait:
 
 @dataclass(frozen=True)
 class FileFigures:
-    """never_count, never_bytes, dataset_*: of the datasets whose indexes are at hand; never_shown:
-    the first names. replicas: on how many ranks most packs lie; 0 if that is unknown, or they are
-    divided."""
+    """How the files of the datasets were used. never_count, never_bytes, dataset_*: only of
+    datasets whose indexes could be opened; never_shown: the first names. replicas: how many ranks
+    have most packs; 0 if that is unknown, or packs are divided."""
 
     hottest: list[DirectoryOpens]
     slowest: list[Wait]

@@ -1,4 +1,5 @@
-"""The foreseen reads of a job and the blocks brought ahead, as its daemons counted at the end."""
+"""The predicted reads of a job and the blocks that were fetched ahead, from the counts of its
+daemons at the end."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ from fanstore.trace import SOURCES, Trace
 from fanstore.wording import counted, duration, order_source, show_bytes
 
 _COUNT_MAX = 1 << 62
-_SAMPLERS_MAX, _NAME_MAX = 16, 60  # a trace may be hostile
+_SAMPLERS_MAX, _NAME_MAX = 16, 60  # limits, because a trace may be hostile
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Counts of all ranks together. predicted: opens that came as the known order expected,
-    `samplers` of them by torch's samplers, the others by a file of --order or a recorded order.
-    strange: opens of files that were expected at another time. broken: epochs that left the order.
-    blocks, bytes: brought ahead; late: blocks that a program wanted before they had come;
-    unread_bytes: passed and not read. waits, waited_s: remaining waits of programs, for other ranks
-    and the shared file system."""
+    """Counts of all ranks together. predicted: opens that the known order expected; `samplers` of
+    them by torch's samplers, the others by a file of --order or a recorded order. strange: opens of
+    files that were expected at another time. broken: epochs read in another order. blocks, bytes:
+    fetched ahead; late: blocks that a program wanted before they had come; unread_bytes: fetched
+    and never read. waits, waited_s: remaining waits of programs, for other ranks and the shared
+    file system."""
 
     opens: int
     predicted: int
@@ -39,12 +40,12 @@ class Foreseen:
 
     @property
     def share(self) -> float:
-        """The part of the opens that was foreseen."""
+        """The part of the opens that was predicted."""
         return min(1.0, self.predicted / self.opens) if self.opens else 0.0
 
     @property
     def used_bytes(self) -> int:
-        """Bytes that were brought and read, or may still be read."""
+        """Bytes that were fetched ahead and read, or may still be read."""
         return max(0, self.bytes - self.unread_bytes)
 
 
@@ -75,7 +76,7 @@ def foreseen(trace: Trace, figures: Figures) -> Foreseen | None:
 
 
 def sentences(found: Foreseen | None) -> list[str]:
-    """Returns the counts in words."""
+    """Returns sentences for people about the counts."""
     if found is None:
         return []
     how = ", ".join(map(order_source, found.samplers))

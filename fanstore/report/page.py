@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file that fetches nothing. Needs matplotlib."""
+"""The page of a report: one HTML file that loads nothing else. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from fanstore.wording import SOURCE_WORDS, counted, duration, show_bytes
 
 
 def page_of(got: Gathered, advice: list[Advice]) -> str:
-    """Returns the page as a text of HTML."""
+    """Returns the HTML text of the page."""
     files = got.files
     return template("fanstore.report", "report.html.j2").render(
         headline=headline(got.figures),
@@ -48,7 +48,7 @@ def page_of(got: Gathered, advice: list[Advice]) -> str:
 
 
 def _marked(sentence: str) -> Any:
-    """Returns a sentence for the page, with its options marked as code."""
+    """Returns a sentence for the page in which options are marked as code."""
     from markupsafe import Markup, escape
 
     parts = re.split(r"(--[a-z][a-z-]+)", sentence)
@@ -81,7 +81,7 @@ def _plain(text: str) -> str:
 
 
 def problems(got: Gathered) -> list[str]:
-    """Returns sentences about what is missing in the figures."""
+    """Returns sentences about data that is missing in the figures."""
     figures = got.figures
     found = []
     if figures.problem:

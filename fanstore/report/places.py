@@ -1,4 +1,4 @@
-"""Checks, before a job begins, where its report goes and whether it can be written."""
+"""Checks, before a job begins, that its report can be written to the path that the user named."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NO_PLOTS = "the page needs matplotlib, which is not installed: pip install 'fans
 
 
 def page_at(named: str | os.PathLike[str]) -> Path:
-    """Returns the path of a report's page; the JSON and, in a job, the trace go beside it. named: a
-    file that ends in .html, or a directory, which need not be there yet. Raises UsageError if
+    """Returns the path of a report's page; the JSON and, in a job, the trace are written beside it.
+    named: a file that ends in .html, or a directory, which need not exist. Raises UsageError if
     nothing can be written there."""
     page = Path(os.path.abspath(named))
     if page.suffix != ".html" or page.is_dir():
@@ -32,13 +32,13 @@ def page_at(named: str | os.PathLike[str]) -> Path:
 
 
 def make_folder(folder: Path) -> list[Path]:
-    """Makes a directory and the missing ones above it. Returns those that it made, the innermost
-    first. Raises OSError, and then leaves none of them."""
+    """Creates a directory and its missing parents. Returns the created ones, innermost first. If it
+    fails, raises OSError and removes them again."""
     missing = [each for each in (folder, *folder.parents) if not os.path.lexists(each)]
     made: list[Path] = []
     try:
         for each in reversed(missing):
-            with contextlib.suppress(FileExistsError):  # another rank was quicker
+            with contextlib.suppress(FileExistsError):  # another rank has just created it
                 each.mkdir()
                 made.insert(0, each)
     except OSError:
@@ -48,7 +48,7 @@ def make_folder(folder: Path) -> list[Path]:
 
 
 def remove_empty(folders: Iterable[Path]) -> None:
-    """Removes those of the directories that are empty."""
+    """Removes the empty ones of the directories."""
     for each in folders:
         with contextlib.suppress(OSError):
             each.rmdir()

@@ -1,5 +1,5 @@
-"""The samples of a trace, gathered from all lanes; and the access pattern: the places of opened
-files in the order of directories, against time."""
+"""The figures from the samples of a trace, over time; and the access pattern: which files were
+opened when, in the order of directories."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ ROWS, COLUMNS = 80, 200
 
 @dataclass(frozen=True)
 class Pattern:
-    """The opens of one rank. density: how many there were, of shape (ROWS, COLUMNS): by place in
-    the order of directories, the first at the top, and by time. in_order: the share of opens in
-    which a program opens the file that follows its previous one in directory order."""
+    """The opens of one rank. density: their number by place and time, shape (ROWS, COLUMNS); places
+    are in the order of directories, the first at the top. in_order: the share of opens in which a
+    program opens the file that follows its previous one in that order."""
 
     rank: int
     opens: int
@@ -31,7 +31,7 @@ class Pattern:
 
 
 def patterns(trace: Trace, datasets: Sequence[CatalogueEntry], figures: Figures) -> list[Pattern]:
-    """Returns the patterns of the first PANELS ranks that opened anything."""
+    """Returns the patterns of the first PANELS ranks that opened any file."""
     rank = trace.processes["rank"][trace.opens["process"]]
     seen = [each.rank for each in figures.ranks if (rank == each.rank).any()]
     places, count = _places(trace, datasets)
@@ -47,8 +47,8 @@ def patterns(trace: Trace, datasets: Sequence[CatalogueEntry], figures: Figures)
 
 
 def _places(trace: Trace, datasets: Sequence[CatalogueEntry]) -> tuple[Any, int]:
-    """Returns for each open the place of its file, and the number of places. Records are numbered
-    in the order of directories."""
+    """Returns for each open the place of its file in the order of directories, and the number of
+    places. The numbers of records are in that order."""
     opens = trace.opens
     places = np.zeros(len(opens), np.int64)
     before = 0
@@ -70,7 +70,7 @@ def _in_order(processes: Any, places: Any) -> float:
 
 @dataclass(frozen=True)
 class Gathered:
-    """All figures of one trace."""
+    """All figures of a report, from one trace."""
 
     figures: Figures
     files: FileFigures
@@ -93,8 +93,8 @@ def gather(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Gathered:
 
 Array = Any
 
-POINTS = 300  # of a line, at most
-ORIGINS = ("disk", "cache", "rank", "shared")  # of bytes
+POINTS = 300  # the most points of a line
+ORIGINS = ("disk", "cache", "rank", "shared")  # where bytes come from
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class Line:
 @dataclass(frozen=True)
 class Sampled:
     """epoch_bytes: stored bytes that programs of all ranks read, by epoch and ORIGINS; None without
-    samples. cache: the part of each rank's cache that was full; cache_fill, cache_bytes: of the
-    fullest at its fullest. published, placed: outputs of all ranks over time; delay_s: how long an
-    output took from being published to the output directory, on average. shared_later_part: the
-    part of the waits for the shared file system that came after the first epoch."""
+    samples. cache: how full each rank's cache was, over time; cache_fill, cache_bytes: the maximum
+    of all ranks. published, placed: outputs of all ranks over time; delay_s: how long an output
+    took from being published to the output directory, on average. shared_later_part: the part of
+    the waits for the shared file system that came after the first epoch."""
 
     epoch_bytes: Array | None
     cache: list[Line]
@@ -126,8 +126,8 @@ class Sampled:
 
 
 def sampled(trace: Trace, figures: Figures) -> Sampled:
-    """Computes the figures that samples show. (The part of waits for the shared file system after
-    the first epoch needs no samples.)"""
+    """Computes the figures that need samples. (One does not: the part of waits for the shared file
+    system after the first epoch.)"""
     by_rank = {
         each.rank: trace.samples[trace.samples["rank"] == each.rank] for each in figures.ranks
     }
@@ -151,7 +151,7 @@ def sampled(trace: Trace, figures: Figures) -> Sampled:
 
 
 def _thinned(count: int) -> Array:
-    """Returns at most POINTS places of a line of `count`, including the first and the last."""
+    """Returns the indices of at most POINTS of `count` points, including the first and the last."""
     return np.unique(np.linspace(0, count - 1, min(count, POINTS)).astype(np.intp))
 
 
@@ -170,9 +170,9 @@ def _fill(rank: int, taken: Array, figures: Figures) -> Line:
 
 
 def _origins(taken: Array, stored_part: float) -> Array:
-    """Returns the stored bytes that had come from each origin by each sample, of shape (samples,
-    ORIGINS). Bytes that came from nowhere else came from the local disk. stored_part: stored bytes
-    for each byte that programs read."""
+    """Returns how many stored bytes had come from each origin at each sample, shape (samples,
+    ORIGINS). Bytes of no other origin came from the local disk. stored_part: stored bytes for each
+    byte that programs read."""
     stored = taken["stall_bytes"].astype(np.float64)
     others = [stored[:, SOURCES.index(name)] for name in ORIGINS[1:]]
     here = np.maximum(taken["read_bytes"] * stored_part - np.sum(others, axis=0), 0)
@@ -180,7 +180,8 @@ def _origins(taken: Array, stored_part: float) -> Array:
 
 
 def _stored_part(figures: Figures) -> float:
-    """Returns the stored size of the datasets' files by their logical size; 1 if it is unknown."""
+    """Returns the stored size of the datasets' files divided by their logical size; 1 if
+    unknown."""
     headers = [each.dataset.header for each in figures.datasets if each.dataset is not None]
     logical = sum(header.logical_bytes for header in headers)
     return sum(header.stored_bytes for header in headers) / logical if logical else 1.0
@@ -203,7 +204,7 @@ def _epoch_bytes(by_rank: dict[int, Array], figures: Figures) -> Array:
 
 
 def _outputs(taken: Sequence[Array], figures: Figures) -> tuple[Array, Array, Array]:
-    """Returns times, and the numbers of outputs of all ranks published and placed by then."""
+    """Returns times, and how many outputs of all ranks were published and placed by then."""
     if not any(each["published"].any() for each in taken):
         return np.empty(0), np.empty(0), np.empty(0)
     times_s = np.unique(np.concatenate([_times_s(each, figures) for each in taken]))

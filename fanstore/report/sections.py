@@ -1,5 +1,5 @@
-"""The plots on the page of a report, with their titles and captions, in the order that tells the
-story. Needs matplotlib."""
+"""The plots on the page of a report, with titles and captions, in the order of the page. Needs
+matplotlib."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fanstore.wording import duration
 
 @dataclass(frozen=True)
 class Plot:
-    """A plot on the page."""
+    """A plot on the page, with title and caption."""
 
     title: str
     svg: str
@@ -22,7 +22,7 @@ class Plot:
 
 
 def overview(got: Gathered) -> list[Plot]:
-    """Returns the plots that come first: who waited, when, and how fast files were opened."""
+    """Returns the plots at the top: who waited, when, and how fast files were opened."""
     figures = got.figures
     if not figures.active_s():
         return []
@@ -55,7 +55,8 @@ def overview(got: Gathered) -> list[Plot]:
 
 
 def _keepers(got: Gathered) -> str:
-    """Returns a sentence with the other rank that each rank waited for most, if it is known."""
+    """Returns a sentence that names, for each rank, the other rank for which it waited most, if
+    known."""
     said = []
     for each in charts.shown_ranks(got.figures):
         known = {keeper: s for keeper, s in each.waited_for_s.items() if keeper >= 0}
@@ -101,7 +102,8 @@ def in_detail(got: Gathered) -> list[Plot]:
 
 
 def _delay(delay_s: float) -> str:
-    """Returns a sentence about the delay of outputs; samples are a quarter of a second apart."""
+    """Returns a sentence about the delay of outputs, which is known to a quarter of a second, the
+    time between samples."""
     if delay_s < 0.25:
         return "Outputs were in the output directory within a quarter of a second, on average."
     return f"An output took {duration(delay_s)} to the output directory, on average."

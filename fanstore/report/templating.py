@@ -1,4 +1,4 @@
-"""Templates of pages and of scripts."""
+"""Loads templates of pages and of scripts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def template(
     autoescape: bool = True,
     filters: Mapping[str, Callable[..., str]] | None = None,
 ) -> jinja2.Template:
-    """Returns a template of a package's folder `templates`. A name that gets no value is an error.
-    autoescape: for HTML, to make values text."""
+    """Returns a template from a package's folder `templates`. It is an error if a name in it gets
+    no value. autoescape: escape values for HTML."""
     import jinja2
 
     environment = jinja2.Environment(

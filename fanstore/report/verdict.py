@@ -17,7 +17,7 @@ _SLOW_TIMES, _ENOUGH = 3, 10
 
 
 def percent(share: float) -> str:
-    """Returns a share as people write it: `43 %`, `0.4 %`, `under 0.1 %`."""
+    """Returns a share as text for people: `43 %`, `0.4 %`, `under 0.1 %`."""
     if 0 < share < 0.001:
         return "under 0.1 %"
     return f"{100 * share:.1f} %" if 0 < share < 0.0995 else f"{100 * share:.0f} %"
@@ -35,8 +35,9 @@ def slow_rank(figures: Figures) -> RankFigures | None:
 
 @dataclass(frozen=True)
 class SlowSource:
-    """A source that one rank reads much more slowly than the others do: mean waits. part: the part
-    of all readers' time that this took, including the waits of others for this rank."""
+    """A source that one rank reads much more slowly than the others, by the mean of its waits.
+    part: the part of all readers' time that this costs, including the waits of others for this
+    rank."""
 
     rank: RankFigures
     source: str
@@ -58,7 +59,8 @@ def slow_source(figures: Figures) -> SlowSource | None:
 
 def _slow_source(figures: Figures, rank: RankFigures, source: str) -> SlowSource | None:
     number = SOURCES.index(source)
-    # A rank may read as much and hardly wait, because its reads come ahead: compare with it, too.
+    # A rank may read as much with few waits, because its reads are fetched ahead: compare with such
+    # ranks, too.
     much = max(float(rank.stall_bytes[number]) / 2, 1.0)
     means_s = [
         float(each.mean_wait_s[number])
@@ -94,7 +96,7 @@ def headline(figures: Figures) -> str:
 
 
 def _cause(figures: Figures, ranks: list[RankFigures]) -> str:
-    """Returns the main cause of some ranks' waits and its part of them, in words."""
+    """Returns a phrase for the main cause of these ranks' waits, and its part of them."""
     by_source = sum((each.waited_s for each in ranks[1:]), ranks[0].waited_s)
     total_s = float(by_source.sum())
     if not total_s:
@@ -110,7 +112,8 @@ def _cause(figures: Figures, ranks: list[RankFigures]) -> str:
 
 
 def _slowness(figures: Figures, ranks: list[RankFigures], what: str) -> str:
-    """Returns how much more slowly one rank reads, in words, if that explains the waits."""
+    """Returns a phrase that says how much more slowly one rank reads, if that explains the
+    waits."""
     slow = slow_source(figures)
     if slow is None:
         return ""
@@ -124,8 +127,8 @@ def _slowness(figures: Figures, ranks: list[RankFigures], what: str) -> str:
 
 
 def _main_keeper(figures: Figures, ranks: list[RankFigures]) -> tuple[int, float] | None:
-    """Returns the rank that took most of some ranks' waits for others, and how long those waits
-    were, in seconds. (Of two ranks that wait for each other, none.)"""
+    """Returns the rank for which these ranks waited most, and how long, in seconds. None if two
+    ranks wait mainly for each other."""
     totals: dict[int, float] = {}
     for each in ranks:
         for keeper, waited_s in each.waited_for_s.items():

@@ -1,5 +1,5 @@
-"""The files of a report: its figures as JSON, the page and the trace, each written whole or not at
-all."""
+"""Writes the files of a report: the figures as JSON, the page and the trace. Each appears only when
+it is complete."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Array = Any
 
 
 def document(got: Gathered, advice: list[Advice]) -> dict[str, Any]:
-    """Returns the content of a report for programs (docs/report.md)."""
+    """Returns the JSON content of a report (docs/report.md)."""
     figures, sampled, files = got.figures, got.sampled, asdict(got.files)
     return {
         "headline": headline(figures),
@@ -90,8 +90,8 @@ def _rank(rank: RankFigures) -> dict[str, Any]:
 
 
 def figures_of(trace: str | os.PathLike[str], directories: Sequence[str] = ()) -> dict[str, Any]:
-    """Returns the figures of a kept trace as in the JSON. directories: the present places of the
-    datasets, in the job's order, if they have moved. Raises FanstoreError or OSError."""
+    """Returns the figures of a kept trace, as in the JSON. directories: the present directories of
+    the datasets, in the job's order, if they were moved. Raises FanstoreError or OSError."""
     read = read_trace(trace)
     with open_catalogue(read, directories) as datasets:
         got = gather(read, datasets)
@@ -101,7 +101,7 @@ def figures_of(trace: str | os.PathLike[str], directories: Sequence[str] = ()) -
 def write_report(
     trace: str | os.PathLike[str], page: Path, directories: Sequence[str] = ()
 ) -> list[Path]:
-    """Writes the report of a kept trace: a page, if matplotlib is installed, and beside it JSON.
+    """Writes the report of a kept trace: a JSON file and, if matplotlib is installed, a page.
     Returns the paths of both. Raises FanstoreError or OSError."""
     read = read_trace(trace)
     with open_catalogue(read, directories) as datasets:

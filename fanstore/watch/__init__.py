@@ -1,2 +1,2 @@
-"""Watching a running job: counters and rates of its ranks, for people and Prometheus, and the
-server that answers them."""
+"""Watches a running job: counters and rates of its ranks, for people and Prometheus, and the server
+that answers their requests."""

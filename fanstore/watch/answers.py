@@ -21,28 +21,29 @@ from fanstore.rank_calls.peers import Peers
 from fanstore.watch.gather import Gatherer
 from fanstore.watch.http_server import HttpServer, Route
 
-_PATIENCE_MOST_S = 3.0  # within the time that the server has for a connection
+_PATIENCE_MOST_S = 3.0  # less than the server's time limit for a connection
 _JSON = "application/json"
 
 Answer = Callable[[], Message]
-# Runs a coroutine in the event loop of the peers.
+# Runs a coroutine in the event loop of the peers, from another thread.
 Submit = Callable[[Any], Future[Any]]
 
 
 class Live:
-    """The server for watchers. Start it when the peers start, and close it before anything that its
-    answers are made from."""
+    """The server for watchers. Start it when the peers start. Close it before the objects from
+    which it makes its answers."""
 
     def __init__(
         self, directory: str, answers: Mapping[str, Answer],
         measured: Callable[[], MeasuredRank], peers: Peers, hosts: Sequence[str], deadline_s: float,
         port: socket.socket | None,
     ) -> None:  # fmt: skip
-        """answers: this rank's own answers to "figures" and "status"; measured: the figures for its
-        metrics; all may be called in any thread. peers: not started yet. port: a bound socket."""
+        """answers: functions that return this rank's own answers to "figures" and "status";
+        measured: returns the figures for its metrics; all may be called in any thread. peers: not
+        started yet. port: a bound socket."""
         self._answers = answers
         self._measured = measured
-        # Not in the loop of the peers: a hanging disk would hold up everything else there.
+        # A thread of its own: in the loop of the peers, a hanging disk would delay everything.
         self._executor = ThreadPoolExecutor(1, "fanstore-figures")
         self._gatherers: dict[str, Gatherer[Message]] = {}
         for name in answers:
@@ -53,16 +54,16 @@ class Live:
         routes: dict[socket.socket, Mapping[str, Route]] = {local: self._all_routes()}
         if port is not None:
             routes[port] = {"/metrics": self._metrics}
-        # So that the first scrape of Prometheus need not wait for its library to load.
+        # Loads Prometheus' library early, so that the first scrape need not wait for it.
         self._server = HttpServer(routes, *([] if port is None else [_load]))
 
     def start(self, submit: Submit) -> None:
-        """Begins to answer."""
+        """Starts to answer."""
         self._submit = submit
         self._server.start()
 
     def close(self) -> None:
-        """Ends all requests under way."""
+        """Ends all requests that are being answered."""
         self._server.close()
         self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -100,7 +101,7 @@ def _patience_s(text: str) -> float:
         patience_s = min(float(text), _PATIENCE_MOST_S)
     except ValueError:
         patience_s = -1.0
-    if not patience_s >= 0:  # also catches NaN
+    if not patience_s >= 0:  # is also true for NaN
         raise UsageError(f"patience_s is {text!r}; allowed: a number of seconds, 0 or more")
     return patience_s
 

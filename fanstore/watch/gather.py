@@ -1,4 +1,5 @@
-"""Asks all ranks of a job for their figures; a rank that does not answer delays nobody for long."""
+"""Asks all ranks of a job for their figures. A rank that does not answer delays the watchers only
+briefly."""
 
 from __future__ import annotations
 
@@ -12,17 +13,17 @@ from fanstore.rank_calls.peers import Peers
 
 A = TypeVar("A", bound=Message)
 
-# A call is given up long before a rank that owes an answer counts as lost: watching a job must not
-# make it drop a slow rank.
+# A watcher's call is given up long before a rank that owes an answer counts as lost: watching a job
+# must not make the job drop a slow rank.
 _GIVE_UP_S = 2.0
 _GOOD_FOR_S = 3.0
 _LATE_PATIENCE_S = 0.05
 
 
 class _Asked(Generic[A]):
-    """The state of one rank. call: the question under way. answered_s: when `answer` came, by the
-    loop's clock. since_s: when the open question was asked first. late: the last question got no
-    answer."""
+    """The state of one rank. call: the pending call. answered_s: when `answer` came, by the loop's
+    clock. since_s: when the unanswered question was first asked. late: the last question got no
+    answer in time."""
 
     def __init__(self) -> None:
         self.call: asyncio.Task[None] | None = None
@@ -33,7 +34,7 @@ class _Asked(Generic[A]):
 
 
 class Gatherer(Generic[A]):
-    """Asks all ranks one question, for any number of watchers. Runs in one event loop, that of
+    """Asks all ranks one question, for any number of watchers. Runs in the event loop of
     `peers`."""
 
     def __init__(self, peers: Peers, hosts: Sequence[str], name: str, deadline_s: float) -> None:
@@ -46,8 +47,9 @@ class Gatherer(Generic[A]):
         self._asked: list[_Asked[A]] = [_Asked() for _ in hosts]
 
     async def ask(self, patience_s: float) -> list[A | AbsentRank]:
-        """Returns each rank's answer, by rank, if it came within `patience_s` or a moment ago.
-        Waits only a moment for a rank that was silent before."""
+        """Returns the answers of all ranks, in their order, that came within `patience_s` or just
+        before; an AbsentRank for each other rank. Waits only briefly for a rank that was silent
+        before."""
         for rank in range(len(self._asked)):
             self._begin(rank)
         await self._wait(patience_s, late=False)
@@ -60,7 +62,8 @@ class Gatherer(Generic[A]):
             await asyncio.wait(calls, timeout=patience_s)
 
     def _begin(self, rank: int) -> None:
-        """Asks a rank, unless it still owes an answer: unread questions would pile up there."""
+        """Asks a rank, unless it still owes an answer, because unread questions would pile up
+        there."""
         asked = self._asked[rank]
         if asked.call is not None or self._peers.is_lost(rank):
             return

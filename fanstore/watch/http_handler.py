@@ -1,5 +1,5 @@
-"""One request to the HTTP server. Separate from it, so that a job that nobody watches need not load
-http.server."""
+"""Handles one request to the HTTP server. A module of its own, so that http.server is loaded only
+in jobs that somebody watches."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Keeps requests out of the daemon's log."""
+        """Does nothing, so that requests are not written to the daemon's log."""
 
 
 def answer(stream: socket.socket, routes: Mapping[str, Route]) -> None:

@@ -1,8 +1,7 @@
-"""A small HTTP server for the watchers of a job: one request per connection, for a short time.
+"""A small HTTP server for the watchers of a job, with one request for each connection.
 
-It runs in its own threads beside a daemon's event loop. It ends a connection that sends nothing, or
-does not take its answer, after a while, or earlier if there are many connections.
-"""
+It runs in threads of its own beside a daemon's event loop. After a while it ends a connection that
+sends nothing, or does not read its answer; earlier if there are many connections."""
 
 from __future__ import annotations
 
@@ -15,11 +14,12 @@ from collections.abc import Callable, Mapping
 
 CONNECTIONS_MOST = 16
 OVERDUE_S = 5.0
-_THREADS_MOST = 32  # some may hang, with the disk
+_THREADS_MOST = 32  # several, because some may hang in a disk access
 _BACKLOG = 64
 _LOOK_EVERY_S = 0.5
 
-# Takes the parameters and the Accept header of a request; returns content type and body.
+# A function that gets the parameters and the Accept header of a request, and returns content type
+# and body.
 Route = Callable[[Mapping[str, str], str], tuple[str, bytes]]
 
 
@@ -31,7 +31,7 @@ class HttpServer:
         routes: Mapping[socket.socket, Mapping[str, Route]],
         prepare: Callable[[], None] = lambda: None,
     ) -> None:
-        """routes: for each socket the answering functions, by path. prepare: called first in the
+        """routes: for each socket, the functions that answer, by path. prepare: called first in the
         server's thread."""
         self._routes = routes
         self._prepare = prepare
@@ -43,15 +43,15 @@ class HttpServer:
         self._thread = threading.Thread(target=self._run, name="fanstore-watch", daemon=True)
 
     def start(self) -> None:
-        """Begins to listen and answer."""
+        """Starts to listen and answer."""
         for listener in self._routes:
             listener.listen(_BACKLOG)
             listener.setblocking(False)
         self._thread.start()
 
     def close(self) -> None:
-        """Ends all connections and closes the sockets. Requests under way get no answer. May be
-        called without a start, and again."""
+        """Ends all connections and closes the sockets. Unfinished requests get no answer. May be
+        called without a start, and twice."""
         self._closing = True
         self._waker.close()
         if self._thread.ident is None:
@@ -80,7 +80,7 @@ class HttpServer:
     def _accept(self, listener: socket.socket) -> None:
         try:
             stream, _ = listener.accept()
-        except OSError:  # the client is gone again, or there are no descriptors left
+        except OSError:  # the client has ended, or no descriptor is free
             time.sleep(0.01)
             return
         stream.settimeout(OVERDUE_S)
@@ -112,8 +112,8 @@ class HttpServer:
             stream.close()
 
     def _end(self, before_s: float) -> None:
-        """Ends the connections that began at `before_s` or earlier, whatever state their threads
-        are in."""
+        """Ends the connections that began at `before_s` or earlier, whatever their threads are
+        doing."""
         with self._lock:
             for stream in [each for each, s in self._since_s.items() if s <= before_s]:
                 del self._since_s[stream]

@@ -1,5 +1,5 @@
-"""Prometheus metrics of one rank: names, types, units, and the figure behind each. Loads
-prometheus_client, so it is imported only when somebody asks for metrics."""
+"""Prometheus metrics of one rank: names, types, units, and the figure for each. Imports
+prometheus_client, so import this module only when somebody asks for metrics."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from fanstore.messages.watched import MeasuredRank, SourceWaits
 PREFIX = "fanstore_"
 LABELS = ("job_id", "node", "rank")
 
-# A number, or the bins of a histogram. None: the metric has no sample.
+# A number, or the bins of a histogram. None: no sample of this metric.
 Value = float | Sequence[int] | None
 
 
 @dataclass(frozen=True)
 class MetricFamily:
-    """One metric. figure: its value; scale: the factor from the value to the metric's unit.
-    of_source: instead of `figure`, the value for each source of waits."""
+    """One metric. figure: returns its value; scale: the factor from the value to the metric's unit.
+    of_source: instead of `figure`, returns the value for one source of waits."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -40,7 +40,7 @@ class MetricFamily:
 
     @property
     def full_name(self) -> str:
-        """The name in a scrape; for a histogram, without _bucket, _sum and _count."""
+        """The name of the metric in a scrape; for a histogram, without _bucket, _sum and _count."""
         return PREFIX + self.name + ("_total" if self.kind == "counter" else "")
 
 
@@ -193,8 +193,9 @@ def _add(
 
 
 def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
-    """Returns the cumulative buckets of a histogram by powers of two: bins[n] holds [2^n, 2^(n+1)).
-    Keeps every second edge, within bounds: the time of a scrape grows with its lines."""
+    """Returns the cumulative buckets of a histogram whose bins[n] counts values from 2^n to
+    2^(n+1). Uses every second edge, within bounds, because a scrape takes longer with more
+    lines."""
     edges = [(2 ** (power + 1) * scale, power + 1) for power in range(1, len(bins) - 1, 2)]
     kept = [(edge, below) for edge, below in edges if _FINEST_S <= edge <= _COARSEST_S]
     buckets = [(f"{edge:g}", float(sum(bins[:below]))) for edge, below in kept]
@@ -202,8 +203,8 @@ def _buckets(bins: Sequence[int], scale: float) -> list[tuple[str, float]]:
 
 
 def exposition(figures: MeasuredRank, accept: str) -> tuple[str, bytes]:
-    """Returns the content type and the text, in the format that a request's Accept header asks
-    for."""
+    """Returns the content type and the text of a scrape, in the format that the request's Accept
+    header asks for."""
     registry = CollectorRegistry()
     registry.register(_Figures(figures))
     encode, content_type = choose_encoder(accept)

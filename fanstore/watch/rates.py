@@ -1,5 +1,5 @@
-"""Rates of ranks and programs: differences between two answers of a daemon, by its own clock
-(pure)."""
+"""Computes rates of ranks and programs: differences between two answers of a daemon, by its own
+clock. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Row = RankRates | AbsentRank
 
 def rank_rates(before: WatchedRank | None, now: WatchedRank) -> RankRates:
     """Returns the rates of a rank between two of its answers, and its present counts. before: None
-    if there is no earlier answer; all rates are then None."""
+    if there is no earlier answer; then all rates are None."""
     if before is not None and before.daemon_pid != now.daemon_pid:
         before = None
     programs = _programs(before, now)
@@ -49,7 +49,7 @@ def rank_rates(before: WatchedRank | None, now: WatchedRank) -> RankRates:
 
 
 def _counted(rank: WatchedRank) -> ProgramCounts:
-    """Returns the counts of a rank in the form that a program's counts have."""
+    """Returns a rank's counts in the type of a program's counts."""
     return ProgramCounts(
         clock_s=rank.clock_s,
         counters=some_of(rank.counters),
@@ -63,11 +63,11 @@ def _programs(before: WatchedRank | None, now: WatchedRank) -> list[ProgramRates
     rows = []
     for each in now.programs:
         known = old.get(each.number)
-        # A program that is new has counted from 0 since the answer before.
+        # A new program's counts began at 0, after the earlier answer.
         first = None if before is None else _zeros(each, before.clock_s)
         rates = _rates(known or first, each, each.threads)
         threads = each.threads
-        # If threads of a program ended, its counts fell: the program was active, too.
+        # When a thread ends, its program's counts fall: so the program was active.
         fell = known is not None and rates.span_s > 0 and rates.opens_per_s is None
         if fell and known is not None:
             threads = max(threads, known.threads)
@@ -85,8 +85,8 @@ def _programs(before: WatchedRank | None, now: WatchedRank) -> list[ProgramRates
 
 
 def _threads_of_ended(before: WatchedRank | None, now: WatchedRank) -> int:
-    """Returns how many threads the programs had that have ended. Their waits are in the rank's
-    counts, and would otherwise be charged to the threads of the others."""
+    """Returns how many threads the ended programs had. The rank's counts contain their waits, which
+    would otherwise seem to be those of other threads."""
     there = {each.number for each in now.programs}
     old = () if before is None else before.programs
     return sum(each.threads for each in old if each.number not in there)
@@ -130,7 +130,7 @@ def _rates(before: ProgramCounts | None, now: ProgramCounts, threads: int) -> Ra
     def per(count: float, of: float) -> float | None:
         return count / of if known else None
 
-    # Decoded bytes are not stored bytes: with decoding, the local share is unknown.
+    # Decoded bytes are not stored bytes: if files were decoded, the local share is unknown.
     local = counted.read_bytes - sum(came.values())
     known_local = local >= 0 and not counted.decoded_bytes
     looked = counted.cache_hits + counted.cache_misses
@@ -154,11 +154,11 @@ def _share(part: float, whole: float) -> float | None:
 
 
 def _of(rates: Callable[[RankRates], float | None]) -> Callable[[Row], float]:
-    """Returns a sort key for a rate: the highest first, rows without one last."""
+    """Returns a sort key for a rate: highest first, rows without a rate last."""
     return lambda row: 0.0 if isinstance(row, AbsentRank) else -(rates(row) or 0.0)
 
 
-# The orders of rows. The first is the default: slow ranks first.
+# The orders of rows. The first is the default, with slow ranks first.
 SORTS: Mapping[str, Callable[[Row], float]] = {
     "stall": _of(lambda row: row.stall_share),
     "opens": _of(lambda row: row.opens_per_s),

@@ -133,18 +133,18 @@ def _program(lanes: Any, clock_s: float) -> ProgramFigures:
 
 
 class Watching:
-    """The watching of one job. Make it before anything is staged, open and start it when serving
-    begins, and close it when serving ends."""
+    """Watches one job. Create it before anything is staged, open and start it when serving begins,
+    and close it when serving ends."""
 
     def __init__(self, world: World, settings: Settings, directory: JobDirectory) -> None:
-        """Meets the other ranks. Raises UsageError if the port cannot be had."""
+        """Exchanges names with the other ranks. Raises UsageError if the port is not free."""
         met = world.gather_all((os.uname().nodename, directory.job_id))
         self._hosts = [host for host, _ in met]
         self._port = take_port(settings, self._hosts, world.rank)
         self._deadline_s = settings.deadline_s
         self._directory = directory
         self._began_s = time.monotonic()
-        self.first_id = met[0][1]  # the job's id on rank 0 names the job on all ranks
+        self.first_id = met[0][1]  # rank 0's job id names the job on all ranks
         self._rank = world.rank
         self._started_s = time.time()
         self._live: Live | None = None
@@ -156,7 +156,7 @@ class Watching:
         figures: Callable[[], JobFigures],
         peers: ConnectedPeers | None,
     ) -> None:
-        """Makes the sockets. status, figures: this rank's own answers, called in any thread. peers:
+        """Makes the sockets. status, figures: return this rank's own answers, in any thread. peers:
         not started yet; None if there are no other ranks."""
         self._figures = figures
         answers = {"figures": self._with_programs, "status": status}
@@ -166,12 +166,12 @@ class Watching:
         )  # fmt: skip
 
     def start(self, submit: Submit) -> None:
-        """Begins to answer. submit: runs a coroutine in the event loop of the peers."""
+        """Starts to answer. submit: runs a coroutine in the event loop of the peers."""
         if self._live is not None:
             self._live.start(submit)
 
     def close(self) -> None:
-        """Ends the answers. Call it before closing anything that they are made from."""
+        """Stops answering. Call it before you close the objects from which answers are made."""
         if self._live is not None:
             self._live.close()
         elif self._port is not None:
@@ -182,8 +182,8 @@ class Watching:
         return WatchedRank(**values_of(self._measured()), programs=programs)
 
     def _measured(self) -> MeasuredRank:
-        """Returns the present figures, with `clock_s`, the time on this daemon's clock when the
-        counters were read."""
+        """Returns the present figures with `clock_s`, this daemon's clock when the counters were
+        read."""
         figures = self._figures()
         stalls = read_stalls(self._directory.file("segment"))
         clock_s = time.monotonic()
