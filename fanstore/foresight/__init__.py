@@ -1,1 +1,2 @@
-"""A job's expected reads: announced by its loaders, learnt from its reads, or named by its user."""
+"""Predicts the reads of a job: its loaders announce them, or its user names them, or they are
+learnt from earlier reads."""

@@ -36,7 +36,7 @@ _NOTES_MIN = 64  # opens that are noted before following begins
 _LOOK_S = 5.0  # between looks for processes that have ended
 _BACKLOG = 128
 _REASONS_MAX = 8
-_NOT_OF_TORCH = ("announce", "tf.data")  # kinds of samplers
+_NOT_OF_TORCH = ("announce", "tf.data")  # kinds of announcements that are no sampler of torch
 
 
 class Announced:
@@ -72,7 +72,7 @@ class Announced:
         self.listener.setblocking(False)
 
     def figures(self) -> OrderFigures:
-        """Returns counts of foreseen epochs and opens. May be called from any thread."""
+        """Returns counts of predicted epochs and opens. May be called from any thread."""
         sources = [each.figures() for each in (self._loaders, self._recorded) if each is not None]
         return OrderFigures(
             epochs=sum(each.epochs for each in sources),
@@ -124,7 +124,7 @@ class Announced:
             self._loaders.forget(_is_alive)
 
     def _begin(self) -> None:
-        """Begins to follow opens."""
+        """Begins to follow opens; loads NumPy."""
         from fanstore.foresight.loaders import Loaders
         from fanstore.foresight.recorded import Recorded
         from fanstore.foresight.sample_files import Learnt
@@ -149,13 +149,13 @@ class Announced:
         self._loaders.note(opened)
         if self._recorded is not None:
             known = self._loaders.processes()
-            # Opens of an unknown process may be those of a loader.
+            # Opens of an unknown process may belong to a loader, so they are not recorded.
             self._recorded.note(
                 [each for each in opened if not (each[0] & known or (known and not each[0]))]
             )
 
     def _hear(self, link: socket.socket) -> None:
-        """Reads one announcement. Counts its errors by reason; no error ends the thread."""
+        """Reads one announcement. Counts errors in it by reason; none of them ends the thread."""
         try:
             if peer_uid(link) == os.getuid():
                 with received(link) as said:
@@ -173,12 +173,13 @@ class Announced:
             raise ValueError("--order torch hears torch's loaders alone")
         if self._loaders is None:
             self._begin()
-        self._follow()  # opens until now belong to the epoch before
+        self._follow()  # opens so far belong to the epoch before
         if said is not None and self._loaders is not None:
             self._loaders.announce(said)
 
     def _find(self, paths: Any, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
-        """Looks paths up in all mounts. Returns the mounts that have some, with the record ids."""
+        """Looks paths up in all mounts. Returns (mount, record ids) for the mounts that contain any
+        of them."""
         found = []
         for number, (dataset, prefixes) in enumerate(self._mounts):
             for prefix in prefixes:
@@ -194,4 +195,4 @@ class Announced:
 
 
 def _is_alive(pid: int) -> bool:
-    return pid == 0 or os.path.exists(f"/proc/{pid}")  # 0: a process of another PID namespace
+    return pid == 0 or os.path.exists(f"/proc/{pid}")  # 0: in another PID namespace

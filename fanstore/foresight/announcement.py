@@ -1,5 +1,5 @@
-"""Announcements of loaders: messages that the code of fanstore/in_job sends to the socket `order`
-of the job directory. Each is one message of JSON, with memory files for long parts."""
+"""Announcements of loaders: messages from the code in fanstore/in_job to the socket `order` of the
+job directory. Each is one message of JSON, with memory files for long parts."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Announcement:
     """The reads of a loader in one epoch. pid: the loader's process. loader, dataset: their numbers
     in that process. sampler: parameters for foresight/order/samplers.py. parts: arrays of the
     sampler, and "paths", the dataset's files if they were not sent before. place: "first": the
-    epoch begins; "more": these reads come after those announced before; "instead": they replace the
-    rest of those. failed: why this process will announce nothing more, or "". name: of a dataset
-    without a list of files."""
+    epoch begins; "more": these reads follow those announced before; "instead": these replace those
+    announced before and not read yet. failed: why this process will announce nothing more, or "".
+    name: of a dataset without a list of files."""
 
     pid: int
     loader: int
@@ -60,8 +60,8 @@ class Announcement:
 
 @contextmanager
 def received(link: socket.socket) -> Iterator[Announcement | None]:
-    """Yields the one announcement of a connection; None if the process only says that announcements
-    will come. Raises ValueError for an invalid message, and OSError if none comes."""
+    """Yields the announcement that a connection sends; None if the process only says that it will
+    send announcements. Raises ValueError for an invalid message, OSError if none comes."""
     link.settimeout(_WAIT_S)
     text, fds = _message(link)
     parts: dict[str, mmap.mmap | bytes] = {}
@@ -100,8 +100,8 @@ def _message(link: socket.socket) -> tuple[bytes, list[int]]:
 
 
 def _mapped(name: str, fd: int) -> mmap.mmap:
-    """Maps a memory file. It must be sealed against shrinking, because a shorter file would kill
-    the daemon. Raises ValueError."""
+    """Maps a memory file. The file must be sealed against shrinking, because reading behind its end
+    would kill the daemon. Raises ValueError."""
     found = os.fstat(fd)
     if not fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK:
         raise ValueError(f"the part {name!r} is not sealed")

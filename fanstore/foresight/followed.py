@@ -1,4 +1,4 @@
-"""Epochs that are known beforehand: sends them to the sink, and follows them by the opens."""
+"""Known epochs: passes them to the sink, and follows the reader in them by its opens."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     Records = NDArray[np.uint64]
     Counts = NDArray[np.int64]
 
-_PIECE = 32  # opens that a follower takes at once, at least; their order does not count
-_TRIES = 16  # attempts in an epoch to find the place where an order holds again
+_PIECE = 32  # a follower matches at least so many opens at once, in any order
+_TRIES = 16  # how often an epoch is searched for a place from which the order holds again
 _FEW_STRANGE = 8  # expected opens for each unexpected one
-_FOUND = 64  # expected opens that show that a dropped order holds again
+_FOUND = 64  # expected opens that prove that a dropped order holds again
 
 
 def figures_of(counts: Counts, source: str) -> OrderFigures:
@@ -33,12 +33,11 @@ def figures_of(counts: Counts, source: str) -> OrderFigures:
 
 
 class FollowedEpoch:
-    """The expected reads of one reader in one mount and epoch. The sink has them and receives the
+    """The expected reads of one reader in one mount and epoch. The sink knows them, and is told the
     reader's progress; more reads can be appended.
 
-    token: the sink's name for the epoch. known: how it is known, for people. follower: one that has
-    followed the reader already.
-    """
+    token: the sink's name for the epoch. known: a phrase for people that says how it is known.
+    follower: one that has followed the reader already."""
 
     def __init__(
         self,
@@ -54,7 +53,7 @@ class FollowedEpoch:
         self._sink = sink
         self._dropped = 0  # samples that the follower has dropped
         self._end = len(expected.records)
-        self._pieces = [(token, 0, self._end)]  # token, begin, end
+        self._pieces = [(token, 0, self._end)]  # for each part: token, first and last sample
 
     @property
     def token(self) -> int:
@@ -63,12 +62,12 @@ class FollowedEpoch:
 
     @property
     def is_over(self) -> bool:
-        """Whether the reader is past the end of the epoch, as far as its opens show."""
+        """Whether the reader is past the end of the epoch, judged by its opens."""
         return self.follower.position >= len(self.expected.records)
 
     @property
     def is_ending(self) -> bool:
-        """Whether the epoch is nearly over: its last opens may be under way, or may never come."""
+        """Whether the epoch is nearly over: its last opens may be delayed or missing."""
         left = len(self.expected.records) - self.follower.position
         mostly_read = 2 * self.follower.matched >= len(self.expected.records)
         return mostly_read and left <= 2 * self.expected.reordered
@@ -85,8 +84,8 @@ class FollowedEpoch:
         self.tell()
 
     def note(self, records: Records) -> Records:
-        """Matches opens, in pieces within which their order does not count. Returns the opens that
-        may belong to other epochs."""
+        """Matches opens, some at once and in any order. Returns the opens that may belong to other
+        epochs."""
         follower = self.follower
         if follower.broken or not len(records):
             return records
@@ -102,7 +101,8 @@ class FollowedEpoch:
         return np.concatenate(left)
 
     def catch_up(self, opened: Records) -> Records:
-        """Matches opens since the loader began that no epoch has matched. Returns the rest."""
+        """Matches opens since the loader began that no epoch has matched. Returns the remaining
+        ones."""
         if self.follower.broken:
             return opened
         self.follower.catch_up(opened)
@@ -110,41 +110,41 @@ class FollowedEpoch:
         return self.follower.left
 
     def tell(self) -> None:
-        """Sends the reader's progress to the sink."""
+        """Reports the reader's progress to the sink."""
         position = self._dropped + self.follower.position
         while len(self._pieces) > 1 and self._pieces[0][2] <= position:
             self._sink.end(self._pieces.pop(0)[0])
         token, begin, end = self._pieces[0]
         read = min(self._dropped + self.follower.read, end) - begin
-        if read > 0:  # else the time until its first read would count as its pace
+        if read > 0:  # otherwise the wait for the first read would count in the pace
             self._sink.advance(token, max(0, position - begin), read)
 
     def end(self) -> None:
-        """Ends the epoch in the sink: it is read no further."""
+        """Ends the epoch in the sink, because it is not read any further."""
         for token, _, _ in self._pieces:
             self._sink.end(token)
         self._pieces = []
 
 
 class _Search:
-    """Finds out whether a command whose order was dropped reads in the order of the next epoch.
-    Begins to look after as many opens as the epoch has files, and only at the head of the next
-    epoch, so an order file that stays wrong costs next to nothing."""
+    """Finds out whether a command that left its order reads in the order of the next epoch. Begins
+    after as many opens as the epoch has files, and looks only at the beginning of the next epoch,
+    so that an order file that stays wrong costs almost nothing."""
 
     def __init__(self, expected: Expected, opened: int) -> None:
-        """opened: the number of opens in the dropped epoch."""
+        """opened: the number of opens of the epoch in which the order was left."""
         self.expected = expected
         self.follower = Follower(expected)
         self._enough = min(_FOUND, max(1, len(expected.records) // 2))
         self._left = max(0, len(expected.records) - opened)
 
     def note(self, opened: Any) -> bool:
-        """Matches opens. Returns whether the order holds again."""
+        """Matches opens. Returns whether the command reads in the order again."""
         left = min(self._left, len(opened))
         self._left -= left
         if left < len(opened):
             self.follower.note(opened[left:])
-        # If files are opened in any order, many match by chance.
+        # If files are opened in random order, many opens match by chance.
         found, strange = self.follower.matched >= self._enough, self.follower.strange
         if found and _FEW_STRANGE * strange <= self.follower.matched:
             return True
@@ -155,10 +155,10 @@ class _Search:
 
 
 class Course:
-    """The epochs of one mount: the current one, and the next."""
+    """Follows a reader through the epochs of one mount: the current epoch and the next one."""
 
     def __init__(self, sink: Sink, epochs: Iterator[Expected], is_taken_up: bool = False) -> None:
-        """is_taken_up: after the order was dropped, look for it in later epochs."""
+        """is_taken_up: if the reader leaves the order, look for the order again in later epochs."""
         self._sink = sink
         self._is_taken_up = is_taken_up
         self._epochs = epochs
@@ -178,14 +178,14 @@ class Course:
         return FollowedEpoch(self._sink, expected, token, follower=follower)
 
     def note(self, opened: Any) -> None:
-        """Matches opens, and moves on to the next epoch when one ends."""
+        """Matches opens, and goes on to the next epoch when one ends."""
         if self._search is not None:
             self._take_up(self._search, opened)
             return
         idle = 0
         while len(opened):
             left = self._follow(opened)
-            # An epoch that ends may leave all opens to the next. If that one matches nothing, none
+            # An epoch that ends may leave all opens to the next. If that one matches none, no epoch
             # will.
             idle = idle + 1 if len(left) == len(opened) else 0
             if idle > 1 and self.current is not None:
@@ -194,8 +194,8 @@ class Course:
             opened = left
 
     def _follow(self, opened: Any) -> Any:
-        """Matches `opened` against the current epoch. If that epoch ends, makes the next one
-        current and returns the opens that may belong to it; otherwise returns none."""
+        """Matches `opened` with the current epoch. If the epoch ends, makes the next one current
+        and returns the opens that may belong to it; otherwise returns none."""
         epoch = self.current
         if epoch is None:
             return opened[:0]
@@ -214,7 +214,8 @@ class Course:
         return opened if epoch.follower.broken else epoch.follower.left
 
     def _drop(self, epoch: FollowedEpoch) -> None:
-        """Drops the order: the command reads in another. It may hold again in the next epoch."""
+        """Gives up the order of an epoch, because the command reads in another. The next epoch may
+        follow it again."""
         self._counts[3] += 1
         if self._is_taken_up and self.following is not None:
             opened = epoch.follower.matched + epoch.follower.strange
@@ -222,7 +223,7 @@ class Course:
         self.end()
 
     def _take_up(self, search: _Search, opened: Any) -> None:
-        """Goes on with the order if it holds again."""
+        """Continues with the order if the command follows it again."""
         if not search.note(opened):
             return
         self._search = None
@@ -235,15 +236,16 @@ class Course:
         self._counts += _counts_of(epoch)
 
     def end(self) -> None:
-        """Ends the known epochs: the sink brings nothing more for them."""
+        """Ends the known epochs: the sink fetches nothing more for them."""
         for epoch in (self.current, self.following):
             if epoch is not None:
                 self._close(epoch)
         self.current = self.following = None
 
     def counts(self) -> Counts:
-        """Returns the counts of epochs, foreseen opens, strange opens, and dropped epochs."""
-        current = self.current  # another thread may end it
+        """Returns the counts of epochs, predicted opens, unexpected opens, and epochs read in
+        another order."""
+        current = self.current  # another thread may replace it
         return self._counts if current is None else self._counts + _counts_of(current)
 
 

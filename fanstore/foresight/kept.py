@@ -1,6 +1,6 @@
-"""Files that keep, for later jobs, what a job learnt about a dataset and in which orders each rank
-read it: beside the dataset if that can be written, else in the user's cache. A damaged file counts
-as missing."""
+"""Files in which a job stores, for later jobs, what it learnt about a dataset, and in which orders
+each rank read it: beside the dataset if that can be written, otherwise in the user's cache. A
+damaged file counts as missing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ BYTES_MAX = 1 << 26
 
 
 class KeptFiles:
-    """The kept files of a dataset. directory: the dataset's. dataset_id: the dataset's id; each
-    file holds it, because another dataset may come to lie in the directory. warn: called with a
+    """The stored files of a dataset. directory: the dataset's. dataset_id: the dataset's id, which
+    each file contains, because another dataset may later have this directory. warn: called with a
     line for the user."""
 
     def __init__(self, directory: str, dataset_id: str, warn: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class KeptFiles:
             self._folders.append(os.path.join(cache_folder(), _FOLDER, dataset_id))
 
     def read(self, name: str) -> list[bytes]:
-        """Returns the contents kept under that name: none, or those of one file or two."""
+        """Returns the contents of the files with that name: none, one or two."""
         paths = [os.path.join(folder, name) for folder in self._folders]
         return [content for content in map(self._content, paths) if content is not None]
 
@@ -59,12 +59,12 @@ class KeptFiles:
         if len(whole) > BYTES_MAX or not whole.startswith(head):
             self.warn(f"{path} is damaged, and is not used; it may be removed")
             return None
-        # With another id: another dataset was here when the file was written.
+        # Another id: when the file was written, another dataset was here.
         return bytes(content[len(self._id) :]) if content[: len(self._id)] == self._id else None
 
     def write(self, name: str, content: bytes) -> None:
-        """Keeps `content` under that name in the first folder that can be written, in place of the
-        old content there. Warns if no folder can be written."""
+        """Writes `content` to a file of that name, in the first folder that can be written;
+        replaces an old one there. Warns if no folder can be written."""
         content = self._id + content
         whole = _MAGIC + xxhash.xxh3_64_digest(content) + content
         problems = []
@@ -84,7 +84,8 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 def _replace(folder: str, name: str, content: bytes) -> None:
-    """Writes a file that others see only when it is whole. Creates the folder if it is missing."""
+    """Writes a file that other processes see only when it is complete. Creates the folder if it is
+    missing."""
     try:
         os.mkdir(folder)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
@@ -110,23 +111,23 @@ def _replace(folder: str, name: str, content: bytes) -> None:
 
 
 def _open_to_the_same(fd: int, folder: str) -> None:
-    """Gives a file or directory of ours the permissions of the directory that it lies in, whatever
-    the umask, so that the other members of a group can use it."""
+    """Gives a file or directory of this user the permissions of its directory, whatever the umask,
+    so that other members of a group can use it."""
     allowed = os.stat(folder).st_mode & 0o2777
     if not stat.S_ISDIR(os.fstat(fd).st_mode):
         allowed &= 0o666
-    with contextlib.suppress(PermissionError):  # some file systems have no modes
+    with contextlib.suppress(PermissionError):  # some file systems have no permissions
         os.fchmod(fd, allowed)
 
 
 _ORDERS_MAX = 8
-_OPENS_MAX, _OPENS_MIN = 1 << 22, 1 << 16  # of all ranks together, and of each at least
+_OPENS_MAX, _OPENS_MIN = 1 << 22, 1 << 16  # for all ranks together, and at least for each
 _HEAD = 64
 
 
 class KeptOrders:
-    """The kept orders of one rank and one dataset. files: the files that hold them. records: how
-    many records the dataset has."""
+    """The kept orders of one rank for one dataset. files: the files that store them. records: the
+    number of records of the dataset."""
 
     def __init__(self, files: KeptFiles, records: int, rank: int, world_size: int) -> None:
         self.files = files
@@ -135,7 +136,7 @@ class KeptOrders:
         self._opens_max = _OPENS_MAX // world_size + _OPENS_MIN
 
     def load(self) -> list[Order]:
-        """Returns the kept orders. Checks them, and leaves invalid ones out with a warning."""
+        """Returns the kept orders. Checks them, and leaves out invalid ones with a warning."""
         found: list[Order] = []
         for content in self.files.read(self._name):
             try:
@@ -145,8 +146,8 @@ class KeptOrders:
         return found[: 2 * _ORDERS_MAX]
 
     def add(self, orders: Sequence[Order]) -> None:
-        """Keeps orders of this job. They replace old ones that begin in the same way, and the
-        oldest if there are too many."""
+        """Stores orders of this job. They replace orders that begin in the same way, and the oldest
+        if there are too many."""
         kept = [order[: self._opens_max] for order in orders]
         kept += [
             old for old in self.load() if not any(begins_as(old[:_HEAD], new) for new in kept)

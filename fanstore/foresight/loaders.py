@@ -1,4 +1,4 @@
-"""The loaders of a job's processes: the expected reads of each, and its progress."""
+"""The loaders of a job's processes: the expected reads of each, and how far it is in them."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from fanstore.messages.figures import OrderFigures
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_DATASETS_MAX = 256  # of one process
-_NAMES_MAX = 64  # of samplers
-_LEFT_MAX = 4096  # opens that no loader expects, of one process and mount
-_UNCLAIMED_MAX = 256  # entries of lanes whose processes have no loaders
+_DATASETS_MAX = 256  # the most of one process
+_NAMES_MAX = 64  # the most names of samplers
+_LEFT_MAX = 4096  # the most opens of a process in a mount that no loader expects
+_UNCLAIMED_MAX = 256  # the most entries of lanes whose processes have no loaders
 
-# The opens of one lane: its process with that one's parents, and record ids by mount (opens.py).
+# The opens in one lane: its process and that process's parents, and record ids by mount (opens.py).
 Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
-# Looks up NUL-terminated paths, given with their count. Returns (mount, record ids) pairs.
+# Looks up NUL-terminated paths, whose number is given. Returns (mount, record ids) pairs.
 Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
 Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples, by mount
 
 
 class Loaders:
-    """Takes announcements, and matches opens against them. find: looks paths up in the mounts.
+    """Receives announcements, and matches opens with them. find: looks paths up in the mounts.
     learnt: the known files of samples."""
 
     def __init__(self, find: Find, sink: Sink, learnt: Learnt | None = None) -> None:
@@ -49,8 +49,8 @@ class Loaders:
         self._strange = self._broken = self._begun = 0
 
     def announce(self, said: Announcement) -> None:
-        """Begins an epoch of a loader, which ends its previous one, or appends reads to the current
-        one. Raises ValueError, with the reason, for an announcement that makes no sense."""
+        """Begins an epoch of a loader, which ends the epoch before; or appends reads to the current
+        one. Raises ValueError, with the reason, for an invalid announcement."""
         key = (said.pid, said.loader)
         if said.place != "more":
             known_otherwise = said.place == "instead" and key in self._epochs
@@ -61,7 +61,7 @@ class Loaders:
         if "paths" in said.parts:
             self._take_files(said)
         if said.place == "more" and key not in self._epochs:
-            return  # the announcement that this one continues was refused
+            return  # the announcement before this one was refused
         files = self._files_of(said)
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
@@ -118,7 +118,7 @@ class Loaders:
         ]
 
     def note(self, opened: Sequence[Opened]) -> None:
-        """Matches opens, given as Opens.take returns them."""
+        """Matches opens, in the form that Opens.take returns."""
         for pid in {key[0] for key in self._epochs}:
             mine = _of_process(pid, opened)
             for mount, records in mine.items():
@@ -127,29 +127,29 @@ class Loaders:
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
         known = {key[0] for key in self._epochs}
-        # Opens of an unknown process count for all loaders; there may be no loaders yet.
+        # Opens of an unknown process count for all loaders; the loaders may be announced later.
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
         self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
 
     def processes(self) -> set[int]:
-        """Returns the processes that have announced something and are still there."""
+        """Returns the processes that have announced something and still exist."""
         return {pid for pid, _ in self._epochs}
 
     def _epochs_read(self, pid: int, mount: int) -> list[FollowedEpoch]:
-        """Returns the epochs of a process in one mount, the newest first: the program may have
-        abandoned an old one."""
+        """Returns the epochs of a process in one mount, the newest first, because the program may
+        have abandoned an older one."""
         of_process = [each for key, each in reversed(self._epochs.items()) if key[0] == pid]
         return [each for epochs in of_process for each in epochs if each.expected.mount == mount]
 
     def _catch_up(self, pid: int, epoch: FollowedEpoch) -> None:
-        """Matches earlier opens of a process, which no epoch has matched, against `epoch`."""
+        """Matches `epoch` with earlier opens of a process that no epoch has matched."""
         mount = epoch.expected.mount
         early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
         left = self._left.get((pid, mount), early[:0])
         self._left[pid, mount] = epoch.catch_up(np.append(early, left))[-_LEFT_MAX:]
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
-        """Drops the data of processes that have ended."""
+        """Forgets processes that have ended."""
         gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
         for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
@@ -159,7 +159,7 @@ class Loaders:
         self._coming.forget(gone.__contains__)
 
     def end(self) -> None:
-        """Ends all epochs; the counts stay."""
+        """Ends all epochs. The counts stay."""
         for key in list(self._epochs):
             self._end(key)
         self._coming.forget(lambda _: True)
@@ -177,7 +177,7 @@ class Loaders:
 
     def figures(self) -> OrderFigures:
         """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler),
-        `strange` opens, and epochs `broken` off for another order."""
+        unexpected opens (`strange`), and epochs that were read in another order (`broken`)."""
         matched = Counter(self._matched)
         live = [epoch for epochs in list(self._epochs.values()) for epoch in epochs]
         for epoch in live:
@@ -193,7 +193,7 @@ class Loaders:
 
 
 def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:
-    """Returns the reads of a loader in each mount if it draws `order`."""
+    """Returns the reads of a loader in each mount, if it draws the samples `order`."""
     return [_of_mount(said, order, mount, records) for mount, records in files]
 
 
@@ -214,7 +214,8 @@ def _of_mount(
 
 
 def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint64]]:
-    """Returns the opens of a process and its children by mount, with those of unknown processes."""
+    """Returns the opens of a process and its children by mount, including those of unknown
+    processes."""
     mine: dict[int, list[NDArray[np.uint64]]] = {}
     for family, by_mount in opened:
         if pid in family or not family:
@@ -224,7 +225,7 @@ def _of_process(pid: int, opened: Iterable[Opened]) -> dict[int, NDArray[np.uint
 
 
 def side_by_side(parts: list[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Merges the opens of several lanes into about the order in which they happened, as if all
-    lanes opened at equal speed."""
+    """Merges the opens of several lanes in about the order in which they happened, on the
+    assumption that all lanes opened at the same rate."""
     when = np.concatenate([np.arange(len(part)) / len(part) for part in parts])
     return np.concatenate(parts)[np.argsort(when, kind="stable")]

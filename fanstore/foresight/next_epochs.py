@@ -1,5 +1,5 @@
-"""Guesses the next epoch of each loader and tells the prefetcher (the sink) while the loader still
-reads the current one."""
+"""Predicts the next epoch of each loader, and passes it to the prefetcher (the sink) while the
+loader still reads the current epoch."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from fanstore.foresight.sink import Sink
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# A process and the number of one of its loaders.
+# A process, and the number of one of its loaders.
 Key = tuple[int, int]
-# Returns a loader's reads in each mount for the samples that it draws.
+# Returns the reads of a loader in each mount, given the samples that it draws.
 Expect = Callable[["NDArray[Any]"], Sequence[Expected]]
 
 
 class Coming:
-    """Guesses the next epoch of each loader. If several loaders of a process take turns, as for
-    training and validation, the sink brings it behind the epoch of the loader whose turn comes
+    """Predicts the next epoch of each loader. If several loaders of a process take turns, as for
+    training and validation, the sink fetches the epoch after the one of the loader whose turn is
     before."""
 
     def __init__(self, sink: Sink) -> None:
@@ -33,8 +33,8 @@ class Coming:
         self._latest: dict[int, Key] = {}
 
     def take(self, key: Key, begun: Sequence[Expected]) -> list[int]:
-        """Begins an epoch of a loader. Returns the token of each of its parts; the sink may have
-        them already, from a guess."""
+        """Begins an epoch of a loader. Returns the token of each part of the epoch; the sink may
+        have the parts already, from a prediction."""
         told = self._told.pop(key, [])
         if len(told) == len(begun) and all(
             _is_same(each, expected) for (each, _), expected in zip(told, begun, strict=True)
@@ -71,7 +71,7 @@ class Coming:
         ]
 
     def forget(self, is_gone: Callable[[int], bool]) -> None:
-        """Drops the guesses for processes that are gone."""
+        """Drops the predictions for processes that have ended."""
         for key in [key for key in self._guesses if is_gone(key[0])]:
             del self._guesses[key]
             self._latest.pop(key[0], None)

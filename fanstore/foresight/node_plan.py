@@ -20,14 +20,15 @@ from fanstore.wording import counted
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-MEMORY = "ram"  # the storage class of this name is memory; all others are the local directory
+MEMORY = "ram"  # the storage class with this name is memory; all others are the local directory
 
 
 class NodePlan:
     """The plan of a job. Close it when the job ends."""
 
     def __init__(self, path: str, node: int) -> None:
-        """Raises PlanDamaged, UsageError, OSError."""
+        """path: the plan file; node: this node's number. Raises PlanDamaged, UsageError,
+        OSError."""
         self._file = PlanFile(Path(path))
         self._node = node
         self._records: NDArray[np.int64] | None = None
@@ -42,7 +43,8 @@ class NodePlan:
         return self._file.description.dataset_id
 
     def check(self, infos: Sequence[DatasetInfo], world_size: int) -> None:
-        """Raises UsageError if the plan is for another number of nodes, or for none of `infos`."""
+        """Raises UsageError if the plan is for another number of nodes, or for none of the datasets
+        `infos`."""
         told = self._file.description
         if told.system.nodes != world_size:
             raise UsageError(
@@ -56,8 +58,8 @@ class NodePlan:
             )
 
     def choose(self, dataset: Dataset) -> Chosen | None:
-        """Returns the records of a dataset that this node keeps; None if the plan is for another
-        dataset. Raises PlanDamaged, UsageError, OSError."""
+        """Returns the records of a dataset that this node is to keep; None if the plan is for
+        another dataset. Raises PlanDamaged, UsageError, OSError."""
         if dataset.dataset_id != self.dataset_id:
             return None
         records = self._file.check_dataset(dataset).records
@@ -82,8 +84,8 @@ class NodePlan:
 
 
 def open_node_plan(path: str, infos: Sequence[DatasetInfo], world: World) -> NodePlan:
-    """Opens the plan of a job on all its ranks. If one rank cannot, that rank raises the error (see
-    NodePlan), and the others raise RankLost."""
+    """Opens the plan of a job on all its ranks. If one rank cannot open it, that rank raises the
+    error (see NodePlan), and the others raise RankLost."""
     problem: FanstoreError | None = None
     plan = None
     try:

@@ -1,4 +1,5 @@
-"""The order in which a command will read, from a file that a user names (docs/prefetch.md)."""
+"""Reads the order in which a command will read from a file that the user names
+(docs/prefetch.md)."""
 
 from __future__ import annotations
 
@@ -18,19 +19,19 @@ from fanstore.foresight.order.follow import Expected
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_REORDERED = 1024  # samples: the number of the reader's workers is unknown
-_LINE_MOST = 1 << 14  # bytes: longer than any path; a file of another kind may have longer lines
-_SHOWN_MOST = 300  # bytes
+_REORDERED = 1024  # in samples, because the number of the reader's workers is unknown
+_LINE_MOST = 1 << 14  # in bytes: longer than any path; the file may be of another kind
+_SHOWN_MOST = 300  # bytes of a wrong line that a message quotes
 
 # A mount: its prefix, and the dataset that is served there.
 Mount = tuple[str, Dataset]
-# The record ids that are named in an epoch, by the number of the mount.
+# The record ids of an epoch, by the number of the mount.
 _Epoch = dict[int, "array[int]"]
 
 
 def read_order(path: str, mounts: Sequence[Mount]) -> dict[int, Iterator[Expected]]:
-    """Returns the epochs of each mount that a file names files of, by the number of the mount; the
-    last epoch repeats without end. Raises UsageError, which names file and line."""
+    """Returns the epochs of each mount of which the file names files, by the number of the mount;
+    the last epoch repeats without end. Raises UsageError, which names file and line."""
     prefixes = [(os.fsencode(prefix) + b"/", dataset) for prefix, dataset in mounts]
     epochs: list[_Epoch] = [{}]
     try:
@@ -59,14 +60,15 @@ def _epochs_of(mount: int, epochs: Sequence[_Epoch]) -> Iterator[Expected]:
 
 
 def expected(mount: int, records: NDArray[np.uint64]) -> Expected:
-    """Returns an epoch of a reader whose workers are unknown."""
-    # follow.py tolerates twice as much; with more, a wrong order would match by chance.
+    """Returns an epoch for a reader whose number of workers is unknown."""
+    # follow.py tolerates twice as much reordering; if it were more, a wrong order could match by
+    # chance.
     batch = min(_REORDERED, max(1, len(records) // 16))
     return Expected(mount, records, batch=batch)
 
 
 def _add(epoch: _Epoch, line: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> None:
-    """Adds the file of a line to the records of its mount."""
+    """Adds the file that a line names to the records of its mount."""
     path = _unescaped(line) if b"\\" in line else line
     mount, relpath = _below(path, prefixes)
     dataset = prefixes[mount][1]
@@ -88,8 +90,8 @@ def _record_of(dataset: Dataset, relpath: bytes) -> int:
 
 
 def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int, bytes]:
-    """Returns the mount of a path, and the path below it. A path is relative to the only mount, or
-    begins with the prefix of one."""
+    """Returns the mount of a path, and the path within it. A path is relative to the only mount, or
+    begins with the prefix of a mount."""
     if not path.startswith(b"/") and len(prefixes) == 1:
         return 0, path
     for number, (prefix, _) in enumerate(prefixes):
@@ -103,12 +105,12 @@ def _below(path: bytes, prefixes: Sequence[tuple[bytes, Dataset]]) -> tuple[int,
 
 
 def _shown(path: bytes) -> str:
-    """Returns the content of a line for a message, cut off if it is too long to be read."""
+    """Returns a line for a message, cut off if it is very long."""
     return show_path(path[:_SHOWN_MOST]) + ("..." if len(path) > _SHOWN_MOST else "")
 
 
 def _unescaped(line: bytes) -> bytes:
-    r"""Returns a path, in which \n stands for a new line and \\ for a backslash."""
+    r"""Returns the path on a line, in which \n stands for a new line and \\ for a backslash."""
     parts = line.split(b"\\\\")
     if any(part.replace(b"\\n", b"").count(b"\\") for part in parts):
         raise UsageError(r"\ stands before n or \ alone")

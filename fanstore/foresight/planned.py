@@ -19,8 +19,8 @@ _IDLE_LOOKS = 50
 
 
 class Planned:
-    """Follows all opens on this node. epochs: by the number of the mount. source: how figures name
-    the origin of the order, "" for the file of --order."""
+    """Follows all opens on this node. epochs: by the number of the mount. source: a phrase for
+    people that says where the order comes from, "" for the file of --order."""
 
     listener: socket.socket | None = None
 
@@ -40,7 +40,7 @@ class Planned:
         self._quiet = 0  # looks without an open
 
     def figures(self) -> OrderFigures:
-        """Returns counts, as Announced.figures does."""
+        """Returns counts like Announced.figures."""
         counts = sum((each.counts() for each in self._courses.values()), np.zeros(4, np.int64))
         return figures_of(counts, self._source)
 

@@ -1,4 +1,5 @@
-"""Readers that announce nothing: notes the opens of each, and follows them when they come again."""
+"""Readers that announce nothing: records the opens of each, and follows them when they are
+repeated."""
 
 from __future__ import annotations
 
@@ -20,24 +21,25 @@ from fanstore.messages.figures import OrderFigures
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_REORDERED, _REORDERED_PART = 1024, 32  # samples, or a part of the order: few to match by chance
-_PIECE = 32  # opens that are matched at once, at least; their order does not count
+# In samples, or as a part of the order; few, so that little matches by chance.
+_REORDERED, _REORDERED_PART = 1024, 32
+_PIECE = 32  # matches at least so many opens at once, in any order
 _HEAD = 64  # opens that decide between several orders
-KEPT_MIN = 64  # opens
+KEPT_MIN = 64  # fewer opens are not kept
 _READERS_MAX = 16
 _REMEMBERED = 1 << 21  # opens of a reader: 24 MB, and 8 bytes for each record of its dataset
 _KNOWN = "recorded"
 
-# The orders that may come in a mount, by its number.
+# For each mount by number, the orders that may be repeated.
 Kept = dict[int, "Sequence[NDArray[np.uint32]]"]
 
 
 class RecordedReader:
-    """Notes the opens of a reader, and follows them once they repeat.
+    """Records the opens of a reader, and follows them when they are repeated.
 
-    mount: its number; records: how many the dataset has. most: how many opens are remembered. kept:
-    orders that may come, as record ids, such as those of earlier jobs; rules: others that may.
-    """
+    mount: its number; records: the number of records of the dataset. most: how many opens are
+    remembered. kept: orders that may be repeated, as record ids, such as those of earlier jobs;
+    rules: rules whose orders may come."""
 
     def __init__(
         self,
@@ -56,12 +58,13 @@ class RecordedReader:
         self._step = _PIECE
         self._from_kept = False
         self._rules = rules
-        self._ruled = -1  # the place from which rules were last tried
+        self._ruled = -1  # the place at which rules were last tried
         self._sure = 0  # opens before this place were expected
-        self._since = 0  # opens before this place are no evidence of an order
-        self._first_round: int | None = None  # its opens, if all later rounds were the same
+        self._since = 0  # opens before this place prove nothing
+        # The opens of the first round, if later ones repeated it.
+        self._first_round: int | None = None
         self._counts: NDArray[np.int64] = np.zeros(4, np.int64)
-        self._late = 0  # matched opens from before their order was recognised
+        self._late = 0  # matched opens that came before their order was recognised
 
     def note(self, opened: Any) -> None:
         """Takes the record ids of opens, in about their order."""
@@ -77,7 +80,7 @@ class RecordedReader:
                 self._look()
 
     def _follow(self, piece: Any) -> int:
-        """Matches opens against the expected order. Returns how many it expected."""
+        """Matches opens with the expected order. Returns how many of them were expected."""
         assert self._course is not None
         matched = int(self._course.counts()[1])
         self._course.note(piece)
@@ -87,7 +90,7 @@ class RecordedReader:
         return due
 
     def _look(self) -> None:
-        """Begins to follow an order if the newest opens show one."""
+        """Begins to follow an order if the newest opens repeat one."""
         if self._kept:
             head = self._history.opens(0, _HEAD)
             fits = {place: begins_as(head, order) for place, order in enumerate(self._kept)}
@@ -110,7 +113,7 @@ class RecordedReader:
             self._begin(self._history.opens(start, end), again)
 
     def _look_at_rules(self) -> None:
-        """Begins to follow a rule that explains the first opens after the last order was given
+        """Begins to follow a rule that explains the first opens since the last order was given
         up."""
         head = self._history.opens(self._since, self._since + _HEAD)
         if self._ruled < self._since and len(head) == _HEAD:
@@ -145,7 +148,7 @@ class RecordedReader:
             self._course = None
 
     def end(self) -> NDArray[np.uint32] | None:
-        """Ends the reader. Returns the order that a later job may follow; None if there is none, or
+        """Ends the reader. Returns an order that a later job may follow; None if there is none, or
         it is kept already."""
         was_kept = self._from_kept
         self._close()
@@ -158,18 +161,17 @@ class RecordedReader:
         return whole if len(whole) >= KEPT_MIN else None
 
     def counts(self) -> NDArray[np.int64]:
-        """Returns counts as Course.counts does. May be called in any thread."""
+        """Returns counts like Course.counts. May be called from any thread."""
         counts: NDArray[np.int64] = self._counts - np.array([0, self._late, 0, 0])
-        course = self._course  # another thread may end it
+        course = self._course  # another thread may replace it
         return counts if course is None else counts + course.counts()
 
 
 class Recorded:
     """The readers of a job.
 
-    datasets: the dataset of each mount. kept: orders that may come. group_of: returns the process
-    group of processes that Opens names, 0 if it is unknown.
-    """
+    datasets: the dataset of each mount. kept: orders that may be repeated. group_of: returns the
+    process group of a set of processes (of Opens), 0 if unknown."""
 
     def __init__(
         self,
@@ -188,7 +190,8 @@ class Recorded:
         self._off = False
 
     def note(self, opened: Iterable[Opened]) -> None:
-        """Takes the opens of programs that announce nothing, as Opens.take returns them."""
+        """Records the opens of programs that announce nothing, in the form that Opens.take
+        returns."""
         parts: dict[tuple[int, int], list[NDArray[np.uint64]]] = {}
         for family, by_mount in opened:
             group = self._group_of(family)
@@ -203,13 +206,13 @@ class Recorded:
         reader = self._reader(mount, group)
         try:
             reader.note(records)
-        except OSError as error:  # the node cannot take the order
+        except OSError as error:  # the node cannot prefetch the order
             print(f"fanstore: orders: {error}", file=sys.stderr, flush=True)
             self._off = True
 
     def _reader(self, mount: int, group: int) -> RecordedReader:
-        """Returns the reader of a process group, and makes it the newest one. The group of
-        processes that have ended is unknown: their opens count for the newest reader."""
+        """Returns the reader of a process group, and makes it the newest one. The group of ended
+        processes is unknown: their opens count for the newest reader."""
         key = (mount, group)
         if not group:
             key = next((each for each in reversed(self._readers) if each[0] == mount), key)
@@ -236,6 +239,6 @@ class Recorded:
         return dict(orders)
 
     def figures(self) -> OrderFigures:
-        """Returns counts as Loaders.figures does. May be called in any thread."""
+        """Returns counts like Loaders.figures. May be called from any thread."""
         counts = sum((each.counts() for each in list(self._readers.values())), self._counts)
         return figures_of(counts, _KNOWN if counts[0] else "")

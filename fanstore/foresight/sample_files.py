@@ -1,4 +1,5 @@
-"""The files of a dataset's samples: learnt while samples are read, and kept for later jobs."""
+"""The files of each sample of a dataset: learnt while samples are read, and stored for later
+jobs."""
 
 from __future__ import annotations
 
@@ -22,18 +23,18 @@ if TYPE_CHECKING:
     from fanstore.node.opens import Reads
 
 
-SAMPLES_MAX = 1 << 27  # of a dataset
-_FILES_MAX = 64  # of a sample, in one mount
+SAMPLES_MAX = 1 << 27  # the most samples of a dataset
+_FILES_MAX = 64  # the most files of a sample in one mount
 _MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
 
 
 class SampleFiles:
-    """The files of the samples that were read. A file belongs to a sample if each reading of it
-    that opened any files opened this one. (A job that keeps a sample in its own memory opens
+    """The files of each sample that was read. A file belongs to a sample if every reading of the
+    sample that opened any files opened this one. (A job that has a sample in its own memory opens
     none.)"""
 
     def __init__(self) -> None:
-        # Pairs of a sample and a file, sorted; a file is its mount << 32 | its record id.
+        # Sorted pairs of a sample and a file; a file is (mount << 32 | record id).
         self._pairs: NDArray[np.int64] = np.empty((0, 2), np.int64)
 
     def __len__(self) -> int:
@@ -41,18 +42,19 @@ class SampleFiles:
         return len(self._pairs)
 
     def add(self, samples: Ids, visits: Ids, files: Ids) -> None:
-        """Adds files that were opened for samples. visits: the number of the reading that each file
-        was opened for; files: mount << 32 | record id. All are int64."""
+        """Adds files that were opened for samples. visits: the number of the reading in which each
+        file was opened; files: mount << 32 | record id. All are int64."""
         opens = np.column_stack([samples, files, visits])[samples < SAMPLES_MAX]
-        before = np.column_stack([self._pairs, np.full(len(self._pairs), -1)])  # one more reading
+        # The known pairs count as one more reading.
+        before = np.column_stack([self._pairs, np.full(len(self._pairs), -1)])
         opens = np.unique(np.concatenate([before, opens]), axis=0)
         read, readings = np.unique(np.unique(opens[:, ::2], axis=0)[:, 0], return_counts=True)
         pairs, times = np.unique(opens[:, :2], axis=0, return_counts=True)
         self._pairs = pairs[times == readings[np.searchsorted(read, pairs[:, 0])]]
 
     def by_mount(self, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
-        """Returns by mount the record ids of `count` samples, one row each, with NO_RECORD if a
-        sample has fewer files than others, or is unknown."""
+        """Returns, by mount, the record ids of `count` samples, one row for each, with NO_RECORD if
+        a sample has fewer files than others, or is unknown."""
         pairs = self._pairs[self._pairs[:, 0] < count]
         mounts = pairs[:, 1] >> _MOUNT_SHIFT
         return [
@@ -60,14 +62,14 @@ class SampleFiles:
         ]  # fmt: skip
 
     def take(self, mount: int, rows: NDArray[np.uint64]) -> None:
-        """Adds the files that an earlier job learnt, as `by_mount` returned them."""
+        """Adds the files that an earlier job learnt, in the form that `by_mount` returns."""
         samples, places = np.nonzero(rows != NO_RECORD)
         files = rows[samples, places].astype(np.int64) | mount << _MOUNT_SHIFT
         self.add(samples, np.full(len(samples), -2), files)
 
 
 def _rows(pairs: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
-    """Returns the record ids of pairs that are sorted by sample, one row for each sample."""
+    """Returns the record ids of sorted pairs, one row for each sample."""
     _, first, lengths = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     place = np.arange(len(pairs)) - np.repeat(first, lengths)
     pairs, place = pairs[place < _FILES_MAX], place[place < _FILES_MAX]
@@ -76,18 +78,18 @@ def _rows(pairs: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
     return rows
 
 
-_DATASETS_MAX = 64  # of a job
-_READS_MIN = 1 << 16  # reads that are sorted at once, at least
+_DATASETS_MAX = 64  # the most of a job
+_READS_MIN = 1 << 16  # sorts at least so many reads at once
 _NO_RECORD_WORD = 0xFFFFFFFF
-_WORDS_MAX = (1 << 24) - 64  # words of 4 bytes in a file
+_WORDS_MAX = (1 << 24) - 64  # the most words of 4 bytes in a file
 
 
 class Learnt:
-    """The sample files of a job's datasets. kept: the kept files of each mount; if there are none,
-    nothing is kept."""
+    """The sample files of a job's datasets. kept: the stored files of each mount; if there are
+    none, nothing is stored."""
 
     def __init__(self, kept: Sequence[tuple[KeptFiles, int]] = ()) -> None:
-        """kept: pairs with the number of records of the mount's dataset."""
+        """kept: for each mount, its files and the number of records of its dataset."""
         self._kept = kept
         self._found: dict[int, SampleFiles] = {}
         self._names: dict[int, Name] = {}
@@ -95,9 +97,9 @@ class Learnt:
         self._reads: list[Reads] = []  # not sorted yet
 
     def note(self, reads: Reads) -> None:
-        """Takes the opens that happened while samples were read."""
+        """Adds the files that were opened while samples were read."""
         self._reads += [reads] if len(reads) else []
-        # Sorts rarely, so that sorting all reads again costs little for each.
+        # Rarely sorts, so that sorting all reads again costs little per read.
         if sum(map(len, self._reads)) > max(_READS_MIN, *map(len, self._found.values()), 0):
             self._sort()
 
@@ -109,7 +111,7 @@ class Learnt:
             found.add(some["sample"].astype(np.int64), some["visit"], some["file"])
 
     def files(self, name: Name) -> list[tuple[int, Rows]]:
-        """Returns the known files of a dataset, by mount; nothing before some samples are read."""
+        """Returns the known files of a dataset, by mount; none until some samples were read."""
         if not 0 < name.samples <= SAMPLES_MAX:
             return []
         if name.number not in self._found:
@@ -118,13 +120,13 @@ class Learnt:
             self._found[name.number], self._names[name.number] = SampleFiles(), name
             for mount in range(len(self._kept)):
                 self._load(mount, name)
-        if self._names[name.number] != name:  # two datasets have one number
+        if self._names[name.number] != name:  # two datasets have the same number
             return []
         self._sort()
         return self._found[name.number].by_mount(name.samples)
 
     def _load(self, mount: int, name: Name) -> None:
-        """Adds the kept files of a dataset: other ranks may have learnt more."""
+        """Adds the stored files of a dataset, because other ranks may have learnt more."""
         files, records = self._kept[mount]
         for content in files.read(_file_name(name)):
             rows = _decoded(content, name.samples, records)
@@ -133,7 +135,7 @@ class Learnt:
                 self._found[name.number].take(mount, rows)
 
     def end(self) -> None:
-        """Keeps the learnt files for later jobs."""
+        """Stores the learnt files for later jobs."""
         self._sort()
         for number, name in self._names.items():
             for mount in range(len(self._kept)):
@@ -155,13 +157,15 @@ def _file_name(name: Name) -> str:
 
 
 def _encoded(rows: Rows) -> bytes:
-    """Returns words of 4 bytes: the number of samples, the number of columns, and the rows."""
+    """Returns the content of a file: the number of samples, the number of columns, and the rows, as
+    words of 4 bytes."""
     words = np.where(rows == NO_RECORD, np.uint64(_NO_RECORD_WORD), rows)
     return np.append(np.array(rows.shape, np.uint64), words.ravel()).astype("<u4").tobytes()
 
 
 def _decoded(content: bytes, samples: int, records: int) -> Rows | None:
-    """Returns the rows of a kept file, checked; None if they are not those of the dataset."""
+    """Returns the rows in a stored file after checking them; None if they do not fit the
+    dataset."""
     if len(content) % 4 or len(content) < 8:
         return None
     words = np.frombuffer(content, "<u4").astype(np.uint64)

@@ -1,4 +1,4 @@
-"""The receiver of expected reads: the node, which brings the files."""
+"""Receives expected reads, and makes the node fetch the files."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
 
 
 class Sink:
-    """Receives the expected reads of loaders. This class ignores them."""
+    """Receives the expected reads of loaders. This base class ignores them."""
 
     def begin(self, expected: Expected, behind: int = 0) -> int:
-        """Begins an epoch of a loader; if `behind` names another epoch, the loader begins it after
-        that one. Returns the token that names the new epoch."""
+        """Begins an epoch of a loader. behind: another epoch, after which the loader reads this
+        one, or 0. Returns the token that names the new epoch."""
         return 0
 
     def advance(self, token: int, position: int, read: int) -> None:
-        """Reports the progress of an epoch: `position` samples at its head are passed, and `read`
-        samples were read, not all of them at the head."""
+        """Reports the progress of an epoch: the first `position` samples are passed, and `read`
+        samples were read in all."""
 
     def end(self, token: int) -> None:
-        """Ends an epoch: it is read no further, or not in that order."""
+        """Ends an epoch: it is not read any further, or not in that order."""
 
     def close(self) -> None:
         """Ignores all calls from now on."""
 
 
 class NodeSink(Sink):
-    """Has a node bring the files of the expected reads. Any thread may call it. After `close` the
-    node may go."""
+    """Makes a node fetch the files of expected reads. Any thread may call it. After `close` it no
+    longer uses the node."""
 
     def __init__(self, node: Node) -> None:
         self._node: Node | None = node
@@ -55,6 +55,6 @@ class NodeSink(Sink):
                 self._node.end_order(token)
 
     def close(self) -> None:
-        """Makes no more calls to the node, which may then be closed."""
+        """Ends all calls to the node, which may then be closed."""
         with self._lock:
             self._node = None

@@ -1,1 +1,2 @@
-"""The order in which a loader is expected to read, and whether its opens follow it (pure)."""
+"""The order in which a loader is expected to read, and whether its opens follow that order.
+Pure."""

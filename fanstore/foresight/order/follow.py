@@ -1,4 +1,5 @@
-"""The order in which a loader is expected to read, and the loader's progress, by its opens."""
+"""The order in which a loader is expected to read, and how far the loader is in it, judged by its
+opens."""
 
 from __future__ import annotations
 
@@ -11,20 +12,20 @@ from fanstore.policy import checks
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-_STRANGE_MAX = 16  # more unexpected opens in a row than this break an order
-_STRANGE_RATIO = 4  # an expected open offsets this many: others may open the same files, too
+_STRANGE_MAX = 16  # if more unexpected opens come in a row, the order is broken
+# Each expected open makes up for so many: other programs may open the files, too.
+_STRANGE_RATIO = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Expected:
     """The expected reads of a loader in one mount. mount: the mount's number in its job. records:
     the record ids of the files in the order of sampling, uint64 (samples); a file that is read
-    again is there again. workers: 0 if the process itself reads. batch: samples in a batch.
-    prefetch_factor: batches that each worker is ahead. in_order: whether batches leave the loader
-    in the order of sampling (of torch's DataLoader).
+    again is listed again. workers: 0 if the process itself reads. batch: samples in a batch.
+    prefetch_factor: how many batches each worker prepares ahead. in_order: whether batches leave
+    the loader in the order of sampling (an option of torch's DataLoader).
 
-    Raises ValueError for values out of range.
-    """
+    Raises ValueError for values out of range."""
 
     mount: int
     records: NDArray[np.uint64]
@@ -44,20 +45,19 @@ class Expected:
 
     @property
     def reordered(self) -> int:
-        """The most samples that may be under way at once: the furthest that an open is out of
-        place."""
+        """The most samples that may be under way at once, and so how far an open may be from its
+        place in the order."""
         return self.batch * max(1, self.workers * self.prefetch_factor)
 
 
 class Follower:
-    """Follows one `Expected` through its epoch.
+    """Follows a loader through one `Expected`.
 
-    position: how many samples at the head are surely passed. matched: the number of expected opens.
-    strange: the number of opens of the epoch's files that were not expected at that time. broken:
-    the loader does not read in this order; once set, it stays set. An open of a file again, shortly
-    after its expected open, does not count, nor does an open of any other file. left: those of the
-    last opens noted that may belong to the next epoch.
-    """
+    position: how many samples at the beginning are surely passed. matched: the number of expected
+    opens. strange: the number of opens of the epoch's files that were not expected at that time.
+    broken: the loader reads in another order; stays set. The open of a file again, shortly after
+    its expected open, does not count, and neither does an open of any other file. left: opens among
+    the last ones noted that may belong to the next epoch."""
 
     def __init__(self, expected: Expected) -> None:
         self.position = 0
@@ -69,29 +69,31 @@ class Follower:
         self._places = Places(expected.records)
         self._opened = np.zeros(len(expected.records), dtype=bool)
         self._room = 2 * expected.reordered
-        self._furthest = 0  # one past the last place that was opened
+        self._furthest = 0  # one past the furthest place that was opened
         self._doubt = 0
         self._astray: list[int] = []  # the places of the last unexpected opens
         self._began = False
 
     @property
     def read(self) -> int:
-        """How many samples were opened or passed, including those before the position."""
+        """How many samples were opened or passed, including all before the position."""
         beyond = self._opened[self.position : self._furthest]
         return self.position + int(np.count_nonzero(beyond))
 
     def note(self, opened: ArrayLike) -> int:
-        """Matches the record ids opened since the last call, by all processes of the loader and in
-        about that order. Returns the position. The time it takes grows with the number of opens,
-        but only with the logarithm of the order's length."""
+        """Matches the record ids that all processes of the loader opened since the last call, in
+        about that order. Returns the position. The time grows with the number of opens, but only
+        with the logarithm of the order's length."""
         self.left = np.asarray(opened, dtype=np.uint64)
         if self.broken or self.position == len(self._opened):
             return self.position
         which, numbers, places, last = self._places.of(self.left, self.position)
-        # The notes of several processes are not read at once: some may come this much late.
+        # The notes of several processes are read one after the other, so opens may seem later by
+        # this much.
         self._room = max(self._room, self._expected.reordered + len(places))
         due = self._match(numbers, places)
-        # The next place of the file is far ahead, and the last one just passed: it is read again.
+        # If the next place of a file is far ahead and its last place is just passed, the file was
+        # opened again.
         again = ~due & (last >= max(0, self.position - 2 * self._room))
         astray = np.where(places < len(self._opened), places, last)[~due & ~again]
         self._advance()
@@ -104,8 +106,8 @@ class Follower:
 
     def catch_up(self, opened: ArrayLike) -> int:
         """Matches record ids that were opened before the epoch was known to have begun; the last of
-        them may belong to later epochs. Unexpected ones do not count; they are put in `left`.
-        Returns the position."""
+        them may belong to later epochs. Unexpected ones are not counted, but put in `left`. Returns
+        the position."""
         rest, left = np.asarray(opened, np.uint64), []
         while len(rest) and self.position < len(self._opened):
             piece, rest = np.split(rest, [self._expected.reordered])
@@ -117,13 +119,13 @@ class Follower:
 
     @property
     def reordered(self) -> int:
-        """How far an open is from its place in the order at most, in samples."""
+        """How far an open may be from its place in the order, in samples."""
         return self._expected.reordered
 
     def extend(self, records: NDArray[np.uint64], batch: int) -> int:
-        """Appends expected reads, in batches of `batch` files. Drops samples that are passed: a
-        loader that has drawn more is far beyond them. Places and the position count from the first
-        sample kept from now on. Returns how many samples were dropped."""
+        """Appends expected reads, in batches of `batch` files. Drops samples that are passed,
+        because a loader that has drawn more samples is far beyond them. Places and the position
+        then count from the first sample that was not dropped. Returns how many were dropped."""
         batch = max(batch, self._expected.batch)
         before = replace(self._expected, batch=batch)
         dropped = max(self.position, len(self._opened) - 2 * before.reordered)
@@ -139,7 +141,7 @@ class Follower:
 
     def _doubt_it(self, astray: list[int], matched: int) -> None:
         """Counts unexpected opens, at the places `astray`, and `matched` expected ones. Too many
-        unexpected ones break the order."""
+        unexpected ones set `broken`."""
         self.strange += len(astray)
         self._doubt = max(0, self._doubt + len(astray) - _STRANGE_RATIO * matched)
         self._astray = [*self._astray, *astray][-_STRANGE_MAX:]
@@ -147,14 +149,14 @@ class Follower:
             self.broken = not self._begin_later()
 
     def _match(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Counts the opens that the order expects by now as matched. Returns a mask of them."""
+        """Counts opens that the order expects by now as matched. Returns a mask of them."""
         due = self._mark(places)
         self._places.take(numbers[due])
         self.matched += int(due.sum())
         return due
 
     def _mark(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Marks the places that may be opened by now: those with few unopened places before them.
+        """Marks places that may be opened by now: those with few unopened places before them.
         Returns a mask of them."""
         size = len(self._opened)
         due = places < size
@@ -169,8 +171,8 @@ class Follower:
         return due
 
     def _advance(self) -> None:
-        """Moves the position over opened samples, and over samples that the loader skipped, because
-        it has no need to read them."""
+        """Moves the position past opened samples, and past samples that the loader skipped because
+        it need not read them."""
         ahead = self._opened[self.position : self._furthest]
         opened, left = np.flatnonzero(ahead), np.flatnonzero(~ahead)
         step = int(left[0]) if len(left) else len(ahead)
@@ -181,8 +183,8 @@ class Follower:
         self.position += step
 
     def _begin_later(self) -> bool:
-        """Checks whether the opens look like those of a resumed job, which begins further on in the
-        order. If so, moves the position there. Returns whether it did."""
+        """Checks whether the opens are those of a resumed job, which begins later in the order. If
+        so, moves the position there. Returns whether it did."""
         places = np.array(self._astray, dtype=np.int64)
         near = places.min() >= self.position and np.ptp(places) <= self._room
         if self._began or not near or len(np.unique(places)) < len(places):
@@ -197,10 +199,10 @@ class Follower:
 
 
 class Places:
-    """The places of each record in an order, and which of them are taken: always the first ones.
+    """Finds the places of each record in an order, and knows how many of them are taken: always the
+    first ones.
 
-    records: the order, uint64 (samples). Records are numbered here in the order of their ids.
-    """
+    records: the order, uint64 (samples). Records are numbered here in the order of their ids."""
 
     def __init__(self, records: NDArray[np.uint64]) -> None:
         self._count = len(records)
@@ -234,15 +236,16 @@ class Places:
         return which, numbers, np.where(there, self._places[at], self._count), last
 
     def take(self, numbers: NDArray[np.int64]) -> None:
-        """Takes the next place of each of these records; two places of one given twice."""
+        """Takes the next place of each of these records; if a record is listed twice, two
+        places."""
         np.add.at(self._next, numbers, 1)
 
     def take_records(self, records: NDArray[np.uint64]) -> None:
-        """Takes the next place of each of some records of the order."""
+        """Takes the next place of each of these records, which must be in the order."""
         self.take(np.searchsorted(self._records, records))
 
     def _pass(self, numbers: NDArray[np.int64], position: int) -> None:
-        """Takes the places before `position` of some records."""
+        """Takes all places before `position` of these records."""
         while len(numbers):
             numbers = numbers[self._next[numbers] < self._ends[numbers]]
             numbers = numbers[self._places[self._next[numbers]] < position]
@@ -250,7 +253,7 @@ class Places:
 
 
 def _nth_of_its_kind(numbers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Returns for each entry how many equal ones stand before it."""
+    """Returns for each entry how many equal entries come before it."""
     by_number = np.argsort(numbers, kind="stable")
     ordered = numbers[by_number]
     nth = np.empty(len(numbers), np.int64)

@@ -17,19 +17,18 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-_AGAIN = 32  # opens: a file that is opened again within these is being read twice
-_PERIOD_MIN = 64  # opens; shorter rounds are in the cache anyway
-_RUN_MIN, _RUN_MAX = 8, 32  # opens that show that an order repeats
-_REORDERED = 1024  # opens at most, by parallel readers
+_AGAIN = 32  # a file that is opened again within so many opens is still being read
+_PERIOD_MIN = 64  # shorter repetitions stay in the cache anyway
+_RUN_MIN, _RUN_MAX = 8, 32  # opens that prove that an order repeats
+_REORDERED = 1024  # by how many opens parallel readers may change the order
 _GROWN = 1 << 12
 
 
 class History:
     """The opens of one reader in one mount, in their order, each with its place: 0, 1 and so on.
 
-    records: how many records the dataset has. most: how many opens are remembered, the newest ones.
-    begun: the first opens, if the reader had more than that.
-    """
+    records: how many records the dataset has. most: how many opens are remembered: the newest ones.
+    begun: the first opens, if the reader had more than that."""
 
     def __init__(self, records: int, most: int) -> None:
         self.count = 0
@@ -37,8 +36,9 @@ class History:
         self._most = most
         self._first = 0  # the place of the oldest remembered open
         self._opens = np.empty(min(most, _GROWN), np.uint32)
-        self._before = np.empty(len(self._opens), np.int64)  # the file's previous place, or -1
-        self._last = np.full(records, -1, np.int64)  # by record
+        # For each open, the place of the file's previous open, or -1.
+        self._before = np.empty(len(self._opens), np.int64)
+        self._last = np.full(records, -1, np.int64)  # for each record, the place of its last open
         self._ends: list[int] = []  # the places at which a repetition ended
 
     def note(self, opened: ArrayLike) -> None:
@@ -80,19 +80,19 @@ class History:
         self._ends = [end for end in self._ends if end > self._first]
 
     def opens(self, start: int, end: int) -> Order:
-        """Returns the record ids at the places from start to end, as far as they are remembered."""
+        """Returns the record ids at the places from `start` to `end` that are still remembered."""
         first, last = (max(0, min(place, self.count) - self._first) for place in (start, end))
         opened: Order = self._opens[first:last].copy()
         return opened
 
     def went_away(self, place: int) -> None:
-        """Notes that a repetition ended at this place."""
+        """Records that a repetition ended at this place."""
         self._ends.append(place)
 
     def repeats(self, since: int) -> tuple[int, int, int] | None:
-        """Returns places (start, end, again): the newest opens, from `again` on, repeat the opens
-        from `start` to `end`. Returns None if they repeat nothing. since: opens before this place
-        are no evidence."""
+        """Returns places (start, end, again) if the newest opens, from `again` on, repeat the opens
+        from `start` to `end`; None if they repeat nothing. since: opens before this place prove
+        nothing."""
         before = self._newest(_RUN_MIN, since)
         if before is None:
             return None
@@ -112,7 +112,8 @@ class History:
         return start, min([again, *(end for end in self._ends if end > start + run)]), again
 
     def _newest(self, run: int, since: int) -> NDArray[np.int64] | None:
-        """Returns the previous places of the newest `run` opens; None if `since` leaves fewer."""
+        """Returns the previous place of the file of each of the newest `run` opens; None if there
+        are fewer opens since `since`."""
         if self.count - run < max(since, self._first):
             return None
         at = self.count - self._first
@@ -120,9 +121,8 @@ class History:
 
 
 def begins_as(opened: Order, order: Order) -> bool | None:
-    """Returns whether the first opens of a reader are those of an order; None if they are too few
-    to decide. Both come without files that are opened again at once, as History.opens returns
-    them."""
+    """Returns whether a reader's first opens are those of an order; None if they are too few to
+    decide. Both must be without immediate repetitions, as History.opens returns them."""
     run = int(np.clip(len(order) // 8, _RUN_MIN, _RUN_MAX))
     if len(opened) < run:
         return None

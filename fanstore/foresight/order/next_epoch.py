@@ -1,4 +1,4 @@
-"""Guesses a loader's announcement of its next epoch from its announcements before."""
+"""Predicts a loader's announcement of its next epoch from its earlier announcements."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from fanstore.policy.orders.generators import Mt19937, generator_at
 
 _SEEDS = ("seed", "seeded")  # parameters that change from epoch to epoch
 _WRONG_MAX = 2
-_COMPARED = 8  # equal words that show that two generators have one state
-_WORDS_FEW = 1 << 12  # words that a training loop draws beside its loader, at most
+_COMPARED = 8  # equal words that prove that two generators are in the same state
+_WORDS_FEW = 1 << 12  # the most words that a training loop draws besides its loader
 _WORDS_MOST = 1 << 22
 
 
 class NextEpoch:
-    """Guesses for one loader. From epoch to epoch the seed of its sampler grows by a fixed step, or
-    its generator draws a fixed number of words (two for each iterator of torch, two for each seed,
-    and the sampler's own). Before the first step is seen, a seed is expected to grow by one. After
-    two wrong guesses in a row, it guesses again only when the last two steps were equal."""
+    """Predicts announcements of one loader. From epoch to epoch, the seed of its sampler grows by a
+    fixed step, or its generator draws a fixed number of words (two for each iterator of torch, two
+    for each seed, and the sampler's own). Before a step is known, a seed is expected to grow by
+    one. After two wrong predictions in a row, it predicts again only when the last two steps were
+    equal."""
 
     def __init__(self) -> None:
         self._last: Mapping[str, Any] = {}
@@ -28,9 +29,9 @@ class NextEpoch:
         self._wrong = 0
 
     def guess(self, said: Mapping[str, Any], parts: Mapping[str, bytes]) -> dict[str, Any] | None:
-        """Takes the announcement of an epoch (as torch_samplers takes it). Returns the expected
-        announcement of the next epoch with the same parts; None if there is none after this one
-        ("is_last"), or nothing can be guessed."""
+        """Takes the announcement of an epoch (in the form that torch_samplers reads). Returns the
+        expected announcement of the next epoch with the same parts; None if this epoch is the last
+        ("is_last"), or the next one cannot be predicted."""
         digests = {name: hash(content) for name, content in parts.items()}
         step = _first_step(said)
         if self._last:
@@ -56,7 +57,8 @@ def _first_step(said: Mapping[str, Any]) -> int | None:
 
 
 def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
-    """Returns how far seed or generator moved between two epochs; None if anything else changed."""
+    """Returns how far the seed or generator moved between two epochs; None if anything else
+    changed."""
     changing = {_seed_of(said), "state", "is_last"}
     if any(before.get(name) != said.get(name) for name in {*before, *said} - changing):
         return None
@@ -70,8 +72,9 @@ def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
 
 
 def words_between(before: str, after: str, likely: int) -> int | None:
-    """Returns how many words a generator drew between two states (torch's, in hexadecimal); None if
-    that is neither up to a few thousand nor up to about `likely`, or if the generators differ."""
+    """Returns how many words a generator of torch drew between two states (in hexadecimal). Returns
+    None if that is neither at most a few thousand nor close to `likely`, or if the states belong to
+    different generators."""
     first, second = (bytes.fromhex(state) for state in (before, after))
     wanted = generator_at(second).take(_COMPARED)
     for most in (_WORDS_FEW, min(likely + _WORDS_FEW, _WORDS_MOST)):

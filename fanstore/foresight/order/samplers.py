@@ -83,10 +83,9 @@ DRAWN_MAX = 1 << 27  # in an epoch of one process
 
 
 def samples(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[np.integer[Any]]:
-    """Returns the sample numbers of one epoch of one loader, in order; only whole batches if the
-    loader drops the last one. said: the parameters of fanstore/in_job/samplers.py; parts: the
-    arrays that belong to them. Trusts none of them: raises ValueError for values that make no
-    sense."""
+    """Returns the sample numbers of one epoch of one loader, in order; without a last short batch
+    if the loader drops it. said: the parameters of fanstore/in_job/samplers.py; parts: the arrays
+    that belong to them. Checks both: raises ValueError for values that make no sense."""
     kind = _field(said, "kind", str)
     if kind not in _KINDS:
         raise ValueError(f"the sampler is {kind!r}; known are {', '.join(_KINDS)}")
@@ -121,7 +120,7 @@ def _row(parts: Mapping[str, bytes], name: str, dtype: str) -> NDArray[Any]:
 
 
 def _generator(said: Mapping[str, Any]) -> Mt19937:
-    """Returns the generator of a seed, or that of a state after `skip` more words."""
+    """Returns a generator for a seed, or for a state after `skip` more words."""
     if "seeded" in said:
         return Mt19937(checks.seed(said["seeded"]))
     generator = generator_at(bytes.fromhex(_field(said, "state", str)))
@@ -134,7 +133,7 @@ def _sequential(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]
 
 
 def _announced(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[Any]:
-    """Returns the order that a program announced (announcing.py): all its files, or some by
+    """Returns an order that a program announced (fanstore.order): all its files, or some of them by
     number."""
     return _row(parts, "indices", "<i8") if "indices" in parts else _sequential(said, parts)
 
@@ -144,7 +143,7 @@ def _random(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
     draws = RandomSamples(_whole(said, "samples", 1), drawn, replacement)
     generator = _generator(said)
     if not _field(said, "own_generator", bool):
-        generator = Mt19937(int(generator.take(2)[1]))  # torch draws a seed of 64 bits
+        generator = Mt19937(int(generator.take(2)[1]))  # torch draws 64 bits for a seed
     return draws.indices(generator)
 
 
