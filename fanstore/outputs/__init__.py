@@ -1,2 +1,2 @@
-"""Outputs: files that programs write under a mount, from their first byte to the output
-directory."""
+"""Outputs: files that programs write under a mount, from their creation to their place in the
+output directory."""

@@ -1,5 +1,5 @@
-"""The outputs of one rank while a job runs, in their own thread: stage-out, and, if there are other
-ranks, the answers to programs about names that those ranks keep."""
+"""The outputs of one rank while a job runs, in a thread of their own: stage-out and, if there are
+other ranks, the answers to programs about names that those ranks keep."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ from fanstore.outputs.tree.taking_up import TakingUp
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import take_stock
 
-LOCK = ".fanstore-continued"  # locked by the one job that goes on with an output directory
+LOCK = ".fanstore-continued"  # locked by the only job that continues with an output directory
 _LOOK_S = 0.1
-_SHARE = 10  # the pause after a pass, in times that the pass took to look for work
+_SHARE = 10  # the pause after a pass, as a multiple of the time that it took to find work
 _PAUSE_FIRST_S = 0.1
 _PAUSE_MOST_S = 10.0
 _PAUSE_MOST_AT_END_S = 1.0
@@ -45,7 +45,7 @@ _ANSWER_S = 10.0
 
 @dataclass(frozen=True)
 class MountedDataset:
-    """A dataset and its place. prefixes: the mount prefix first, then other spellings."""
+    """A dataset and its mount. prefixes: the mount prefix first, then other spellings."""
 
     dataset: Dataset
     prefixes: tuple[bytes, ...]
@@ -53,8 +53,8 @@ class MountedDataset:
 
 @dataclass(frozen=True)
 class Taken:
-    """The outputs of an earlier run that a rank goes on with. touched: the mounts and records of
-    the dataset's directories that contain some."""
+    """The outputs of an earlier run with which a rank continues. touched: (mount, record) of each
+    directory of the dataset that contains some."""
 
     files: int
     bytes: int
@@ -62,7 +62,7 @@ class Taken:
 
 
 class OutputService:
-    """The service of the outputs. Start it once the job's segment exists, and close it before the
+    """The service for outputs. Start it once the job's segment exists, and close it before the
     job's directory is removed. Its methods are for one thread other than the service's own, unless
     they say otherwise."""
 
@@ -71,7 +71,7 @@ class OutputService:
         prefixes: Sequence[str], wait_s: float,
     ) -> None:  # fmt: skip
         """directory: the job's. roots: as for take_stock. prefixes: of the mounts. wait_s: how long
-        to try, at the end, to place names that cannot be placed."""
+        to retry, at the end, to place outputs that cannot be placed."""
         self._wait_s = wait_s
         self._target = Target(header)
         self._placed = Placed(os.path.join(directory, FILE), header)
@@ -97,10 +97,10 @@ class OutputService:
         lock: int | None,
         check: Callable[[], None],
     ) -> Taken:
-        """Goes on with the content of the output directory; call it before `start`. inputs: of each
-        mount. keeps: as for TakingUp.run, with the mount first. lock: a descriptor that holds LOCK
-        in the output directory, closed with the service. check: raises if the work is to end.
-        Raises OSError."""
+        """Continues with the content of the output directory; call it before `start`. inputs: of
+        each mount. keeps: as for TakingUp.run, with the mount as first argument. lock: a descriptor
+        that holds LOCK in the output directory, closed with the service. check: raises to end the
+        work. Raises OSError."""
         self._lock = lock
         taking_up = TakingUp(self._target, self._placed, self._shared, check)
         touched: list[tuple[int, int]] = []
@@ -129,8 +129,8 @@ class OutputService:
             raise FanstoreError("the daemon's thread for outputs does not answer") from None
 
     def _take(self, name: bytes, identity: Identity) -> bool:
-        """Returns whether the file in the way of an output was placed by another rank of this job;
-        it then belongs to this rank."""
+        """Returns whether another rank of this job placed the file that is in the way of an output;
+        the file then belongs to this rank."""
         assert self._ranks is not None
         with contextlib.suppress(FanstoreError, OSError):
             return bool(self._do(self._ranks.take(name, identity)))
@@ -142,13 +142,13 @@ class OutputService:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def give_up(self) -> None:
-        """Ends `flush`, and the waits of `account`: outputs not placed by now are not placed. May
-        be called from any thread."""
+        """Ends `flush`, and the waits of `account`: outputs that are not placed by now stay
+        unplaced. May be called from any thread."""
         self._ended[0] = 1
 
     async def _pass(self, last: bool, force: bool = False) -> None:
-        """Runs one pass; returns early if it is given up, even if it hangs. Raises OSError. The
-        pass runs in a daemon thread, which the end of the process does not wait for."""
+        """Runs one pass. Returns early if it is given up, even if it hangs. Raises OSError. The
+        pass runs in a daemon thread, for which the end of the process does not wait."""
         ran: concurrent.futures.Future[None] = concurrent.futures.Future()
 
         def run() -> None:
@@ -168,8 +168,8 @@ class OutputService:
                 self._blocked = ""
 
     async def _work(self) -> None:
-        """Runs a pass whenever something has changed, and one more afterwards: a program counts a
-        change before it makes the change."""
+        """Runs a pass after each change, and another one later, because a program counts a change
+        before it makes it."""
         seen, attempt, again = 0, 0, False
         while not self._flushing and not self._ended[0]:
             changes = self._shared.changes()
@@ -193,10 +193,10 @@ class OutputService:
             await asyncio.sleep(min(_LOOK_S, pause_s))
 
     async def flush(self) -> None:
-        """Waits until all outputs are placed, or cannot be. The programs have ended. For
+        """Waits until every output is placed, or cannot be. The programs must have ended. For
         `submit`."""
         self._flushing = True
-        self._stage_out.count()  # includes outputs that the running pass has not seen
+        self._stage_out.count()  # also counts outputs that the running pass has not seen
         assert self._worker is not None
         await asyncio.wait([asyncio.wrap_future(self._worker)])
         until_s, attempt = time.monotonic() + self._wait_s, 0
@@ -216,9 +216,10 @@ class OutputService:
             return
 
     async def account(self, unstaged: str) -> OutputAccount:
-        """Returns, at the end, the account of all outputs; moves those that are not placed to
+        """Returns the account of all outputs, at the end. Moves those that are not placed to
         `unstaged`. For `submit`."""
-        if self._ranks is not None and not self._blocked:  # other ranks went on after flush
+        # Other ranks may have written after flush.
+        if self._ranks is not None and not self._blocked:
             with contextlib.suppress(OSError):
                 await self._pass(True, True)
                 self._target.sync()
@@ -246,8 +247,8 @@ class OutputService:
         )
 
     def _lost(self) -> list[str]:
-        """Returns the names kept here whose files were on lost ranks and were not placed. Whoever
-        cleans up after those ranks may still place them."""
+        """Returns the names that this rank keeps whose files were on lost ranks and are not placed.
+        Cleaning up after those ranks may still place them."""
         if self._ranks is None:
             return []
         pointers = take_stock(self._roots, lift=False).pointers
@@ -281,7 +282,7 @@ class OutputService:
         )
 
     def _unfinished(self) -> list[str]:
-        """Returns the paths, in the mounts, of files that somebody is still writing although all
+        """Returns the paths, in the mounts, of files that a process still writes although all
         programs should have ended."""
         if not self._flushing:
             return []
@@ -295,8 +296,8 @@ class OutputService:
         return os.fsdecode(name)
 
     def close(self) -> None:
-        """Ends the threads. Waits for the current pass; if it was given up, not for long, because
-        it may hang."""
+        """Ends the threads. Waits for the running pass, but only briefly if it was given up,
+        because it may hang."""
         if self._closed:
             return
         self._closed = True
@@ -316,7 +317,7 @@ class OutputService:
             os.close(self._lock)
 
     def _tidy_up(self) -> None:
-        """Removes FanStore's own files in the output directory."""
+        """Removes FanStore's own files from the output directory."""
         for thread in threading.enumerate():
             if thread.name == _PASSES:
                 thread.join()

@@ -1,2 +1,1 @@
-"""Files on their way from the node to the output directory, and files that are saved when a job was
-killed."""
+"""Copies files from the node to the output directory, and keeps those of a killed job."""

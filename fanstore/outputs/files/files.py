@@ -1,9 +1,8 @@
 """The files of outputs: whether they are being written, their attributes, and copies of them.
 
-A file is being written while any descriptor is open on it for writing, or a mapping that outlived
-its descriptor. The kernel grants a read lease exactly when nobody can write. The lease is released
-at once: a program that opens the file for writing in between waits only for that moment.
-"""
+A file is being written while any descriptor is open on it for writing, or a mapping of such a
+descriptor exists. The kernel grants a read lease exactly when no process can write. The lease is
+released at once: a program that opens the file for writing meanwhile waits only for that moment."""
 
 from __future__ import annotations
 
@@ -25,16 +24,17 @@ _changing = threading.Lock()
 
 
 def birth_ns(path: bytes) -> int:
-    """Returns when a file was made, in nanoseconds since 1970; -1 if that is not known."""
+    """Returns when a file was created, in nanoseconds since 1970; -1 if unknown."""
     return int(lib.fan_birth_ns(path))
 
 
 def is_written(path: bytes) -> bool | None:
-    """Returns whether anybody has the file open for writing; None if the file system has no leases.
-    Raises FileNotFoundError."""
+    """Returns whether any process has the file open for writing; None if the file system has no
+    leases. Raises FileNotFoundError."""
     with open_unasked(path) as file:
         try:
-            # The default signal for breaking a lease would end this process; SIGURG does nothing.
+            # By default SIGIO announces that a lease is broken, and ends this process; SIGURG does
+            # nothing.
             fcntl.fcntl(file, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_UNLCK)
@@ -44,21 +44,21 @@ def is_written(path: bytes) -> bool | None:
 
 
 def open_unasked(path: bytes) -> FileIO:
-    """Opens a file of this user for reading, even if its mode lets nobody read it, without changing
-    its access time. May be called from any thread."""
+    """Opens a file of this user for reading, even if its mode does not allow it, and without
+    changing its access time. May be called from any thread."""
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags)
     except PermissionError:
         with _changing:
             fd = _open_changed(path, flags)
-    with contextlib.suppress(PermissionError):  # the file is not ours
+    with contextlib.suppress(PermissionError):  # another user's file
         fcntl.fcntl(fd, fcntl.F_SETFL, os.O_NONBLOCK | os.O_NOATIME)
     return FileIO(fd)
 
 
 def _open_changed(path: bytes, flags: int) -> int:
-    """Opens a file; gives its owner the right to read only for the moment of the open."""
+    """Opens a file whose mode does not let its owner read it: changes the mode during the open."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     os.chmod(path, mode | stat.S_IRUSR)
     try:
@@ -69,13 +69,13 @@ def _open_changed(path: bytes, flags: int) -> int:
 
 
 def facts_of(path: bytes) -> os.stat_result:
-    """Does lstat(2), but never while `open_unasked` has changed a mode for a moment."""
+    """Calls lstat(2), but not while `open_unasked` has changed a mode."""
     with _changing:
         return os.lstat(path)
 
 
 def change(path: bytes, changes: Changes) -> None:
-    """Changes attributes, but never a mode while `open_unasked` has changed one for a moment."""
+    """Changes attributes, but not a mode while `open_unasked` has changed one."""
     if changes.uid is not None or changes.gid is not None:
         uid = -1 if changes.uid is None else changes.uid
         os.lchown(path, uid, -1 if changes.gid is None else changes.gid)
@@ -90,8 +90,8 @@ def change(path: bytes, changes: Changes) -> None:
 
 
 def set_attr(file: bytes | int, attr: Attr) -> None:
-    """Gives a file, named by its path or a descriptor, the owner of `attr` if this user may, and
-    its mode and times."""
+    """Sets a file's mode and times to those of `attr`, and its owner if this user may. file: a path
+    or a descriptor."""
     with contextlib.suppress(PermissionError):
         if isinstance(file, int):
             os.fchown(file, attr.uid, attr.gid)
@@ -102,14 +102,14 @@ def set_attr(file: bytes | int, attr: Attr) -> None:
 
 
 def read(path: bytes, offset: int, size: int) -> bytes:
-    """Returns a part of a file of this user, whatever the file's mode is."""
+    """Returns a part of a file of this user, even if its mode does not allow reading."""
     with open_unasked(path) as file:
         return os.pread(file.fileno(), size, offset)
 
 
 def write(path: bytes, data: bytes, offset: int) -> None:
-    """Writes all of `data` into a hole of a file. Leaves out zeros, because a hole reads as zeros.
-    Opens the file itself, so that it goes on even if the caller no longer waits."""
+    """Writes `data` into a hole of a file. Leaves out zeros, which the hole already reads as. Opens
+    the file itself, so that it can continue after the caller has stopped waiting."""
     if data.count(0) < len(data):
         with FileIO(path, "r+") as file:
             while data:
@@ -118,7 +118,7 @@ def write(path: bytes, data: bytes, offset: int) -> None:
 
 
 def unlink(path: bytes) -> None:
-    """Removes a file, if it is there."""
+    """Removes a file if it exists."""
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
 
@@ -130,8 +130,9 @@ def copy_file(
     advance: Callable[[int], None] = lambda _: None,
     synced: bool = False,
 ) -> None:
-    """Copies a file with its holes, and gives the copy `attr`. Calls `advance` with each count of
-    bytes copied; it may raise to give up. If anything is raised, no copy is left behind."""
+    """Copies a file with its holes, and gives the copy the attributes `attr`. Calls `advance` with
+    each number of bytes copied, which may raise to end the copying. After an exception no copy is
+    left."""
     with open_unasked(source) as reader, FileIO(target, "x", opener=_open_private) as writer:
         try:
             copy_bytes(reader.fileno(), writer.fileno(), advance, synced)
@@ -154,8 +155,8 @@ def copy_bytes(
     advance: Callable[[int], None] = lambda _: None,
     synced: bool = False,
 ) -> None:
-    """Copies all bytes of a file into an empty one. Shares them between both if the file system
-    can, and keeps holes. synced: whether the caller is going to sync the copy. Raises OSError."""
+    """Copies all bytes of a file into an empty one. If the file system can, both share the bytes;
+    holes are kept. synced: whether the caller will sync the copy. Raises OSError."""
     size, at = os.fstat(reader).st_size, 0
     for start, end in _filled(reader):
         advance(start - at)
@@ -163,7 +164,8 @@ def copy_bytes(
         while at < end:
             count = check(lib.fan_copy_piece(reader, writer, at, min(end, at + _PIECE_BYTES)))
             if synced:
-                lib.fan_start_writeback(writer, at, count)  # so that little is left for the sync
+                # Now, so that the sync at the end has little to write.
+                lib.fan_start_writeback(writer, at, count)
             at += count
             advance(count)
     advance(size - at)
@@ -171,7 +173,7 @@ def copy_bytes(
 
 
 def _filled(fd: int) -> Iterator[tuple[int, int]]:
-    """Yields the start and end of each part of a file that is not a hole."""
+    """Yields (start, end) of each part of a file that is not a hole."""
     found = os.fstat(fd)
     size, end = found.st_size, 0
     while end < size:

@@ -1,4 +1,4 @@
-"""Checks an output directory before there are outputs."""
+"""Checks an output directory before a job starts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 
 
 def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
-    """Returns the folder of each mount below the output directory: b"" if there is one mount, else
-    the last name of its prefix, made unique."""
+    """Returns the folder of each mount below the output directory: b"" if there is one mount,
+    otherwise the last component of its prefix, made unique."""
     if len(prefixes) == 1:
         return (b"",)
     found: list[bytes] = []
@@ -23,8 +23,8 @@ def folders_of(prefixes: Sequence[str]) -> tuple[bytes, ...]:
 
 
 def problem_of(path: str) -> str:
-    """Returns why nothing can be placed in an output directory, as far as can be seen without
-    making it; "" if there is no such reason."""
+    """Returns why nothing can be placed in an output directory; "" if no reason can be found
+    without creating the directory."""
     needed, problem = path, ""
     if not os.path.lexists(path):
         needed = os.path.dirname(path) or "/"
@@ -37,7 +37,7 @@ def problem_of(path: str) -> str:
 
 
 def refusal_of(path: str, prefixes: Iterable[str]) -> str:
-    """Returns why an output directory cannot be used beside these mount prefixes; "" if it can."""
+    """Returns why an output directory cannot be used with these mount prefixes; "" if it can."""
     parts = os.path.realpath(path).split("/")
     ancestors = ["/".join(parts[: n + 1]) or "/" for n in range(len(parts))]
     for prefix in prefixes:
@@ -48,7 +48,7 @@ def refusal_of(path: str, prefixes: Iterable[str]) -> str:
 
 
 def _is_same(path: str, other: str) -> bool:
-    """Returns whether two paths lead to the same directory, as bind mounts do."""
+    """Returns whether two paths lead to the same directory, for example through a bind mount."""
     with contextlib.suppress(OSError):
         return os.path.samefile(path, other)
     return False

@@ -83,8 +83,8 @@ _NOTHING_TO_SYNC = frozenset({errno.EINVAL, errno.EBADF, errno.ENOTSUP})
 
 
 def name_together(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Identity]:
-    """Renames files to free names in their order until one fails; returns the identities of the
-    renamed files. Also stops once `ended`, an int32_t, is not 0."""
+    """Renames files to free names in order, until one fails or `ended`, an int32_t, is not 0.
+    Returns the identities of the renamed files."""
     paths = b"".join(b"%s\0%s\0" % pair for pair in pairs)
     found, error = ffi.new("struct fan_identity[]", len(pairs)), ffi.new("int32_t *")
     count = lib.fan_name_files(paths, len(pairs), found, ended, error)
@@ -92,7 +92,7 @@ def name_together(pairs: Sequence[tuple[bytes, bytes]], ended: Any) -> list[Iden
 
 
 def real_directory(directory: bytes) -> bytes:
-    """Returns the path of a directory without links."""
+    """Returns the path of a directory, with symbolic links resolved."""
     fd = os.open(directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         return os.readlink(b"/proc/self/fd/%d" % fd)
@@ -101,8 +101,8 @@ def real_directory(directory: bytes) -> bytes:
 
 
 def sync_directories(directories: Sequence[bytes]) -> list[OSError]:
-    """Syncs directories, so that the names in them are on disk; returns the errors. It is no error
-    if a directory is gone, or its file system has nothing to sync."""
+    """Syncs directories, so that the names in them are on disk. Returns the errors. It is no error
+    if a directory no longer exists, or if its file system has nothing to sync."""
     flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
     fds: list[int] = []
     try:
@@ -121,12 +121,12 @@ def _check(number: int, old: bytes, new: bytes) -> None:
 
 
 def rename_to_free(old: bytes, new: bytes) -> None:
-    """Renames a file to a name that is free. Raises FileExistsError if it is not."""
+    """Renames a file to a free name. Raises FileExistsError if the name is not free."""
     _check(lib.fan_rename_to_free(old, new), old, new)
 
 
 def exchange(one: bytes, other: bytes) -> bool:
-    """Exchanges two names; returns False if the file system cannot."""
+    """Exchanges two names. Returns False if the file system cannot do that."""
     number = lib.fan_exchange_names(one, other)
     if number != errno.EOPNOTSUPP:
         _check(number, one, other)
@@ -134,7 +134,8 @@ def exchange(one: bytes, other: bytes) -> bool:
 
 
 def back_up(path: bytes, beside: bytes) -> bytes:
-    """Renames `path` to the first free one of `beside`.~1~, .~2~ and so on; returns that name."""
+    """Renames `path` to the first free name among `beside`.~1~, .~2~ and so on. Returns that
+    name."""
     folder, name = os.path.split(beside)
     number = 1
     while True:

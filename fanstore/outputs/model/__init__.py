@@ -1,1 +1,2 @@
-"""The model of an output: entries, names, requests and answers. Pure: no files, no ranks."""
+"""The model of an output: entries, names, requests and answers. Pure: uses no files and no
+ranks."""

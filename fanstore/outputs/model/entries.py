@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 
 class Attr(NamedTuple):
-    """Attributes as in stat(2); mode with the file type, times in nanoseconds."""
+    """Attributes as in stat(2). mode includes the file type; times are in nanoseconds."""
 
     mode: int
     uid: int
@@ -24,12 +24,12 @@ class Attr(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Attr:
-        """Returns the attributes of a real file, from its stat."""
+        """Returns the attributes in a stat result."""
         return Attr(*(getattr(found, f"st_{name}") for name in Attr._fields))
 
 
 class Identity(NamedTuple):
-    """Distinguishes a file in the output directory from another one put in its place."""
+    """Identifies a file in the output directory, so that another file in its place is noticed."""
 
     inode: int
     size: int
@@ -37,14 +37,14 @@ class Identity(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Identity:
-        """Returns the identity of a real file, from its stat."""
+        """Returns the identity in a stat result."""
         return Identity(found.st_ino, found.st_size, found.st_mtime_ns)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of chmod, chown and utimens; None leaves a value as it is. mode has no file
-    type."""
+    """Changes of attributes by chmod, chown and utimens; None leaves a value unchanged. mode has no
+    file type."""
 
     mode: int | None = None
     uid: int | None = None
@@ -54,9 +54,9 @@ class Changes:
 
 
 class Entry(NamedTuple):
-    """The file, directory or link behind a name. rank: the rank whose tree holds it; inode: its
-    number in that tree; target: a symbolic link's target, as programs see it; hidden: for now only
-    programs of that rank see it."""
+    """The file, directory or link that a name stands for. rank: the rank whose tree holds it;
+    inode: its number in that tree; target: a symbolic link's target, as programs see it; hidden:
+    for now only programs of that rank see it."""
 
     rank: int
     inode: int
@@ -66,28 +66,29 @@ class Entry(NamedTuple):
 
     @property
     def is_directory(self) -> bool:
-        """Whether this is a directory."""
+        """Whether the entry is a directory."""
         return stat.S_ISDIR(self.attr.mode)
 
     @property
     def is_link(self) -> bool:
-        """Whether this is a symbolic link."""
+        """Whether the entry is a symbolic link."""
         return stat.S_ISLNK(self.attr.mode)
 
     @property
     def is_file(self) -> bool:
-        """Whether this is a regular file."""
+        """Whether the entry is a regular file."""
         return stat.S_ISREG(self.attr.mode)
 
     @property
     def version(self) -> tuple[int, int, int, int]:
-        """A value that changes whenever the bytes of the file change."""
+        """A value that changes whenever the content of the file changes."""
         return self.inode, self.attr.size, self.attr.mtime_ns, self.attr.ctime_ns
 
 
 def keeper_of(mount: int, directory: bytes, world_size: int) -> int:
-    """Returns the rank that keeps the names made in a directory of the dataset. It is the same on
-    every rank and in every run; hence FNV-1a of the path, since Python's own hash is salted."""
+    """Returns the rank that keeps the names made in a directory of the dataset. It must be the same
+    on every rank and in every run, so it comes from the FNV-1a hash of the path; Python's own hash
+    is salted."""
     value = 0xCBF29CE484222325 ^ mount
     for byte in directory:
         value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
@@ -100,7 +101,7 @@ def joined(directory: bytes, name: bytes) -> bytes:
 
 
 def failure(number: int, path: bytes | None = None) -> OSError:
-    """Returns (does not raise) an OSError with an errno."""
+    """Returns an OSError with an errno; does not raise it."""
     return OSError(number, os.strerror(number), path)
 
 

@@ -1,9 +1,7 @@
-"""Requests of clients and their answers (csrc/format/output_format.h), parsed from and converted to
-bytes.
+"""Requests of clients and their answers, as bytes (csrc/format/output_format.h) and as objects.
 
-Any process of this user may connect, so a request is used only after every length in it has been
-checked against the bytes received.
-"""
+Any process of this user may connect, so a request is used only after every length in it was checked
+against the number of received bytes."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from fanstore.outputs.model.entries import Entry, failure
 
 
 def _enum(name: str) -> Any:
-    """Returns an enum of C, with FAN_OUTPUT_ removed from its names."""
+    """Returns a C enum as a Python one, without FAN_OUTPUT_ in its names."""
     values = ffi.typeof(f"enum fan_output_{name.lower()}").relements
     return enum.IntEnum(name, {each.removeprefix("FAN_OUTPUT_"): values[each] for each in values})
 
@@ -39,9 +37,9 @@ _NAME_ALIGN_BYTES = 8
 
 @dataclass(frozen=True)
 class Request:
-    """A request of a client. Fields as in struct fan_output_request; paths relative to their
-    mounts. peer_uid: the user of the client's process, from the kernel. pid: the process itself, or
-    the one that it asks for."""
+    """A request of a client. Has the fields of struct fan_output_request; paths are relative to
+    their mounts. peer_uid: the user of the client's process, from the kernel. pid: that process, or
+    the one for which it asks."""
 
     op: int
     view: int = 0
@@ -61,7 +59,7 @@ class Request:
     peer_uid: int = 0
 
     def about_other(self) -> Request:
-        """Returns the same request for its second path."""
+        """Returns the same request with its second path in place of the first."""
         return replace(self, view=self.other_view, path=self.other)
 
 
@@ -70,8 +68,8 @@ _COPIED = [each.name for each in fields(Request) if each.name in dict(_REQUEST.i
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer to a request that did not fail. where: FAN_OUTPUT_DONE or another of its kind;
-    entry: fills `attr`; listing: for LIST, names with their types and inode numbers, instead of a
+    """The answer to a request that did not fail. where: FAN_OUTPUT_DONE or another kind; entry: the
+    source of `attr`; listing: for LIST, names with their types and inode numbers, instead of a
     text. fd: sent with the answer and then closed; -1: none."""
 
     where: int
@@ -82,8 +80,8 @@ class Answer:
 
 
 def request_bytes(head: bytes) -> int:
-    """Returns the length of a whole request, from its first HEAD_BYTES. Raises OSError (EINVAL) if
-    they do not begin a request."""
+    """Returns the length of a whole request, given its first HEAD_BYTES. Raises OSError (EINVAL) if
+    they are not the beginning of a request."""
     fields = ffi.from_buffer(_REQUEST, head)
     lengths = (fields.path_bytes, fields.other_bytes)
     if fields.magic != _MAGIC or max(lengths) > _PATH_MAX:
@@ -92,7 +90,7 @@ def request_bytes(head: bytes) -> int:
 
 
 def parse(data: bytes, mount_count: int, pid: int = 0, peer_uid: int = 0) -> Request:
-    """Returns the request in `data`, which must be exactly request_bytes long. Raises OSError
+    """Returns the request in `data`, which must have the length request_bytes. Raises OSError
     (EINVAL) for a wrong length, an unknown operation or mount, or a NUL in a path."""
     if len(data) < HEAD_BYTES or len(data) != request_bytes(data):
         raise failure(errno.EINVAL)
@@ -116,7 +114,7 @@ def serialise(answer: Answer) -> bytes:
 
 
 def serialise_error(number: int) -> bytes:
-    """Returns the bytes of an answer that refuses a request with an errno."""
+    """Returns the bytes of an answer that fails a request with an errno."""
     return bytes(ffi.buffer(ffi.new(_ANSWER, {"magic": _MAGIC, "error": number})))
 
 

@@ -1,1 +1,2 @@
-"""Decides which rank keeps the names of a directory, and asks that rank."""
+"""Outputs of jobs with several ranks: decides which rank keeps the names of a directory, and asks
+that rank."""

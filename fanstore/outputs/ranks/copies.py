@@ -21,8 +21,8 @@ _Version = tuple[int, int, int, int]
 
 
 class Copies:
-    """The copies on this node, in a directory, which it makes: of each file the version that was
-    read last. Beyond KEPT_BYTES, removes the copies that were read longest ago."""
+    """The copies on this node, in a directory that it creates: of each file the version that was
+    read last. When they exceed KEPT_BYTES, removes those that were read longest ago."""
 
     def __init__(self, directory: str, peers: Peers, executor: Executor) -> None:
         os.mkdir(directory, 0o700)
@@ -35,10 +35,10 @@ class Copies:
 
     async def fetch(self, mount: int, path: bytes, entry: Entry) -> bytes:
         """Returns the path of a copy of this version of a file. Raises OSError; ESTALE if the file
-        has another version by now."""
+        has changed since."""
         file, version = (entry.rank, entry.inode), entry.version
         if self._have.get(file) == version:
-            self._have[file] = self._have.pop(file)  # last in order: read most recently
+            self._have[file] = self._have.pop(file)  # moves it to the end: it was read last
             return self._path(file)
         task = self._fetches.get((file, version))
         if task is None:
@@ -48,8 +48,8 @@ class Copies:
         return await asyncio.shield(task)
 
     def take(self, entry: Entry, to: bytes) -> bool:
-        """Moves a copy of this version to another path of its file system; returns whether there
-        was one."""
+        """Moves a copy of this version to another path of its file system. Returns whether there
+        was a copy."""
         file = entry.rank, entry.inode
         if self._have.get(file) != entry.version:
             return False
@@ -80,8 +80,8 @@ class Copies:
         return self._path(file)
 
     def _leave_room(self) -> None:
-        """Removes the copies that were read longest ago. A program that has one open can still read
-        it."""
+        """Removes the copies that were read longest ago. A program that has one open can go on
+        reading it."""
         total = sum(size for _, size, _, _ in self._have.values())
         for file, (_, size, _, _) in list(self._have.items())[:-1]:
             if total <= KEPT_BYTES:
@@ -91,7 +91,7 @@ class Copies:
             total -= size
 
     async def _fill(self, mount: int, path: bytes, entry: Entry, to: bytes) -> None:
-        """Fetches all chunks of a file, a few at a time."""
+        """Fetches all chunks of a file, several at a time."""
         loop, total = asyncio.get_running_loop(), entry.attr.size
         offsets = iter(range(0, total, CHUNK_BYTES))
 

@@ -1,4 +1,4 @@
-"""Holds names that are about to change, so that of all ranks only one changes a name at a time."""
+"""Holds names that are about to change, so that only one rank changes a name at a time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from fanstore.outputs.ranks.trees import Seen, Trees
 from fanstore.rank_calls.peers import Peers
 
 Name = tuple[int, bytes]  # a mount, and a path in it
-Claim = tuple[int, bool]  # the rank that will have the entry; is it a directory?
+Claim = tuple[int, bool]  # the rank that will have the entry, and whether it is a directory
 
 
 class Holds:
-    """The names that this rank keeps, each held by at most one operation of any rank; also holds
+    """The names that this rank keeps, each held by at most one operation of any rank. Also holds
     names on the ranks that keep them."""
 
     def __init__(self, peers: Peers, trees: Trees) -> None:
@@ -34,13 +34,14 @@ class Holds:
     async def of(
         self, names: list[tuple[int, Name]], claim: Claim | None = None
     ) -> AsyncIterator[dict[Name, Seen]]:
-        """Holds names, given with the ranks that keep them; yields what those ranks know about
-        each. claim: for a name without an entry, the claim to make first."""
+        """Holds names, given with the ranks that keep them. Yields what those ranks know about each
+        name. claim: for a name without an entry, the pointer to make first."""
         token = next(self._tokens)
         taken: list[tuple[int, Name]] = []
         seen: dict[Name, Seen] = {}
         try:
-            for keeper, name in sorted(set(names), key=lambda each: each[1]):  # as all do
+            # In the same order on all ranks, so that they do not wait for each other.
+            for keeper, name in sorted(set(names), key=lambda each: each[1]):
                 taken.append((keeper, name))
                 seen[name] = await self._peers.call(keeper, "name.hold", name, token, claim)
             yield seen

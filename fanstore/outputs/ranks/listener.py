@@ -1,4 +1,4 @@
-"""The socket for clients' requests: each connection has one request and one answer."""
+"""The socket for clients' requests. Each connection carries one request and one answer."""
 
 from __future__ import annotations
 
@@ -26,16 +26,15 @@ from fanstore.outputs.model.wire import (
     serialise_error,
 )
 
-PATIENCE_S = 60.0  # with a client that neither sends nor closes
-ORPHAN_S = 10.0  # for operations whose clients are gone
+PATIENCE_S = 60.0  # how long to wait for a client that neither sends nor closes
+ORPHAN_S = 10.0  # how long to wait for operations whose clients have ended
 _PAUSE_S = 0.01
 _BACKLOG = 4096
 
 
 class Listener:
-    """Answers clients with the result of `run` for their requests, or the OSError that it raises.
-    Serves `most` clients at once; the others wait. Runs in the loop's thread and never blocks
-    it."""
+    """Answers clients' requests with the result of `run`, or the OSError that it raises. Serves
+    `most` clients at once; the others wait. Runs in the loop's thread and never blocks it."""
 
     def __init__(
         self,
@@ -54,13 +53,13 @@ class Listener:
         self._most = most
         self._live: dict[socket.socket, asyncio.Task[None]] = {}
         self._closed = False
-        self._running: dict[int, asyncio.Task[None]] = {}  # by the client's descriptor
+        self._running: dict[int, asyncio.Task[None]] = {}  # client's descriptor: its task
         self._hang_ups = select.poll()
         self._later: asyncio.TimerHandle | None = None
         self._accept()
 
     def close(self) -> None:
-        """Ends all connections and accepts no more. The socket remains the caller's to close."""
+        """Ends all connections and accepts no more. The caller closes the socket."""
         self._closed = True
         self._loop.remove_reader(self._listener)
         for stream in self._live:
@@ -70,7 +69,7 @@ class Listener:
         """Accepts clients while there is room."""
         if self._closed:
             return
-        if self._later is not None:  # else each client that ends would leave another timer
+        if self._later is not None:  # otherwise each client that ends would leave another timer
             self._later.cancel()
         self._loop.add_reader(self._listener, self._accept)
         try:
@@ -79,12 +78,12 @@ class Listener:
                 self._live[stream] = self._loop.create_task(self._serve(stream))
         except BlockingIOError:
             return
-        except OSError:  # the client is gone again, or there are no descriptors left
+        except OSError:  # the client has ended, or no descriptor is free
             self._later = self._loop.call_later(_PAUSE_S, self._accept)
         self._loop.remove_reader(self._listener)  # until there is room
 
     async def _serve(self, stream: socket.socket) -> None:
-        """Receives one client's request and answers it, unless the client closes or stays
+        """Receives one client's request and answers it. Stops if the client closes or stays
         silent."""
         with stream, contextlib.suppress(OSError):
             stream.setblocking(False)
@@ -113,13 +112,13 @@ class Listener:
             return serialise(answer), answer.fd
         except OSError as error:
             return serialise_error(error.errno or errno.EIO), -1
-        except Exception as error:  # a bug of ours ends one operation, not all of them
+        except Exception as error:  # a bug must end one operation and not all of them
             traceback.print_exception(error)
             return serialise_error(errno.EIO), -1
 
     async def _receive(self, stream: socket.socket) -> bytes:
-        """Returns the bytes of a request, which may be invalid. Raises OSError if no complete one
-        comes."""
+        """Returns the bytes of a request, which may be invalid. Raises OSError if no complete
+        request comes."""
         data = b""
         while True:
             chunk = await self._loop.sock_recv(stream, REQUEST_MAX_BYTES + 1)
@@ -132,9 +131,9 @@ class Listener:
             return data
 
     async def run(self, stream: socket.socket, request: Request) -> Answer:
-        """Runs a client's request. First waits for requests whose clients were killed meanwhile: a
-        program that has waited for such a client's end sees all that the client did, and nothing is
-        done later."""
+        """Runs a client's request. First waits for the requests of clients that were killed
+        meanwhile: a program that has waited for such a client's end must see everything that the
+        client did, and nothing may happen later."""
         orphans = [self._running[fd] for fd, _ in self._hang_ups.poll(0)]
         self._running[stream.fileno()] = self._live[stream]
         self._hang_ups.register(stream, 0)
@@ -148,6 +147,6 @@ class Listener:
 
 
 def _hang_up(stream: socket.socket) -> None:
-    """Shuts a connection down in both directions; does nothing if it is closed."""
+    """Shuts a connection down in both directions, unless it is closed."""
     with contextlib.suppress(OSError):
         stream.shutdown(socket.SHUT_RDWR)

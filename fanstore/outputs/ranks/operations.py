@@ -35,13 +35,13 @@ from fanstore.rank_calls.peers import Peers
 
 _INODE_BIT = 1 << 62
 _RANK_SHIFT = 44
-TRIES = 100  # how often an operation is tried again because something changed meanwhile
+TRIES = 100  # how often an operation is tried if something changes meanwhile
 DONE = Answer(Where.DONE)
 RENAME_NOREPLACE = 1
-_SYMLINK_FOLLOW = 0x400  # linkat(2)'s AT_SYMLINK_FOLLOW, which Python's os does not have
+_SYMLINK_FOLLOW = 0x400  # AT_SYMLINK_FOLLOW of linkat(2), which Python's os lacks
 _SPECIAL_UNLINK = dict.fromkeys((b".", b"..", b"/"), errno.EISDIR)
 _SPECIAL_RMDIR = {b".": errno.EINVAL, b"..": errno.ENOTEMPTY, b"/": errno.EBUSY}
-_AGAIN = (errno.ESTALE, errno.ENOENT)  # the rank that was asked no longer had the file
+_AGAIN = (errno.ESTALE, errno.ENOENT)  # errnos of a rank that no longer has the file
 _BITS = {
     each.name: getattr(lib, f"FAN_OUTPUT_{each.name.removesuffix('_ns').upper()}")
     for each in fields(Changes)
@@ -51,7 +51,8 @@ _Step = Callable[[Request], Awaitable["Answer | None"]]
 
 
 class Operations:
-    """The requests of this rank's programs, and those of other ranks about this rank's trees."""
+    """Runs the requests of this rank's programs, and those of other ranks about this rank's
+    trees."""
 
     def __init__(
         self,
@@ -69,7 +70,8 @@ class Operations:
         self._copies = copies
         self._shared = shared
         self._placed = placed
-        self._known: set[tuple[int, bytes]] = set()  # where all ranks look for outputs
+        # Directories in which all ranks look for outputs.
+        self._known: set[tuple[int, bytes]] = set()
         for name in ("look_for", "look_down", "listing", "present"):
             peers.serve(f"tree.{name}", getattr(trees, name))
         for name in (
@@ -112,7 +114,7 @@ class Operations:
             return Answer(Where.ELSEWHERE, text=way.text)
         raise failure(errno.EIO, request.path)
 
-    # ---- looks ----
+    # ---- looking ----
 
     async def _lookup(self, request: Request) -> Answer:
         found = await self._walker.resolve(request, not request.how & lib.FAN_OUTPUT_NOFOLLOW)
@@ -201,7 +203,7 @@ class Operations:
         return None if path is None else Answer(Where.COPY, _shown(entry), path)
 
     async def _copy(self, found: Resolved, entry: Entry) -> bytes | None:
-        """Returns the path of a copy; None if the file has changed meanwhile."""
+        """Returns the path of a copy of a file; None if the file has changed meanwhile."""
         if entry.rank == PLACED:
             return os.path.join(self._placed[found.mount], found.path)
         try:
@@ -212,7 +214,7 @@ class Operations:
             raise
 
     async def _take_over(self, found: Resolved, entry: Entry, cut: bool) -> bytes | None:
-        """Moves a file from another rank to this one: it is here before it is removed there.
+        """Moves a file from another rank to this one: the file is here before it is removed there.
         Returns its real path; None if it has changed meanwhile. Raises ETXTBSY if a program of that
         rank writes it."""
         if entry.rank == PLACED:
@@ -275,7 +277,7 @@ class Operations:
 
     @asynccontextmanager
     async def _holding(self, *names: Resolved, claim: Claim | None = None) -> AsyncIterator[bool]:
-        """Holds names that are to change; yields whether they are still as they were found. claim:
+        """Holds names that are to change. Yields whether they still are as they were found. claim:
         as in Holds.of."""
         wanted = [(each.keeper, (each.mount, each.path)) for each in names]
         if any(keeper == PLACED for keeper, _ in wanted):
@@ -286,12 +288,13 @@ class Operations:
     async def _make(
         self, found: Resolved, is_directory: bool, make: Callable[[bytes], None]
     ) -> bytes | None:
-        """Makes something in this rank's tree under a free name; `make` does so at a real path,
-        which is returned. None if the name is no longer free, or its directory was moved."""
+        """Makes something in this rank's tree under a free name, by calling `make` with a real
+        path. Returns that path; None if the name is no longer free, or its directory was moved."""
         trees, mount, path, moves = self._trees, found.mount, found.path, self._trees.moves
         await self._let_know(mount, os.path.dirname(path))
         elsewhere = found.keeper != trees.rank
-        if found.pointed is not None:  # to a rank without the file: its program was killed
+        # To a rank without the file: the program that made it was killed.
+        if found.pointed is not None:
             await self._forget(found)
             return None
         claim = (trees.rank, is_directory) if elsewhere else None
@@ -305,7 +308,7 @@ class Operations:
                     real = trees.make_way(mount, path, found.keeper)
                     if trees.look(mount, path).entry is None:
                         make(real)
-                    else:  # left by a failed rename: it has its name again
+                    else:  # a failed rename has given the name back
                         real = b""
                     moves = -1
                 finally:
@@ -313,7 +316,7 @@ class Operations:
                         await self._unclaim(found, trees.rank)
                 self._shared.changed()
                 return real or None
-        except FileExistsError:  # a program of the rank that has the directory was faster
+        except FileExistsError:  # a program of the rank that has the directory made it first
             return None
 
     async def _forget(self, found: Resolved) -> None:
@@ -325,7 +328,8 @@ class Operations:
                 )
 
     async def _let_know(self, mount: int, directory: bytes) -> None:
-        """Makes all ranks look for outputs in a directory of the dataset, before there is one."""
+        """Makes all ranks look for outputs in a directory of the dataset, before the first output
+        is in it."""
         key, record = (mount, directory), self._inputs[mount].record(directory)
         if record is None or key in self._known:
             return
@@ -359,7 +363,7 @@ class Operations:
 
     async def _mknod(self, request: Request) -> Answer | None:
         found = await self._new_name(request)
-        if stat.S_ISSOCK(request.mode):  # bind(2) makes the socket
+        if stat.S_ISSOCK(request.mode):  # bind(2) itself makes the socket
             path = await self._make(found, False, lambda _: None)
             return None if path is None else Answer(Where.TREE, text=path)
         return await self._made(found, False, lambda path: _mknod(path, request.mode))
@@ -388,7 +392,7 @@ class Operations:
 
     async def _new_name(self, request: Request, slash: bool = False) -> Resolved:
         """Returns the name that is to be made. Raises OSError if it may not be made. slash: whether
-        its path may end in a slash."""
+        the path may end in a slash."""
         found = await self._walker.name(request)
         taken = found.special is not None or not found.is_free
         refuse(
@@ -425,8 +429,8 @@ class Operations:
         return DONE
 
     async def _to_remove(self, request: Request, special: Mapping[bytes, int]) -> Resolved:
-        """Returns the name that is to be removed. Raises OSError if it may not be removed;
-        `special` has the errors for paths that do not end in a name."""
+        """Returns the name that is to be removed. Raises OSError if it may not be removed. special:
+        the errno for each path that does not end in a name, such as ".."."""
         found = await self._walker.name(request)
         if found.special is not None:
             raise failure(special[found.special], request.path)
@@ -439,8 +443,9 @@ class Operations:
         return found
 
     async def _rename(self, request: Request) -> Answer | None:
-        """The rank that has the file renames it; then the new name points to that rank, and the old
-        name is removed. A program that looks in between finds the old name, or waits."""
+        """Renames a file or directory: the rank that has the file renames it; then the new name
+        points to that rank, and the old name is removed. A program that looks meanwhile finds the
+        old name, or waits."""
         if request.flags & ~RENAME_NOREPLACE:
             raise failure(errno.EINVAL)
         old, new = await self._ends(request)
@@ -464,8 +469,8 @@ class Operations:
         return old, new
 
     async def _rename_for(self, _rank: int, request: Request) -> bool:
-        """Renames a directory; returns False if something has changed meanwhile. One rank does this
-        for all ranks, one rename at a time: two at once could each move one directory into the
+        """Renames a directory. Returns False if something has changed meanwhile. One rank does this
+        for all ranks, one rename at a time: two at once could move two directories into each
         other."""
         async with self._moving:
             try:
@@ -490,7 +495,7 @@ class Operations:
         return DONE
 
     async def _rename_file(self, old: Resolved, new: Resolved) -> None:
-        """Renames a file. If it raises FileNotFoundError, nothing was done."""
+        """Renames a file. If it raises FileNotFoundError, nothing has changed."""
         mount, rank = old.mount, old.has
         before = await self._peers.call(rank, "tree.move", mount, old.path, new.path)
         if new.keeper != rank:
@@ -508,7 +513,7 @@ class Operations:
         await self._unclaim(old, rank)
 
     async def _rename_directory(self, old: Resolved, new: Resolved) -> None:
-        """Renames a directory, together with the files that other ranks have in it."""
+        """Renames a directory, including the files that other ranks have in it."""
         mount, rank, peers = old.mount, old.has, self._peers
         if not new.is_free:
             await peers.call(new.has, "tree.rmdir", mount, new.path)
@@ -564,14 +569,14 @@ def _changes(flags: int) -> bool:
 
 
 def _is_as_found(found: Resolved, seen: Seen) -> bool:
-    """Returns whether the rank that keeps a name still knows the same about it."""
+    """Returns whether the rank that keeps a name knows about it what it knew before."""
     if found.entry is None or found.pointed is not None:
         return seen.entry is None and seen.rank == found.pointed
     return seen.entry is not None and seen.entry.inode == found.entry.inode
 
 
 def _create(path: bytes, request: Request) -> int:
-    """Makes a file; returns a descriptor with the flags of the program's open."""
+    """Creates a file. Returns a descriptor with the flags of the program's open."""
     fd = os.open(path, request.flags | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     os.fchmod(fd, stat.S_IMODE(request.mode))
     return fd
@@ -583,7 +588,7 @@ def _mknod(path: bytes, mode: int) -> None:
 
 
 def _check_rename(old: Resolved, new: Resolved, noreplace: bool) -> None:
-    """Raises the errors of Linux's rename(2), in its order."""
+    """Raises the errors of Linux's rename(2), in the same order."""
     over = not new.is_free and old.path != new.path
     refuse(
         old.path,

@@ -1,5 +1,5 @@
-"""Puts together a rank's parts for outputs: the answers to its own programs and to the other
-ranks."""
+"""Sets up a rank's parts for outputs of several ranks: the answers to its own programs and to the
+other ranks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fanstore.outputs.tree.inputs import Inputs
 from fanstore.outputs.tree.shared import Shared
 from fanstore.rank_calls.connected import ConnectedPeers
 
-SOCKET = "outputs"  # in a job's directory: the socket for programs' requests
+SOCKET = "outputs"  # in a job's directory; takes programs' requests
 _SCRATCH = "scratch"
 _COPIES = "copies"
 _THREADS = 4
@@ -29,7 +29,7 @@ Give = Callable[[bytes, Identity], bool]
 
 
 class Ranks:
-    """This rank's part in the outputs of all ranks. All of it runs in the outputs thread."""
+    """This rank's part in the outputs of all ranks. Everything runs in the thread for outputs."""
 
     def __init__(
         self,
@@ -53,7 +53,8 @@ class Ranks:
 
     async def open(self, shared: Shared, give: Give) -> None:
         """Begins to answer. give: returns whether this rank placed the file with this name and
-        identity in the output directory; it then belongs to another rank. Raises OSError."""
+        identity in the output directory; the file then belongs to the asking rank. Raises
+        OSError."""
         limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         share = _CONNECTIONS_MOST if limit == resource.RLIM_INFINITY else max(8, limit // 4)
         executor = ThreadPoolExecutor(_THREADS, "fanstore-outputs")
@@ -73,8 +74,8 @@ class Ranks:
         self._parts.callback(listener.close)
 
     async def take(self, name: bytes, identity: Identity) -> bool:
-        """Asks the other ranks for the file placed under a name; returns whether one of them had
-        placed it and gave it to this rank."""
+        """Asks the other ranks for the file placed under a name. Returns whether one of them had
+        placed it, and gave it to this rank."""
         others = [rank for rank in range(self._peers.world_size) if rank != self._peers.rank]
         given = await self._peers.call_each(others, lambda _: ("placed.give", name, identity))
         return any(given)

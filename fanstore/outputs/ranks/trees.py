@@ -35,22 +35,23 @@ from fanstore.outputs.tree.walk import (
     WHOSE,
 )
 
-_TYPE_SHIFT = 12  # from st_mode to d_type, as in IFTODT(3)
+_TYPE_SHIFT = 12  # the shift from st_mode to d_type, as in IFTODT(3)
 
 
 NOBODY = -1  # stands for an unknown rank
 
 
 class Seen(NamedTuple):
-    """What this rank knows about a name: its own entry, or the rank that has one, or neither."""
+    """The knowledge of this rank about a name: its own entry, or the rank that has one, or
+    neither."""
 
     entry: Entry | None = None
     rank: int | None = None
 
 
 class Listed(NamedTuple):
-    """One name of a directory. type: as in readdir(3). rank: the one that the inode number belongs
-    to."""
+    """One name in a directory. type: as in readdir(3). rank: the rank to which the inode number
+    belongs."""
 
     name: bytes
     type: int
@@ -60,8 +61,8 @@ class Listed(NamedTuple):
 
 class Trees:
     """The trees of this rank, one for each mount. All paths are relative to the mount, in normal
-    form. Some methods are only for the rank that keeps the name, or that has the file; headings
-    below say so. All methods raise OSError."""
+    form. Some methods may be called only on the rank that keeps the name, or that has the file, as
+    the headings below say. All methods raise OSError."""
 
     def __init__(
         self,
@@ -71,10 +72,10 @@ class Trees:
         shared: Shared,
         is_input: Callable[[int, bytes], bool],
     ) -> None:
-        """scratch: a directory of the same file system, for names that nobody may see yet.
+        """scratch: a directory of the same file system, for files that no program may see yet.
         is_input: returns whether the path is in the dataset."""
         self.rank = rank
-        self.moves = 0  # how many stand-ins of directories of other ranks were moved
+        self.moves = 0  # counts moves of stand-ins of other ranks' directories
         self._roots = roots
         self._scratch = scratch
         self._shared = shared
@@ -104,15 +105,15 @@ class Trees:
                 attr = Attr.of(found)._replace(size=len(target))
                 return Seen(Entry(self.rank, found.st_ino, attr, target))
             if stat.S_ISDIR(found.st_mode) and stat.S_IMODE(found.st_mode) == STAND_IN_MODE:
-                with suppress(FileNotFoundError):  # else a program gave it that mode
+                with suppress(FileNotFoundError):  # otherwise a program gave it that mode
                     return Seen(rank=int(os.readlink(real + b"/" + WHOSE)))
         except (FileNotFoundError, NotADirectoryError):
             return Seen()
         return Seen(Entry(self.rank, found.st_ino, Attr.of(found)))
 
     def look_for(self, asker: int, mount: int, path: bytes) -> Seen:
-        """Does the same on behalf of a rank: other ranks do not see a file that is being
-        written."""
+        """Returns what this rank knows about a name, for another rank, which does not see a file
+        that is being written."""
         seen = self.look(mount, path)
         entry = seen.entry
         if asker == self.rank or entry is None or not entry.is_file:
@@ -122,8 +123,8 @@ class Trees:
     def look_down(
         self, asker: int, mount: int, directory: bytes, names: Sequence[bytes]
     ) -> tuple[int, Seen]:
-        """Follows these names down from a directory as long as this rank has the directories;
-        returns the index of the last name that it looked at, and what it knows about that name."""
+        """Follows names down from a directory as long as this rank has the directories. Returns the
+        index of the last name that it looked at, and what it knows about that name."""
         self._note_visit(asker)
         path, seen = directory, Seen()
         for turn, name in enumerate(names):
@@ -140,8 +141,8 @@ class Trees:
     def listing(
         self, asker: int, mount: int, path: bytes
     ) -> tuple[list[Listed], dict[int, list[bytes]]]:
-        """Lists the outputs in a directory whose names this rank keeps: those that it has itself,
-        and the names of the others by the rank that has them."""
+        """Lists the outputs in a directory whose names this rank keeps: the entries that it has
+        itself, and the other names by the rank that has them."""
         self._note_visit(asker)
         listed: list[Listed] = []
         of_ranks: dict[int, list[bytes]] = {}
@@ -170,7 +171,7 @@ class Trees:
     def present(
         self, asker: int, mount: int, directory: bytes, names: Sequence[bytes]
     ) -> list[Listed]:
-        """Lists those of the given names that this rank has."""
+        """Lists those of the names that this rank has."""
         seen = [(name, self.look_for(asker, mount, joined(directory, name))) for name in names]
         return [
             listed_as(name, each.entry)
@@ -181,13 +182,13 @@ class Trees:
     # ---- for the rank that keeps a name ----
 
     def know(self, mount: int, directory: bytes) -> None:
-        """Notes that all ranks now look for outputs in a directory of the dataset: from now on this
-        rank's programs may make names there themselves."""
+        """Records that all ranks now look for outputs in a directory of the dataset, so that this
+        rank's programs may make names there without asking."""
         self._stand_in(mount, directory)
         os.chmod(self.path(mount, directory), KNOWN_MODE)
 
     def claim(self, mount: int, path: bytes, rank: int, is_directory: bool) -> None:
-        """Makes a pointer to a rank. Raises FileExistsError if the name is taken."""
+        """Makes a pointer to a rank. Raises FileExistsError if the name exists."""
         self._note_visit(rank)
         real = self.path(mount, path)
         if not is_directory:
@@ -207,8 +208,8 @@ class Trees:
             self._remove_stand_in(real)
 
     def point(self, mount: int, path: bytes, rank: int, is_directory: bool) -> int | None:
-        """Makes a name point to a rank, whatever it was before; returns the rank that it pointed to
-        before, or None."""
+        """Makes a name point to a rank, whatever it stood for before. Returns the rank that it
+        pointed to before, or None."""
         before, real = self.look(mount, path), self.path(mount, path)
         if is_directory and before.rank is not None and os.path.isdir(real):
             os.unlink(real + b"/" + WHOSE)
@@ -223,7 +224,7 @@ class Trees:
         return before.rank
 
     def _put_stand_in(self, rank: int, real: bytes) -> None:
-        """Makes a complete stand-in of a rank's directory. Raises FileExistsError."""
+        """Makes a stand-in of a rank's directory in one step. Raises FileExistsError."""
         made = self.new_path()
         os.mkdir(made, 0o700)
         os.symlink(b"%d" % rank, made + b"/" + WHOSE)
@@ -238,7 +239,7 @@ class Trees:
     # ---- for the rank that has the file ----
 
     def stand_in(self, mount: int, path: bytes, rank: int) -> bytes:
-        """Makes a stand-in of another rank's directory, and of its parents; returns its real
+        """Makes a stand-in of another rank's directory, and of its parents. Returns its real
         path."""
         real = self.path(mount, path)
         if self.look(mount, path) == Seen():
@@ -248,16 +249,16 @@ class Trees:
         return real
 
     def make_way(self, mount: int, path: bytes, keeper: int) -> bytes:
-        """Makes everything that a name which this rank got needs before use; returns its real
-        path."""
+        """Makes the stand-ins that a new name of this rank needs. Returns its real path."""
         self._stand_in(mount, os.path.dirname(path), keeper)
         real = self.path(mount, path)
-        if self.look(mount, path).rank is not None:  # a stand-in of a directory that is gone
+        # A stand-in of a directory that no longer exists.
+        if self.look(mount, path).rank is not None:
             self._remove_stand_in(real)
         return real
 
     def _stand_in(self, mount: int, directory: bytes, rank: int = NOBODY) -> None:
-        """Makes stand-ins of a directory and its parents. rank: the one that has the directory."""
+        """Makes stand-ins of a directory and its parents. rank: the rank that has the directory."""
         path = b""
         with suppress(FileExistsError):
             os.mkdir(self._roots[mount], 0o700)
@@ -276,7 +277,7 @@ class Trees:
                     self._put_stand_in(known, real)
 
     def _remove_stand_in(self, real: bytes) -> None:
-        """Removes a stand-in and the stand-ins in it; if anything else is in it, it stays."""
+        """Removes a stand-in and the stand-ins in it. Keeps it if it contains anything else."""
         aside = self.new_path()
         try:
             os.rename(real, aside)
@@ -312,7 +313,7 @@ class Trees:
         self._shared.changed()
 
     def move(self, mount: int, old: bytes, new: bytes) -> int | None:
-        """Renames a file or directory; returns the rank that the new name pointed to here before,
+        """Renames a file or directory. Returns the rank to which the new name pointed here before,
         or None."""
         if self.look(mount, old).entry is None:
             raise failure(errno.ENOENT, old)
@@ -325,7 +326,7 @@ class Trees:
         return before.rank
 
     def moved(self, mount: int, old: bytes, new: bytes) -> None:
-        """Renames the stand-in of a directory that another rank has renamed, if there is one."""
+        """Renames the stand-in of a directory that another rank has renamed, if it exists."""
         if self.look(mount, old).rank is None:
             return
         self.moves += 1
@@ -344,7 +345,8 @@ class Trees:
         self._shared.changed()
 
     def read(self, mount: int, path: bytes, offset: int, size: int) -> bytes:
-        """Returns bytes of a file, whatever its mode is. Raises ESTALE if it is gone."""
+        """Returns bytes of a file, even if its mode does not allow reading. Raises ESTALE if it no
+        longer exists."""
         if self.look(mount, path).entry is None:
             raise failure(errno.ESTALE, path)
         with open_unasked(self.path(mount, path)) as file:
@@ -354,7 +356,7 @@ class Trees:
         self, mount: int, path: bytes, version: tuple[int, int, int, int], rank: int, keeper: int
     ) -> None:
         """Gives a file to another rank, which already has the bytes of this version. Raises ETXTBSY
-        if somebody writes it, ESTALE if it has another version by now."""
+        if a process writes it, ESTALE if it has changed since."""
         entry, real = self.look(mount, path).entry, self.path(mount, path)
         if entry is None or not entry.is_file:
             raise failure(errno.ESTALE, path)

@@ -1,5 +1,5 @@
-"""Resolves a client's path, through links, to an input, to an output of any rank, or to a path
-outside the mounts."""
+"""Resolves a client's path, through links, to an input, an output of any rank, or a path outside
+the mounts."""
 
 from __future__ import annotations
 
@@ -27,13 +27,14 @@ from fanstore.rank_calls.peers import Peers
 LINKS_MAX = 40
 
 PATH_MAX = 4096
-PLACED = -1  # stands for a lost rank, whose files are looked for in the output directory
+PLACED = -1  # stands for a lost rank, whose files are looked up in the output directory
 
 _SPECIAL = (b"", b".", b"..")
 
 
 class Outside(Exception):
-    """A path leads out of the outputs. text: the absolute path where it continues."""
+    """Raised when a path leads out of the outputs. text: the absolute path at which it
+    continues."""
 
     def __init__(self, text: bytes) -> None:
         super().__init__(text)
@@ -42,10 +43,10 @@ class Outside(Exception):
 
 @dataclass(frozen=True)
 class Resolved:
-    """The end of a path. mount, path: its place, in normal form. input: its kind among the inputs.
-    entry: the output there. keeper: the rank that keeps the name. pointed: the rank that the name
-    points to. slash: whether the path ended in a slash. special: its last component, if that was
-    not a name (only from `name`)."""
+    """Where a path ends. mount, path: in normal form. input: its kind among the inputs. entry: the
+    output there. keeper: the rank that keeps the name. pointed: the rank to which the name points.
+    slash: whether the path ended in a slash. special: its last component, if that was not a name
+    (only from `name`)."""
 
     mount: int
     path: bytes
@@ -58,27 +59,27 @@ class Resolved:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing is there."""
+        """Whether neither an input nor an output is there."""
         return self.input == "missing" and self.entry is None
 
     @property
     def is_long(self) -> bool:
-        """Whether its name is longer than a name may be."""
+        """Whether its last name is longer than names may be."""
         return len(self.path.rpartition(b"/")[2]) > NAME_MAX
 
     @property
     def is_input(self) -> bool:
-        """Whether an input is there."""
+        """Whether the path is an input."""
         return self.input != "missing"
 
     @property
     def is_link(self) -> bool:
-        """Whether a symbolic link is there."""
+        """Whether the path is a symbolic link."""
         return self.input == "link" or (self.entry is not None and self.entry.is_link)
 
     @property
     def is_directory(self) -> bool:
-        """Whether a directory is there."""
+        """Whether the path is a directory."""
         return self.input == "directory" or (self.entry is not None and self.entry.is_directory)
 
     @property
@@ -106,7 +107,7 @@ class Walker:
         self, request: Request, follow: bool = True, create: bool = False
     ) -> Resolved:
         """Resolves the path of a request. Follows a link at its end if `follow` is set or a slash
-        comes after it. Only the last name may be missing. create: a file may be made there. Raises
+        follows it. Only the last name may be missing. create: a file may be made there. Raises
         Outside, ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG; EISDIR if the path of a file to be made ends
         in a slash."""
         path, links = request.path, 0
@@ -139,8 +140,8 @@ class Walker:
         return at
 
     async def name(self, request: Request) -> Resolved:
-        """Resolves the path of a name that is to be changed: does not follow a link at its end,
-        even if slashes come after it. A name that is too long counts as free, and `is_long`."""
+        """Resolves the path of a name that is to be changed. Does not follow a link at its end,
+        even if slashes follow it. A name that is too long counts as free, with `is_long`."""
         path = request.path
         _check_length(path)
         parent, _, last = path.rstrip(b"/").rpartition(b"/")
@@ -157,26 +158,26 @@ class Walker:
         return replace((await self._down(found, [last]))[1], slash=slash)
 
     def at_input(self, found: Resolved) -> Outside:
-        """Returns (does not raise) the Outside for a path that ends at an input."""
+        """Returns the Outside for a path that ends at an input; does not raise it."""
         prefix = self._inputs[found.mount].prefixes[0]
         return Outside(prefix + b"/" + found.path if found.path else prefix)
 
     def _special(self, at: Resolved, left: list[bytes]) -> Resolved:
-        """Handles ".", ".." or an empty component: takes it off `left` and returns the directory
-        that it leads to."""
+        """Handles ".", ".." or an empty component: removes it from `left` and returns the directory
+        to which it leads."""
         if left.pop() != b"..":
             return at
         inputs = self._inputs[at.mount]
         if not at.path:
             raise _out(posixpath.dirname(inputs.prefixes[0]), left)
         parent = at.path.rpartition(b"/")[0]
-        if inputs.kind(parent) == "missing":  # an output: resolve it anew
+        if inputs.kind(parent) == "missing":  # no input, so resolve it as an output
             left += parent.split(b"/")[::-1]
             return Resolved(at.mount, b"", "directory")
         return Resolved(at.mount, parent, "directory")
 
     def _follow(self, found: Resolved, left: list[bytes]) -> tuple[Resolved, bytes]:
-        """Returns the directory in which the target of a link begins, and the target relative to
+        """Returns the directory from which the target of a link starts, and the target relative to
         it."""
         inputs = self._inputs[found.mount]
         target = found.entry.target if found.entry else inputs.target(found.path)
@@ -189,8 +190,8 @@ class Walker:
         return Resolved(found.mount, b"", "directory"), joined(parent, target)
 
     def _inside(self, target: bytes) -> tuple[Resolved, bytes] | None:
-        """Returns the root of the mount and the rest of an absolute path whose text begins with one
-        of its prefixes; else None."""
+        """If an absolute path begins with a mount's prefix, returns the mount's root and the rest
+        of the path; otherwise None."""
         for mount, inputs in enumerate(self._inputs):
             for prefix in inputs.prefixes:
                 if target == prefix or target.startswith(prefix + b"/"):
@@ -198,8 +199,8 @@ class Walker:
         return None
 
     async def _down(self, at: Resolved, names: list[bytes]) -> tuple[int, Resolved]:
-        """Goes down from a directory by names until there is a link, a non-directory, or nothing;
-        returns how many names it used, and what is there."""
+        """Goes down from a directory by names, until it finds a link, something else than a
+        directory, or nothing. Returns how many names it used, and what it found."""
         used = 0
         while at.is_input and used < len(names):
             path = joined(at.path, names[used])
@@ -219,24 +220,24 @@ class Walker:
         count, found = await self._ask_down(at, keeper, names)
         if found.entry is not None or found.pointed is None or found.keeper == PLACED:
             return count, found
-        # The name is being made, moved or removed, or was when its program was killed.
+        # The name was being made, moved or removed just now, or when its program was killed.
         async with self._holds.of([(found.keeper, (found.mount, found.path))]):
             return await self._ask_down(at, keeper, names)
 
     async def entry(self, directory: Resolved, name: bytes) -> Entry | None:
-        """Returns the output that a name in a directory stands for."""
+        """Returns the entry of a name in a directory, or None."""
         return (await self._down_outputs(directory, [name]))[1].entry
 
     async def _ask_down(
         self, at: Resolved, keeper: int, names: list[bytes]
     ) -> tuple[int, Resolved]:
-        """Does this once. If the rank that a name points to does not have the file, the result has
-        that rank and no entry."""
+        """Asks once for the names below a directory. If the rank to which a name points does not
+        have the file, the result has that rank and no entry."""
         used, rank, path = 0, keeper, at.path
         pointed: int | None = None
         while True:
             turn, seen = await self._look(rank, at.mount, path, names[used:])
-            if turn > 0:  # that rank has the directories on the way
+            if turn > 0:  # the asked rank has the directories on the way
                 keeper, pointed = rank, None
             path = b"/".join([each for each in (path, *names[used : used + turn]) if each])
             used += turn
@@ -264,7 +265,7 @@ class Walker:
         return self._look_placed(mount, directory, names)
 
     def _look_placed(self, mount: int, directory: bytes, names: list[bytes]) -> tuple[int, Seen]:
-        """Does the same for a lost rank, from what this rank has or knows and from the output
+        """Looks names up in place of a lost rank: in what this rank has or knows, and in the output
         directory. Raises EIO if the path is in neither."""
         known = self._trees.look(mount, joined(directory, names[0])).rank
         if known is not None and known >= 0 and not self._peers.is_lost(known):
@@ -281,7 +282,7 @@ class Walker:
 
 
 async def end_of(resolving: Awaitable[Resolved]) -> Resolved | Outside:
-    """Returns the end of a path, or its Outside; give the results for two paths to `together`."""
+    """Returns the end of a path, or its Outside. Pass the results for two paths to `together`."""
     try:
         return await resolving
     except Outside as way:
@@ -289,8 +290,8 @@ async def end_of(resolving: Awaitable[Resolved]) -> Resolved | Outside:
 
 
 def together(first: Resolved | Outside, second: Resolved | Outside) -> tuple[Resolved, Resolved]:
-    """Returns the ends of two paths in one mount. Raises Outside if both lead out; EXDEV if only
-    one does, or they are in two mounts."""
+    """Returns the ends of two paths in one mount. Raises Outside if both lead out, EXDEV if only
+    one does or they are in two mounts."""
     if isinstance(first, Outside) and isinstance(second, Outside):
         raise Outside(first.text + b"\0" + second.text)
     if isinstance(first, Outside) or isinstance(second, Outside) or first.mount != second.mount:
@@ -304,8 +305,8 @@ def check_directory(found: Resolved) -> None:
 
 
 def _plain_end(left: list[bytes]) -> list[bytes]:
-    """Returns the names that come next, up to a special component or, after the first, a name that
-    is too long."""
+    """Returns the next names, up to a special component or, after the first name, one that is too
+    long."""
     names: list[bytes] = []
     for name in reversed(left):
         if name in _SPECIAL or (names and len(name) > NAME_MAX):
@@ -315,7 +316,7 @@ def _plain_end(left: list[bytes]) -> list[bytes]:
 
 
 def _out(path: bytes, left: list[bytes]) -> Outside:
-    """Returns (does not raise) the Outside for a path that leads out of its mount."""
+    """Returns the Outside for a path that leads out of its mount; does not raise it."""
     whole = _joined(path, b"/".join(left[::-1])) if left else path
     _check_length(whole)
     return Outside(whole)

@@ -1,1 +1,1 @@
-"""Outputs as ordinary files: brings the output tree of a node to the output directory."""
+"""Outputs as ordinary files in the output tree of a node, and their way to the output directory."""

@@ -1,5 +1,5 @@
 """Saves the outputs of a job whose daemon was killed. The process that cleans up runs a stage-out
-pass over the leftover tree and keeps on the node the files that the pass could not place."""
+pass over the tree that was left, and keeps on the node the files that the pass could not place."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import Stock, take_stock
 from fanstore.wording import lines_naming
 
-TREES = "out"  # the folder of the output trees, in a job's directory
+TREES = "out"  # in a job's directory: the folder of the output trees
 NOT_WAITED_FOR = "not waited for"
 _LOOK_S = 0.05
 
 
 @dataclass
 class Rescued:
-    """The outcome for a dead job's outputs. partials: placed files that nobody has finished. kept:
-    paths below the output directory, and why each is not there; these files are in `folder`, unless
-    keeping them failed, too."""
+    """The result for a dead job's outputs. partials: placed files that were not finished. kept:
+    paths below the output directory, each with the reason why it is not there; these files are in
+    `folder`, unless keeping them failed, too."""
 
     job_id: str
     output_dir: str
@@ -54,7 +54,8 @@ class Rescued:
 
 
 def roots_of(job_directory: str, folders: tuple[str, ...]) -> list[tuple[bytes, bytes]]:
-    """Returns the folder of each mount below the output directory, and its tree."""
+    """Returns the roots for take_stock: for each mount, its folder below the output directory and
+    its tree."""
     return [
         (os.fsencode(folder), os.fsencode(os.path.join(job_directory, TREES, str(number))))
         for number, folder in enumerate(folders)
@@ -80,8 +81,8 @@ def left_behind(job_directory: str) -> WaitingOutputs:
 
 
 def needs_rescue(job_directory: str) -> bool:
-    """Returns whether a job that nobody holds left outputs that need work. Raises OSError if that
-    cannot be known; such a job is left alone."""
+    """Returns whether a job that no process holds left outputs that must be handled. Raises OSError
+    if that cannot be known; such a job is left alone."""
     header = _header_of(job_directory)
     if header is None:
         trees = os.path.join(job_directory, TREES)
@@ -97,8 +98,8 @@ def needs_rescue(job_directory: str) -> bool:
 
 
 def rescue(job_directory: str, given_up: Callable[[], bool] = lambda: False) -> Rescued | None:
-    """Places the outputs that a dead job left; once `given_up` returns true, stops and keeps the
-    rest. Returns None if there was nothing to do. The caller holds the job's lock."""
+    """Places the outputs that a dead job left. Once `given_up` returns true, stops and keeps the
+    others on the node. Returns None if there was nothing to do. The caller holds the job's lock."""
     header = _header_of(job_directory)
     if header is None or not needs_rescue(job_directory):
         return None
@@ -120,8 +121,8 @@ def _watch(given_up: Callable[[], bool], ended: Any) -> None:
 
 
 class _DeadJob:
-    """The state of a dead job in the process that waits for another one to place the outputs. The
-    other one may hang, so this one never looks at the output directory."""
+    """The state of a dead job in the process that waits for another process to place the outputs.
+    That one may hang, so this process never accesses the output directory."""
 
     def __init__(self, job_directory: str, header: Header) -> None:
         self.roots = roots_of(job_directory, header.folders)
@@ -141,11 +142,12 @@ class _DeadJob:
         return self._why.get(os.fsdecode(name)) or self._why.get("", NOT_WAITED_FOR)
 
     def place(self, tell: Tell, given_up: Callable[[], bool]) -> None:
-        """Runs a pass, in the other process, and passes to `tell` the files that it placed, and
-        those that it could not."""
+        """In the other process: runs a pass, and passes to `tell` the files that it placed, and
+        those that it could not place."""
         target, ended = Target(self._header), ffi.new("int32_t *")
         threading.Thread(target=_watch, args=(given_up, ended), daemon=True).start()
-        self.placed = Placed(self.placed.path, self._header)  # told_apart closed its file
+        # told_apart closed its file in this process.
+        self.placed = Placed(self.placed.path, self._header)
         self.placed.take_over(target.look)
         known = dict(self.placed.copies)
         stage_out = StageOut(self.roots, target, self.placed, self.shared, ended)
@@ -170,7 +172,7 @@ class _DeadJob:
         return [list(copy.source), list(copy.identity)]
 
     def hear(self, told: list[object], done: Rescued) -> None:
-        """Takes a message from the other process."""
+        """Handles a message from the other process."""
         kind, name, what, partial = told
         assert isinstance(name, str)
         if kind == "failed":
@@ -182,7 +184,7 @@ class _DeadJob:
 
 
 def rescue_lines(rescued: Rescued) -> list[str]:
-    """Returns lines for people about a dead job's outputs."""
+    """Returns lines for people about the outputs of a dead job."""
     lines, partials = [], rescued.partials
     kept = [": ".join(each) for each in rescued.kept]
     if rescued.placed:

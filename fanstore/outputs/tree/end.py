@@ -49,8 +49,8 @@ def free_path(path: str) -> str:
 
 @dataclass
 class Kept:
-    """files: paths below the output directory, and why each file is not there. whole: whether all
-    of them are kept."""
+    """The outputs that were kept on the node. files: paths below the output directory, each with
+    the reason why it is not there. whole: whether all of them could be kept."""
 
     files: list[tuple[str, str]] = field(default_factory=list)
     whole: bool = True
@@ -63,7 +63,7 @@ def keep_the_rest(
     reason: Callable[[bytes], str],
     folder: str,
 ) -> Kept:
-    """Moves files and links that are not placed to `folder`. Does not look at placed files, because
+    """Moves files and links that are not placed to `folder`. Does not access placed files, because
     their file system may hang. Discards the record of placed files, unless something could not be
     kept."""
     stock, kept = take_stock(roots, lift=True), Kept()
@@ -74,7 +74,7 @@ def keep_the_rest(
                 _keep_partial(kept, placed, name, path, found, reason, folder)
             elif not placed.has(name, found):
                 shown = os.fsdecode(name)
-                if is_written(path):  # so far only a part of it is written
+                if is_written(path):  # only a part of it is written so far
                     shown = next(partial_paths(shown))
                 _keep(kept, shown, path, reason(name), folder)
         for name, (target, found) in sorted(stock.links.items()):
@@ -100,8 +100,7 @@ def keep_the_rest(
 def _keep_top(
     kept: Kept, roots: list[tuple[bytes, bytes]], name: bytes, why: str, folder: str
 ) -> None:
-    """Keeps a directory whose path is too long, by moving the topmost directory that contains
-    it."""
+    """Keeps a directory whose path is too long by moving the topmost directory that contains it."""
     for mount, root in roots:
         if mount and not name.startswith(mount + b"/"):
             continue

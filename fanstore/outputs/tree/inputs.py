@@ -1,5 +1,5 @@
-"""The inputs of a mount as the outputs see them: which names exist, and which directories clients
-ask about."""
+"""The inputs of a mount, for outputs: which paths exist, and in which directories clients ask about
+missing names."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class Inputs:
         return self._dataset.target(self._dataset.lookup(path))
 
     def record(self, path: bytes) -> int | None:
-        """Returns the record id of the path in the index, None if it is missing."""
+        """Returns the record id of the path in the index, or None if it is missing."""
         try:
             return self._dataset.lookup(path)
         except FileNotFoundError:
             return None
 
     def touch(self, record: int) -> None:
-        """Makes clients of this node ask the daemon about missing names in that directory from now
-        on. Raises OSError if the disk cannot store the bit; a store into a mapping would be SIGBUS.
-        For one thread of one process."""
+        """Makes clients of this node ask the daemon about missing names in the directory with this
+        record from now on. Raises OSError if the disk cannot store the bit, where a store into a
+        mapping would raise SIGBUS. For one thread of one process."""
         fd, at = self._segment.fileno(), self._touched_at + record // 8
         (byte,) = os.pread(fd, 1, at)
         os.pwrite(fd, bytes([byte | 1 << record % 8]), at)
 
 
 def touched_bitmaps(segment: FileIO) -> list[int]:
-    """Returns the offset, in a job's segment (csrc/format/shm_format.h), of each mount's bitmap of
-    touched directories."""
+    """Returns the offset of each mount's bitmap of touched directories in a job's segment
+    (csrc/format/shm_format.h)."""
     head = os.pread(segment.fileno(), ffi.sizeof("struct fan_job_header"), 0)
     header = ffi.from_buffer("struct fan_job_header *", head)
     size = ffi.sizeof("struct fan_mount") * header.mount_count

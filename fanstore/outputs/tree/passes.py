@@ -1,4 +1,4 @@
-"""Stage-out: makes the output directory the same as the output tree.
+"""Stage-out: makes the output directory equal to the output tree.
 
 A pass takes stock of the tree, compares it with what was placed, and does what is missing. If a
 daemon is killed during a pass, the next pass finds the unfinished work as missing. A rescue is
@@ -9,8 +9,7 @@ therefore an ordinary pass.
 - A pass replaces or removes only files that it placed, recognised by their inode, size and time.
 - A copy is one whole version: before and after copying, the file has the same attributes and the
   kernel grants a read lease on it, which it does only if nobody can write to the file.
-- Files are placed in the order of their last changes.
-"""
+- Files are placed in the order of their last changes."""
 
 from __future__ import annotations
 
@@ -37,19 +36,19 @@ TOO_DEEP = "its path is longer than the kernel takes"
 _TOGETHER = 256
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
-_TICK_NS = 20_000_000  # kernels before 6.13 round times of change to their ticks
+_TICK_NS = 20_000_000  # before Linux 6.13 times of change are rounded to ticks
 _OF_THE_FILE = frozenset({
     errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ, errno.EFBIG, errno.EPERM,
 })  # fmt: skip
 
 
 class GivenUpError(Exception):
-    """The pass was given up: nobody waits for it any more."""
+    """The pass was given up, and must end."""
 
 
 @dataclass
 class Todo:
-    """Something to place. name: its path below the output directory. path: its path in the tree."""
+    """An output to place. name: its path below the output directory. path: its path in the tree."""
 
     name: bytes
     path: bytes
@@ -57,7 +56,7 @@ class Todo:
     target: bytes = b""  # of a symbolic link
     partial: bool = False
     linked: bool = False  # the temporary name is a hard link to the file itself
-    closed: bool = False  # not readable for this user: each open changes its mode, and so its time
+    closed: bool = False  # this user may not read it: each open changes its mode, and so its ctime
 
     @property
     def source(self) -> Source:
@@ -81,10 +80,10 @@ def _in_order(todo: Todo) -> tuple[int, bytes]:
 
 @dataclass
 class Result:
-    """The outcome of a pass. waiting: names not placed yet, with their sizes. busy: those of them
-    that somebody is writing, or wrote a moment ago. failed: why names could not be placed or
-    removed. partials: placed files that nobody has finished. finished: the number of files that are
-    placed, partials included."""
+    """The result of a pass. waiting: names that are not placed yet, with their sizes. busy: those
+    of them that a process is writing, or wrote just now. failed: why names could not be placed or
+    removed. partials: placed files that were not finished. finished: the number of placed files,
+    including partials."""
 
     waiting: dict[bytes, int] = field(default_factory=dict)
     busy: set[bytes] = field(default_factory=set)
@@ -95,8 +94,8 @@ class Result:
 
 
 class StageOut:
-    """Runs passes over one job's trees. roots: as for take_stock. ended: an int32_t; not 0 once
-    nobody waits any more: passes then raise GivenUpError."""
+    """Runs passes over one job's trees. roots: as for take_stock. ended: an int32_t; when it is not
+    0, passes raise GivenUpError."""
 
     def __init__(
         self,
@@ -118,14 +117,14 @@ class StageOut:
         self.result = Result()
         self.gone = 0  # copies that were replaced or removed
         self.copied_bytes = 0
-        self.stock_s = 0.0  # how long the last pass took to find what to do
+        self.stock_s = 0.0  # how long the last pass took to find its work
         self.each: Callable[[bytes, bool], None] = lambda name, partial: None
         self.take: Callable[[bytes, Identity], bool] = lambda name, identity: False
 
     def run(self, last: bool, force: bool = False) -> Result:
         """Runs one pass. last: all programs have ended; files are then hard-linked instead of
         copied, if possible. Raises OSError if the output directory cannot take anything now: later
-        files then wait, too, but with `force` they are tried. Raises GivenUpError."""
+        files then wait, too; with `force` they are tried nevertheless. Raises GivenUpError."""
         self._force = force
         moves, begun_s = self._moves(), time.monotonic()
         self._stock = stock = take_stock(self._roots, lift=last)
@@ -149,7 +148,7 @@ class StageOut:
         return result
 
     def give(self, name: bytes, identity: Identity) -> bool:
-        """Gives the file placed under a name to another rank, which now has its source; returns
+        """Gives the file placed under a name to another rank, which now has the source. Returns
         whether this rank had placed it. May be called from any thread."""
         copy = self._placed.copies.get(name)
         if copy is None or copy.identity != identity:
@@ -158,7 +157,7 @@ class StageOut:
         return True
 
     def count(self) -> None:
-        """Counts the files that wait, without a pass."""
+        """Counts the files that wait to be placed, without a pass."""
         stock = take_stock(self._roots, lift=False)
         waiting = {
             name: found.st_size
@@ -180,7 +179,7 @@ class StageOut:
         return False
 
     def _todo(self, killed: set[int]) -> list[Todo]:
-        """Returns what is not placed, in the order of the last changes."""
+        """Returns the outputs that are not placed, in the order of their last changes."""
         stock = self._stock
         todo: list[Todo] = []
         self._wanted: set[bytes] = set()
@@ -209,8 +208,8 @@ class StageOut:
         self.result.finished_bytes += found.st_size
 
     def _is_as_placed(self, name: bytes, found: os.stat_result) -> bool:
-        """Returns whether the file is still as placed, so that the program that was killed with it
-        open has written nothing."""
+        """Returns whether the file is still as it was placed: then the program that was killed
+        while it had the file open has written nothing."""
         copy = self._placed.copies.get(name)
         return copy is not None and copy.source.has_bytes_of(Source.of(found))
 
@@ -236,8 +235,8 @@ class StageOut:
             yield Todo(partial, path, found, partial=True, closed=_is_closed(found))
 
     def _make_directories(self) -> None:
-        """Makes the directories that programs made. A directory of the dataset is made with the
-        first file in it."""
+        """Creates the directories that programs made. A directory of the dataset is created with
+        the first file in it."""
         for name in sorted(self._stock.directories):
             self._check()
             if self._stock.is_made(name) and name not in self._placed.directories:
@@ -250,8 +249,8 @@ class StageOut:
                     self._fail(name, error)
 
     def _clear_the_way(self, name: bytes) -> None:
-        """Sets aside a placed file where a directory must be, or placed files and directories where
-        a file must be."""
+        """Moves placed files away that are in the way: a file where a directory must be, or files
+        and directories where a file must be."""
         if name in self._stock.directories:
             self._set_aside(name)
             return
@@ -264,7 +263,8 @@ class StageOut:
                 self._placed.directories.discard(directory)
 
     def _set_aside(self, name: bytes) -> None:
-        """Moves a copy out of the way; its bytes may be needed under another name."""
+        """Moves a copy to the scratch directory, because its bytes may be needed under another
+        name."""
         copy = self._placed.copies.get(name)
         if copy is None:
             return
@@ -302,15 +302,15 @@ class StageOut:
                     self._fail(each.name, error, each.path)
 
     def _is_simple(self, todo: Todo) -> bool:
-        """Returns whether a file can be copied with others: it is small, and no version of it is
-        placed."""
+        """Returns whether a file can be copied together with others: it is small, and no version of
+        it is placed."""
         found = todo.found
         small = found.st_size <= _SMALL_BYTES and found.st_nlink == 1 and not todo.closed
         return small and not self._placed.copies_of(found.st_ino)
 
     def _fail(self, name: bytes, error: OSError, path: bytes = b"") -> None:
-        """Notes a failure that concerns one name; raises any other. path: in the tree; if the file
-        is gone from there, that is not a failure."""
+        """Records a failure that concerns one name; raises any other. path: in the tree; if the
+        file no longer exists there, that is no failure."""
         if path and error.errno == errno.ENOENT and not os.path.lexists(path):
             self.result.busy.add(name)
             return
@@ -333,8 +333,8 @@ class StageOut:
                 self._name([(todo, temporary)])
 
     def _take_over_copy(self, todo: Todo) -> bool:
-        """Gives the name an existing copy of the same bytes, if the file was renamed, linked or got
-        other attributes. Returns whether that was possible."""
+        """Gives an existing copy of the same bytes the name `todo`, if the file was renamed, linked
+        or got other attributes. Returns whether that was possible."""
         for name in self._placed.copies_of(todo.found.st_ino):
             copy = self._placed.copies[name]
             if copy.source.ctime_ns == ITSELF_NS:
@@ -355,8 +355,8 @@ class StageOut:
         return False
 
     def _has_its_bytes(self, todo: Todo, name: bytes, copy: Copy) -> bool:
-        """Compares the bytes of a file and its copy: a program may have set the file's times back
-        to old values."""
+        """Compares the bytes of a file with its copy, because a program may have set the file's
+        times back to old values."""
         found = self._target.look(name)
         if found is None or Identity.of(found) != copy.identity:
             return False
@@ -368,21 +368,21 @@ class StageOut:
             return not theirs.read(1)
 
     def _change_attributes(self, todo: Todo, copy: Copy) -> None:
-        """Changes attributes of a copy, then records that: the identity of the copy does not show
-        whether it was done."""
+        """Changes attributes of a copy and then records that, because the identity of the copy does
+        not show whether it was done."""
         set_attr(self._target.path(todo.name), Attr.of(todo.found))
         copy = Copy(todo.source, copy.identity)
         self._placed.intend([(todo.name, copy)])
         self._is_done(todo, copy)
 
     def _link(self, todo: Todo, name: bytes) -> None:
-        """Makes a second name of a file a second name of its copy, too."""
+        """Makes the second name of a file a second name of its copy, too."""
         temporary = self._target.new_name()
         os.link(self._target.path(name), self._target.path(temporary), follow_symlinks=False)
         self._name([(todo, temporary)])
 
     def _rename(self, todo: Todo, name: bytes, copy: Copy) -> None:
-        """Renames a copy; its old name is then free."""
+        """Renames a copy, so that its old name becomes free."""
         set_attr(self._target.path(name), Attr.of(todo.found))
         aside = self._target.new_name()
         self._placed.intend([(aside, copy), (todo.name, Copy(todo.source, copy.identity))])
@@ -392,7 +392,7 @@ class StageOut:
             self._name([(todo, aside)])
 
     def _is_settled(self, todo: Todo) -> bool:
-        """Returns whether a file is still the version that the pass saw, and nobody can change
+        """Returns whether a file is still the version that the pass saw, and no process can change
         it."""
         now_ns = time.time_ns()
         age_ns = now_ns - todo.found.st_ctime_ns
@@ -411,16 +411,16 @@ class StageOut:
         return settled
 
     def _is_open(self, todo: Todo) -> bool:
-        """Returns whether somebody can write to a file, by the kernel's leases or, if its file
-        system has none, by the entries of programs."""
+        """Returns whether a process can write to a file, according to the kernel's leases or, if
+        its file system has none, to the programs' entries in the segment."""
         opened = is_written(todo.path)
         if opened is None and self._shared is not None:
             return todo.found.st_ino in self._shared.written
         return bool(opened)
 
     def _was_left(self, todo: Todo) -> bool:
-        """Returns whether a program that had a file open for writing during the walk has been
-        killed since: nobody can write to the file now, but it is not finished."""
+        """Returns whether a program that had a file open for writing during the walk was killed
+        since: no process can write to the file now, but it is not finished."""
         inode = todo.found.st_ino
         if todo.partial or inode not in self._watched:
             return False
@@ -428,7 +428,7 @@ class StageOut:
         return inode in self._killed
 
     def _bring(self, todo: Todo, temporary: bytes, last: bool) -> bool:
-        """Brings one file to a temporary name. Returns whether it is one whole version."""
+        """Copies one file to a temporary name. Returns whether the copy is one whole version."""
         path = self._target.path(temporary)
         if last and not todo.partial and self._target.takes_link(todo.path):
             os.link(todo.path, path, follow_symlinks=False)
@@ -445,7 +445,7 @@ class StageOut:
         self._check()
 
     def _copy_small(self, together: list[Todo], last: bool) -> None:
-        """Copies small files, and syncs and names them together."""
+        """Copies small files, then syncs and names them together."""
         together = [each for each in together if self._is_settled(each)]
         if not together:
             return
@@ -459,7 +459,7 @@ class StageOut:
         self._check()
         named: list[tuple[Todo, bytes]] = []
         for each, name, error in zip(together, names, errors, strict=True):
-            if error is not None:  # such as holes or a mode: copying it alone may work
+            if error is not None:  # copying it alone may work, for example if it has holes
                 try:
                     if self._bring(each, name, last):
                         named.append((each, name))
@@ -477,7 +477,7 @@ class StageOut:
         self._name(named)
 
     def _name(self, copies: list[tuple[Todo, bytes]]) -> None:
-        """Renames complete copies from temporary names to their own, in order."""
+        """Renames complete copies from temporary names to their own names, in order."""
         if not copies:
             return
         made = [(todo, temporary, self._copy_at(todo, temporary)) for todo, temporary in copies]
@@ -490,7 +490,7 @@ class StageOut:
         return Copy(todo.source, Identity.of(os.lstat(self._target.path(temporary))))
 
     def _name_in(self, group: list[tuple[Todo, bytes, Copy]]) -> None:
-        """Gives names in one directory, several at once as long as the names are free."""
+        """Names copies in one directory, several at once as long as the names are free."""
         while group:
             self._check()
             pairs = [
@@ -506,8 +506,8 @@ class StageOut:
                 group = group[1:]
 
     def _replace(self, todo: Todo, temporary: bytes, copy: Copy) -> None:
-        """Gives one name that is taken. The copy that was placed there is kept as long as it may be
-        needed under another name."""
+        """Names one copy whose name is taken. The copy that was placed there is kept as long as it
+        may be needed under another name."""
         before = self._placed.copies.get(todo.name) or self._of_other_rank(todo.name)
         if before is not None:
             self._placed.intend([(temporary, before)])
@@ -519,8 +519,8 @@ class StageOut:
                 self._remove(temporary)
 
     def _of_other_rank(self, name: bytes) -> Copy | None:
-        """Returns the file in the way if another rank has placed it and gives it to this rank; else
-        None."""
+        """Returns the file that is in the way if another rank placed it and gives it to this rank;
+        otherwise None."""
         found = self._target.look(name)
         if found is None or stat.S_ISDIR(found.st_mode):
             return None
@@ -558,20 +558,20 @@ class StageOut:
             self._check()
             copy = self._placed.copies.get(name)
             if copy is not None and self._is_waited_for(copy):
-                continue  # its bytes must be placed under another name first
+                continue  # its bytes must first be placed under another name
             try:
-                if copy is not None:  # else it belongs to another rank now
+                if copy is not None:  # otherwise it belongs to another rank by now
                     self._remove(name)
             except OSError as error:
                 self.result.failed[name] = f"could not be removed: {error.strerror}"
         for name in sorted(self._placed.directories - self._stock.directories.keys(), reverse=True):
             self._check()
-            if self._target.remove_directory(name):  # else after its content is removed
+            if self._target.remove_directory(name):  # otherwise it is removed after its content
                 self._placed.directories.discard(name)
 
     def _is_waited_for(self, copy: Copy) -> bool:
-        """Tells whether a file waits of which this copy is a version. One that was made after that
-        version was last changed has only got its inode number."""
+        """Returns whether a file waits to be placed of which this copy is an older version. A file
+        that was created after the copy's version last changed only got the same inode number."""
         for name in self._stock.names.get(copy.source.inode, ()):
             if name in self.result.waiting:
                 born_ns = birth_ns(self._stock.files[name][0])

@@ -1,10 +1,10 @@
-"""Keeps what was placed in the output directory, in memory and in a file that outlives the daemon.
+"""Records what was placed in the output directory, in memory and in a file that outlives the
+daemon.
 
 Before a name is given in the output directory, the file records which version of which file will
-get it, and the inode of the copy. If the daemon dies, the output directory itself then shows how
-far it came. The file is not synced: it only has to survive the death of processes, and that takes
-nothing from the page cache.
-"""
+get it, and the inode of the copy. If the daemon dies, the output directory itself shows how far it
+came. The file is not synced: it must survive only the death of processes, which does not affect the
+page cache."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RESERVED_BYTES = 128 << 10
 
 @dataclass(frozen=True)
 class Header:
-    """The facts about a job that a rescue needs. root: the output directory. folders: the folder of
+    """Facts about a job that a rescue needs. root: the output directory. folders: the folder of
     each mount below it. umask: the user's."""
 
     job_id: str
@@ -46,29 +46,30 @@ class Source(NamedTuple):
 
     @staticmethod
     def of(found: os.stat_result) -> Source:
-        """Returns the version that stat(2) shows."""
+        """Returns the version in a stat result."""
         return Source(found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
     def has_bytes_of(self, other: Source) -> bool:
-        """Returns whether both versions may have the same bytes: everything but the time of the
-        last change of attributes or names is equal. Only comparing the bytes is certain."""
+        """Returns whether both versions may have the same bytes: everything is equal except the
+        time of the last change of attributes or names. Only comparing the bytes makes it
+        certain."""
         return self[:3] == other[:3]
 
 
-ITSELF_NS = -1  # instead of a time of change: the copy is the file itself
+ITSELF_NS = -1  # in place of a ctime: the copy is a hard link to the file itself
 
 
 class Copy(NamedTuple):
-    """A placed file or link: its source version, and its identity in the output directory. If it is
-    a hard link to the file itself, it is every version, and source.ctime_ns is ITSELF_NS."""
+    """A placed file or link: its source version, and its identity in the output directory. A hard
+    link to the file itself has the bytes of every version; its source.ctime_ns is ITSELF_NS."""
 
     source: Source
     identity: Identity
 
 
 class Placed:
-    """What was placed, by path below the output directory. copies: files and links. directories:
-    those made for one in the tree."""
+    """The placed outputs, by path below the output directory. copies: files and links. directories:
+    those created for a directory in the tree."""
 
     def __init__(self, path: str, header: Header) -> None:
         """Creates the file at `path`, or appends to it."""
@@ -101,7 +102,7 @@ class Placed:
         )
 
     def done(self, path: bytes, copy: Copy) -> None:
-        """Notes that a name was given as recorded."""
+        """Records that a name was given as intended."""
         self.gone(path)
         self.copies[path] = copy
         self._of_inode.setdefault(copy.source.inode, set()).add(path)
@@ -119,20 +120,20 @@ class Placed:
         return [each for each in list(self.copies) if each.startswith(path + b"/")]
 
     def discard(self) -> None:
-        """Empties the file, because nothing is left to do."""
+        """Empties the file, because nothing is left to do for the job's outputs."""
         self.close()
         with contextlib.suppress(FileNotFoundError):
             os.truncate(self.path, 0)
 
     def close(self) -> None:
-        """Closes the file; keeps what was placed in memory."""
+        """Closes the file. What was placed stays in memory."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
     def take_over(self, identify: Callable[[bytes], os.stat_result | None]) -> None:
-        """Reads the file that another process wrote. identify: returns lstat(2) of a path below the
-        output directory, or None; a record counts only if it matches the file that is there."""
+        """Reads the file of another process. identify: returns lstat(2) of a path below the output
+        directory, or None; a record counts only if it matches the file that is there."""
         intended: dict[bytes, list[Copy]] = {}
         for kind, path, copy in read_lines(self.path):
             if kind == b"d":
@@ -152,17 +153,18 @@ class Placed:
                     break
 
     def gone(self, path: bytes) -> None:
-        """Notes that a copy is no longer there."""
+        """Records that a copy no longer exists."""
         before = self.copies.pop(path, None)
         if before is not None:
             self._of_inode[before.source.inode].discard(path)
 
     def _write(self, text: bytes) -> None:
-        """Writes whole records; removes one that a full disk cuts short."""
+        """Appends whole records. Removes a record that a full disk cuts short."""
         if not text:
             return
         end = os.lseek(self._fd, 0, os.SEEK_END)
-        if end + len(text) > self._reserved:  # a full disk must not end stage-out
+        # Reserved early, so that a full disk does not end stage-out.
+        if end + len(text) > self._reserved:
             lib.fan_reserve(self._fd, end, len(text) + _RESERVED_BYTES)
             self._reserved = end + len(text) + _RESERVED_BYTES
         done = os.write(self._fd, text)
@@ -175,7 +177,7 @@ class Placed:
 
 
 def is_discarded(path: str) -> bool:
-    """Returns whether the file at `path` was emptied by `discard`: nothing is left to do for the
+    """Returns whether `discard` emptied the file at `path`: then nothing is left to do for the
     outputs of its job."""
     with contextlib.suppress(OSError):
         return os.stat(path).st_size == 0
@@ -183,7 +185,8 @@ def is_discarded(path: str) -> bool:
 
 
 def read_header(path: str) -> Header | None:
-    """Returns the header of the file at `path`; None if there is none, or it is incomplete."""
+    """Returns the header of the file at `path`; None if the file is missing or its header
+    incomplete."""
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
         with open(path, "rb") as stream:
             text = stream.read(1 << 20).partition(b"\0")[0]

@@ -1,4 +1,4 @@
-"""What the programs of a node report about its output tree, in the job's segment
+"""Reads what the programs of a node report about its output tree in the job's segment
 (csrc/format/shm_format.h, struct fan_outputs)."""
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _WRITER = struct.Struct("=IIQ")  # a struct fan_writer
 
 
 def set_up(path: str) -> None:
-    """Writes into a new segment, before the first program starts, the PID namespace that its
-    process ids belong to."""
+    """Writes the inode of the PID namespace, in which programs' process numbers count, into a new
+    segment, before the first program starts."""
     with _Segment(path) as outputs:
         outputs.namespace_inode = os.stat(_NAMESPACE).st_ino
 
 
 class _Segment:
-    """The struct fan_outputs in the segment at `path`, mapped."""
+    """Maps the struct fan_outputs in the segment at `path`."""
 
     def __init__(self, path: str) -> None:
         with open(path, "r+b") as stream:
@@ -56,7 +56,8 @@ class Shared:
     def __init__(self, segment: str) -> None:
         self._segment = _Segment(segment)
         self._outputs = self._segment.outputs
-        self.written: set[int] = set()  # files that programs had open for writing when last seen
+        # Inodes of files that were open for writing at the last check.
+        self.written: set[int] = set()
         self._sees = os.stat(_NAMESPACE).st_ino == int(self._outputs.namespace_inode)
 
     def close(self) -> None:
@@ -64,7 +65,7 @@ class Shared:
         self._segment.close()
 
     def expect_links(self) -> None:
-        """Makes programs look for symbolic links in the tree."""
+        """Tells programs that there may be symbolic links in the tree."""
         self._outputs.links = 1
 
     def is_written(self, inode: int) -> bool:
@@ -72,17 +73,17 @@ class Shared:
         return bool(lib.fan_writer_of(self._outputs, inode))
 
     def visit(self) -> None:
-        """Makes programs report to the daemon each directory that they rename: other ranks may have
-        files in it."""
+        """Makes programs tell the daemon about each directory that they rename, because other ranks
+        may have files in it."""
         self._outputs.visited = 1
 
     def changed(self) -> None:
-        """Counts a change in the tree that was not made by a program."""
+        """Counts a change in the tree that the daemon made, not a program."""
         self._count("changes")
 
     @contextmanager
     def moving(self) -> Iterator[None]:
-        """Encloses a rename that is not made by a program, and counts it."""
+        """Counts the beginning and the end of a rename that the daemon makes within the block."""
         self._count("moves_begun")
         try:
             yield
@@ -94,7 +95,7 @@ class Shared:
         lib.fan_count_up(ffi.addressof(self._outputs, name))
 
     def changes(self) -> int:
-        """Returns how often something changed in the tree."""
+        """Returns the number of changes in the tree so far."""
         return int(self._outputs.changes)
 
     def moves(self) -> tuple[int, int]:
@@ -102,10 +103,10 @@ class Shared:
         return int(self._outputs.moves_begun), int(self._outputs.moves_done)
 
     def unfinished(self, is_written: Callable[[int], bool] = lambda inode: True) -> set[int]:
-        """Returns the inode numbers of files whose writers were killed and that nobody has opened
-        for writing since. Cleans up the entries of processes that have ended, and of those that do
-        not report when they close a file; is_written: returns whether somebody has such a file
-        open."""
+        """Returns the inode numbers of files whose writers were killed and that no process has
+        opened for writing since. Also frees the entries of processes that have ended, and of those
+        that do not report the close of a file. is_written: returns whether a process has such a
+        file open."""
         killed, written = set(), set()
         entries = bytes(ffi.buffer(self._outputs.writers))
         for number, (process, silent, inode) in enumerate(_WRITER.iter_unpack(entries)):
@@ -124,8 +125,8 @@ class Shared:
         return killed - written
 
     def _end(self, writer: Any, inode: int) -> int:
-        """Notes that the process of an entry was killed. If it had not yet recorded which file it
-        opens, it has written nothing."""
+        """Marks the process of an entry as killed. If it had not yet recorded which file it opens,
+        it has written nothing."""
         if inode == 0:
             writer.process = 0
             return 0
@@ -148,7 +149,7 @@ class Shared:
 
 
 def shared_of(job_directory: str) -> Shared | None:
-    """Returns the Shared of a dead job, None if its segment is gone."""
+    """Returns the Shared of a dead job; None if its segment no longer exists."""
     with suppress(OSError, ValueError):
         return Shared(os.path.join(job_directory, "segment"))
     return None

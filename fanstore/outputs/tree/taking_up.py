@@ -1,5 +1,5 @@
-"""Goes on with an earlier run: the content of its output directory is under the mount from the
-start, and the job's changes replace it there."""
+"""Continues an earlier run: puts the content of its output directory into the output trees, so that
+programs see it under the mount and the job's changes replace it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 from fanstore.outputs.tree.walk import COUNTERPART_MODE, LINK_PREFIX
 
-OWN = b".fanstore-"  # the beginning of FanStore's own names in an output directory
+OWN = b".fanstore-"  # how FanStore's own names in an output directory begin
 
 
 class TakingUp:
     """Copies an output directory into the output trees of a job that has not begun. check: raises
-    if the work is to end."""
+    to end the work."""
 
     def __init__(
         self, target: Target, placed: Placed, shared: Shared, check: Callable[[], None]
@@ -36,9 +36,9 @@ class TakingUp:
         self, folder: bytes, root: bytes, inputs: Inputs, keeps: Callable[[bytes], bool]
     ) -> set[int]:
         """Copies the outputs of one mount, from its folder below the output directory to its tree.
-        Leaves files that have the name of an input where they are. keeps: returns whether this rank
-        keeps the names made in a directory of the dataset; it copies only those. Returns the
-        records of the dataset's directories that contain some. Raises OSError."""
+        Does not copy files that have the name of an input. keeps: returns whether this rank keeps
+        the names made in a directory of the dataset; it copies only those. Returns the records of
+        the dataset's directories that contain some. Raises OSError."""
         touched: set[int] = set()
         waiting, made = [(b"", root)], []
         while waiting:

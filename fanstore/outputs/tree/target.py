@@ -1,9 +1,8 @@
-"""The output directory: gives files, links and directories their names, and never replaces, or
-writes into, what somebody else put there.
+"""The output directory. Gives files, links and directories their names, and never replaces, or
+writes into, anything that FanStore did not put there.
 
 Files arrive complete and synced, under a name in `.fanstore-<job>` in the output directory. All
-paths are relative to the output directory; all calls wait for its file system.
-"""
+paths are relative to the output directory; all calls wait for its file system."""
 
 from __future__ import annotations
 
@@ -31,15 +30,16 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 class Target:
-    """The output directory of a job; it is made, if its parent exists, when the first output is
-    placed. backups: the new names, for people, of files that were in the way."""
+    """The output directory of a job. It is created, if its parent exists, when the first output is
+    placed. backups: messages about files that were in the way, with their new names."""
 
     def __init__(self, header: Header) -> None:
         self.root = os.fsencode(header.root)
         self.scratch = b".fanstore-" + header.job_id.encode()
         self.backups: list[str] = []
         self._mode = 0o777 & ~header.umask
-        self._own = os.urandom(4).hex().encode()  # unlike names of an earlier process
+        # Makes names differ from those of an earlier process.
+        self._own = os.urandom(4).hex().encode()
         self._numbers = itertools.count(1)
         self._unsynced: set[bytes] = set()
         self._synced_s = time.monotonic()
@@ -49,19 +49,18 @@ class Target:
         return b"%s/%s" % (self.root, name) if name else self.root
 
     def look(self, name: bytes) -> os.stat_result | None:
-        """Returns lstat(2) of a name whose directory is reached without links; None if there is
-        none."""
+        """Returns lstat(2) of a name, if no link is on the way to it; None if nothing is there."""
         try:
             return os.lstat(self.path(name)) if self._is_reached(os.path.dirname(name)) else None
         except _NOT_THERE:
             return None
 
     def new_name(self) -> bytes:
-        """Returns a free name in the scratch directory; makes the directory."""
+        """Returns a free name in the scratch directory, which it creates if needed."""
         return self.new_names(1)[0]
 
     def new_names(self, count: int) -> list[bytes]:
-        """Returns several free names in the scratch directory; makes the directory."""
+        """Returns several free names in the scratch directory, which it creates if needed."""
         self._make_directory(b"")
         with suppress(FileExistsError):
             os.mkdir(self.path(self.scratch), 0o700)
@@ -69,8 +68,8 @@ class Target:
         return [b"%s.%d.part" % (start, next(self._numbers)) for _ in range(count)]
 
     def takes_link(self, path: bytes) -> bool:
-        """Returns whether a file of the node may be hard-linked here instead of being copied:
-        linking works, and neither the file nor a new file here has its own ACL."""
+        """Returns whether a file of the node can be hard-linked here instead of being copied: links
+        work, and neither the file nor a new file here has an ACL of its own."""
         with suppress(OSError):
             name = self.path(self.new_name())
             os.link(path, name, follow_symlinks=False)
@@ -80,8 +79,8 @@ class Target:
         return False
 
     def put(self, temporary: bytes, name: bytes, mine: Copy | None) -> Copy | None:
-        """Gives the file at `temporary` its name. If `mine` was placed there before, moves it to
-        `temporary` and returns it; backs up anything else that was there."""
+        """Gives the file at `temporary` its name. If `mine` was placed there before, moves that to
+        `temporary` and returns it; renames anything else that was there to a backup."""
         self.make_parents(os.path.dirname(name))
         old, new = self.path(temporary), self.path(name)
         self.changed(name)
@@ -89,8 +88,8 @@ class Target:
             rename_to_free(old, new)
             return None
         except FileExistsError:
-            # Check before the exchange, too: a file that is not ours must not be in the scratch
-            # directory if this process is killed.
+            # Also checked before the exchange: if this process is killed, the user's file must not
+            # be in the scratch directory.
             if mine is None or not _is(os.lstat(new), mine):
                 self._back_up(new, new)
                 rename_to_free(old, new)
@@ -100,7 +99,7 @@ class Target:
         return self._sort_out(old, new, mine)
 
     def _put_in_steps(self, old: bytes, new: bytes, mine: Copy | None) -> Copy | None:
-        """Does the same if the file system cannot exchange names."""
+        """Does the work of `put` on a file system that cannot exchange names."""
         aside = self.path(self.new_name())
         os.rename(new, aside)
         rename_to_free(old, new)
@@ -108,15 +107,16 @@ class Target:
         return self._sort_out(old, new, mine)
 
     def _sort_out(self, old: bytes, beside: bytes, mine: Copy | None) -> Copy | None:
-        """Keeps a file that lost its name if it is ours, else backs it up beside that name."""
+        """Returns a file that lost its name if FanStore placed it; otherwise renames it to a backup
+        beside that name."""
         if mine is not None and _is(os.lstat(old), mine):
             return mine
         self._back_up(old, beside)
         return None
 
     def set_aside(self, name: bytes, mine: Copy, aside: bytes) -> bool:
-        """Moves a placed file to a name in the scratch directory, and leaves any other file alone;
-        returns whether it is there."""
+        """Moves a placed file to a name in the scratch directory. Leaves any other file alone.
+        Returns whether it moved the file."""
         found = self.look(name)
         if found is None or not _is(found, mine):
             return False
@@ -137,7 +137,7 @@ class Target:
             os.unlink(self.path(aside))
 
     def make(self, name: bytes, mode: int) -> None:
-        """Makes a directory, or uses the existing one."""
+        """Creates a directory, or uses an existing one."""
         self.make_parents(os.path.dirname(name))
         if self._make_directory(name):
             os.chmod(self.path(name), stat.S_IMODE(mode) | 0o700)
@@ -158,7 +158,7 @@ class Target:
         return True
 
     def finish_directory(self, name: bytes, found: os.stat_result) -> None:
-        """Gives a directory its mode and times, after the last file was put into it."""
+        """Sets the mode and times of a directory, after the last file was put into it."""
         there = self.look(name)
         if there is not None and stat.S_ISDIR(there.st_mode):
             os.utime(self.path(name), ns=(found.st_atime_ns, found.st_mtime_ns))
@@ -167,8 +167,8 @@ class Target:
             os.chmod(self.path(name), stat.S_IMODE(found.st_mode))
 
     def make_parents(self, name: bytes) -> None:
-        """Makes a directory and its parents, as `mkdir -p` does. Backs up files that are in the
-        way, and links, because they may lead anywhere."""
+        """Creates a directory and its parents, like `mkdir -p`. Renames files that are in the way
+        to backups; also links, because they may lead anywhere."""
         if self._is_reached(name):
             return
         self._make_directory(b"")
@@ -178,7 +178,8 @@ class Target:
             self._make_directory(at)
 
     def _make_directory(self, name: bytes) -> bool:
-        """Makes one directory; returns whether it is new. Backs up a file that is in the way."""
+        """Creates one directory. Returns whether it is new. Renames a file that is in the way to a
+        backup."""
         path = self.path(name)
         for _ in range(2):
             try:
@@ -189,13 +190,13 @@ class Target:
             except FileExistsError:
                 if os.path.isdir(path) and (not name or not os.path.islink(path)):
                     return False
-                if not name:  # the output directory itself is the user's
+                if not name:  # the output directory itself may be anything
                     raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR)) from None
                 self._back_up(path, path)
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
 
     def _is_reached(self, directory: bytes) -> bool:
-        """Returns whether no link leads elsewhere on the way from the root to a directory."""
+        """Returns whether the way from the root to a directory contains no link."""
         try:
             root, real = real_directory(self.root), real_directory(self.path(directory))
         except OSError as error:
@@ -209,15 +210,16 @@ class Target:
         self.backups.append(os.fsdecode(os.path.relpath(backup, self.root)))
 
     def changed(self, name: bytes) -> None:
-        """Notes that a name in its directory is new or gone. Syncs directories together: one by
-        one, that takes as long as everything else. `sync` tries failed ones again at the end."""
+        """Records that a name was added to its directory or removed, so that `sync` syncs the
+        directory: one by one, that takes as long as everything else. `sync` retries failed ones at
+        the end."""
         self._unsynced.add(os.path.dirname(name))
         if time.monotonic() > self._synced_s + _SYNC_EACH_S:
             with suppress(OSError):
                 self.sync()
 
     def sync(self) -> None:
-        """Syncs the directories of all names given so far. Raises OSError."""
+        """Syncs the directories of all names recorded so far. Raises OSError."""
         self._synced_s = time.monotonic()
         while together := list(itertools.islice(self._unsynced, _SYNCED_TOGETHER)):
             failed = sync_directories([self.path(each) for each in together])
@@ -226,7 +228,7 @@ class Target:
             self._unsynced.difference_update(together)
 
     def clear_scratch(self, kept: Sequence[bytes] = ()) -> None:
-        """Removes unfinished files, and the scratch directory if it is then empty."""
+        """Removes unfinished files, and the scratch directory if it is empty then."""
         with suppress(OSError):
             for name in os.listdir(self.path(self.scratch)):
                 if os.path.join(self.scratch, name) not in kept:

@@ -1,5 +1,5 @@
-"""Takes stock of an output tree: finds each file, link and directory in it, by its path in the
-output directory."""
+"""Walks an output tree and lists each file, link and directory in it, by its path in the output
+directory."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-LINK_PREFIX = b"/proc/.fanstore/"  # in front of a link's target (csrc/client/paths/output_tree.h)
-POINTER_PREFIX = b"/proc/.fanstore@"  # of a pointer to the rank that has a file
-COUNTERPART_MODE = 0o5700  # a directory that stands for one of the dataset
-KNOWN_MODE = 0o5711  # the same; all ranks look for outputs in it
-STAND_IN_MODE = 0o4700  # a directory that stands for one of another rank
-WHOSE = b".fanstore-of"  # in such a directory, a link that names the rank
+LINK_PREFIX = b"/proc/.fanstore/"  # precedes a link's target (csrc/client/paths/output_tree.h)
+POINTER_PREFIX = b"/proc/.fanstore@"  # precedes the rank in a pointer to a file of another rank
+COUNTERPART_MODE = 0o5700  # of a directory that stands for one of the dataset
+KNOWN_MODE = 0o5711  # of such a directory in which all ranks look for outputs
+STAND_IN_MODE = 0o4700  # of a directory that stands for one of another rank
+WHOSE = b".fanstore-of"  # a link in such a directory, which names the rank
 _STANDING_IN = frozenset({COUNTERPART_MODE, KNOWN_MODE, STAND_IN_MODE})
 
 
@@ -25,10 +25,10 @@ class Stock:
     tree and the stat(2). links: targets and stat. directories: their stat; includes those that
     stand for others, recognised by their mode. names: by inode number. pointers: for files of other
     ranks whose names are kept here, the rank. deep: paths that are too long for the kernel.
-    unreadable: directories that cannot be listed, and why. lifted: the modes of directories that
-    shut out their owner, opened for now. hidden: there are such directories, not opened because
-    programs still run. removed: somebody has removed a whole tree. FIFOs, sockets and devices are
-    left out."""
+    unreadable: directories that cannot be listed, and why. lifted: the original modes of
+    directories that shut out their owner, and were opened for this walk. hidden: there are such
+    directories, which were not opened because programs still run. removed: a whole tree no longer
+    exists. FIFOs, sockets and devices are left out."""
 
     files: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
     links: dict[bytes, tuple[bytes, os.stat_result]] = field(default_factory=dict)
@@ -42,12 +42,12 @@ class Stock:
     removed: bool = False
 
     def is_made(self, path: bytes) -> bool:
-        """Returns whether a program made the directory; else it stands for one of the dataset, or
-        of another rank."""
+        """Returns whether a program made the directory; otherwise it stands for a directory of the
+        dataset, or of another rank."""
         return stat.S_IMODE(self.directories[path].st_mode) not in _STANDING_IN
 
     def close(self) -> None:
-        """Restores the modes that programs gave their directories."""
+        """Gives the opened directories the modes back that programs gave them."""
         for path, mode in self.lifted.items():
             with suppress(OSError):
                 os.chmod(path, mode)
@@ -55,14 +55,14 @@ class Stock:
 
 
 def look(path: bytes) -> os.stat_result:
-    """Does lstat(2) of a path in the tree."""
+    """Calls lstat(2) for a path in the tree."""
     return os.lstat(path)
 
 
 def take_stock(roots: Iterable[tuple[bytes, bytes]], lift: bool) -> Stock:
     """Walks the trees of all mounts. roots: for each mount its folder below the output directory,
-    and its tree. lift: whether to open directories that shut out their owner. May miss changes made
-    meanwhile."""
+    and its tree. lift: whether to open directories that shut out their owner. May miss changes that
+    are made during the walk."""
     stock = Stock()
     for folder, root in roots:
         waiting = [(folder, root)]
@@ -94,7 +94,7 @@ def _entries(
 
 
 def _keeps_out(path: bytes, stock: Stock, lift: bool) -> bool:
-    """Returns whether the mode of a directory shuts out this user; with `lift`, changes the mode
+    """Returns whether the mode of a directory shuts out this user. With `lift`, changes the mode
     first."""
     mode = stat.S_IMODE(os.lstat(path).st_mode)
     if mode & 0o500 == 0o500 or os.geteuid() == 0:
@@ -107,7 +107,7 @@ def _keeps_out(path: bytes, stock: Stock, lift: bool) -> bool:
 
 
 def _note(stock: Stock, shown: bytes, entry: os.DirEntry[bytes]) -> bool:
-    """Adds an entry to the stock; returns whether it is a directory."""
+    """Adds an entry to the stock. Returns whether it is a directory."""
     try:
         found = look(entry.path)
         if stat.S_ISLNK(found.st_mode):
@@ -119,7 +119,7 @@ def _note(stock: Stock, shown: bytes, entry: os.DirEntry[bytes]) -> bool:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             stock.deep.add(shown)
-        return False  # any other error: it was removed meanwhile
+        return False  # after any other error: it was removed meanwhile
     if stat.S_ISREG(found.st_mode):
         stock.files[shown] = (entry.path, found)
         stock.names.setdefault(found.st_ino, []).append(shown)
