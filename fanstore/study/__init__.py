@@ -1,2 +1,2 @@
-"""The laboratory: simulator, planner, calibration and analyzer. It uses the file system; the file
-system never uses it."""
+"""The laboratory: simulator, planner, calibration and analyzer. Uses the file system's modules;
+these never use it."""

@@ -46,7 +46,7 @@ def remote_fetch_s(
 def local_fetch_s(
     sizes_bytes: NDArray[np.float64], storage: Curve, threads: int
 ) -> NDArray[np.float64]:
-    """Returns the time to fetch each sample from a storage class of the worker's own."""
+    """Returns the time to fetch each sample from one of the worker's own storage classes."""
     return sizes_bytes / storage.share(threads)
 
 
@@ -70,14 +70,14 @@ def write_s(
     staging_buffer: Curve,
     threads: int,
 ) -> NDArray[np.float64]:
-    """Returns the time to prepare each sample and to write it to the staging buffer, both at once.
-    staging_buffer: its throughput in bytes/s by the number of threads that write."""
+    """Returns the time to prepare each sample and write it to the staging buffer, which happen at
+    the same time. staging_buffer: its throughput in bytes/s by the number of threads that write."""
     rate = checks.rate("preprocess_bytes_per_s", preprocess_bytes_per_s)
     return sizes_bytes / min(rate, staging_buffer.share(threads))
 
 
 def lower_bound_s(dataset_bytes: float, workers: int, compute_bytes_per_s: float) -> float:
-    """Returns how long an epoch takes if nobody ever waits for a sample."""
+    """Returns how long an epoch takes if no worker ever waits for a sample."""
     checks.integer("workers", workers, 1)
     rate = checks.rate("compute_bytes_per_s", compute_bytes_per_s)
     return checks.rate("dataset_bytes", dataset_bytes) / (workers * rate)

@@ -1,5 +1,5 @@
-"""The reads of a job, from its trace: for a replay, and to compute the bytes of a sample; and how
-far its datasets can be compressed."""
+"""Reads from a job's trace what the job read, for a replay and for the bytes of a sample; and how
+well its datasets would compress."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fanstore.arrays import np
 from fanstore.dataset import Dataset, are_files
 from fanstore.trace import Trace
 
-_READER = 0.05  # of the reads of the busiest program: one that reads less is no reader
-_LARGE = 0.5  # opens a sample: with fewer, samples are parts of larger files
+_READER = 0.05  # of the reads of the busiest program; a program with fewer is no reader
+_LARGE = 0.5  # opens for each sample; with fewer, samples are parts of larger files
 
 Parts = list[tuple[str, int]]  # a path, and the number of a MiB in it
 
@@ -31,9 +31,9 @@ class Served:
 
 @dataclass(frozen=True)
 class Access:
-    """lists: for each rank, the parts of files that each of its readers was the first to read.
-    opens: how many files were opened. opened_bytes: their mean size. read_bytes: by all programs.
-    times_s: when each open was, since the first."""
+    """The reads of a job. lists: for each rank, the parts of files that each of its readers was the
+    first to read. opens: how many files were opened. opened_bytes: their mean size. read_bytes: by
+    all programs. times_s: when each open was, since the first."""
 
     lists: list[list[Parts]]
     opens: int
@@ -42,8 +42,8 @@ class Access:
     times_s: Any
 
     def sample_bytes(self, samples: float) -> float:
-        """Returns the bytes of a sample if so many samples were read: of whole files, or of the
-        parts of larger ones."""
+        """Returns the mean bytes of a sample, given that `samples` samples were read: whole files,
+        or parts of larger ones."""
         ratio = self.opens / max(1.0, samples)
         if ratio >= _LARGE:
             return max(1, round(ratio)) * self.opened_bytes
@@ -51,7 +51,7 @@ class Access:
 
 
 def access_of(trace: Trace, served: Sequence[Served], most: int) -> Access:
-    """Returns the reads of a trace. most: how many reads are replayed at most."""
+    """Returns the reads in a trace. most: the most reads to replay."""
     opens = trace.opens
     reads = _reads(trace)
     opened = [
@@ -70,8 +70,8 @@ def access_of(trace: Trace, served: Sequence[Served], most: int) -> Access:
 
 
 def _reads(trace: Trace) -> Any:
-    """Returns opens and reads of further parts of large files, each part of a file once, in the
-    order of time, by programs that read a good part of all."""
+    """Returns the opens, and the reads of further parts of large files, by programs with a good
+    part of all reads. Each part of a file comes once, in the order of time."""
     first = np.zeros(len(trace.opens), trace.blocks.dtype)
     for name in trace.opens.dtype.names:
         first[name] = trace.opens[name]
@@ -86,7 +86,7 @@ def _reads(trace: Trace) -> Any:
 
 def _lists(trace: Trace, reads: Any, served: Sequence[Served]) -> list[list[Parts]]:
     ranks: list[list[Parts]] = [[] for _ in range(1 + int(trace.processes["rank"].max(initial=0)))]
-    ends: list[list[int]] = [[] for _ in ranks]  # the last read of each reader of a rank
+    ends: list[list[int]] = [[] for _ in ranks]  # for each rank: when each of its readers read last
     rows = [reads[reads["process"] == process] for process in np.unique(reads["process"])]
     for row in sorted(rows, key=lambda each: int(each["time_ns"][0])):
         rank = int(trace.processes["rank"][row["process"][0]])
@@ -117,8 +117,9 @@ _STORED = 0  # the codec of uncompressed content
 
 
 def tried(dataset: Dataset) -> dict[str, float] | None:
-    """Compresses some of a dataset with zstd. Returns `ratio`, bytes by compressed bytes, and
-    `decode_bytes_per_s` of one core; None if the dataset is compressed already, or empty."""
+    """Compresses a sample of a dataset with zstd. Returns `ratio`, the bytes divided by the
+    compressed bytes, and `decode_bytes_per_s` of one core; None if the dataset is compressed
+    already, or empty."""
     content = b"".join(_some(dataset))
     if not content:
         return None
@@ -130,7 +131,7 @@ def tried(dataset: Dataset) -> dict[str, float] | None:
 
 
 def _some(dataset: Dataset) -> list[bytes]:
-    """Returns the content of uncompressed files all over the dataset."""
+    """Returns the content of some uncompressed files from all parts of the dataset."""
     records: Any = dataset.records
     ids = np.flatnonzero(
         are_files(records) & (records["codec"] == _STORED) & (records["logical_size"] > 0)

@@ -17,7 +17,8 @@ RATES = ("ingest", "prepare", "storage", "cache", "job")
 
 @dataclass(frozen=True)
 class Rate:
-    """Samples a second. In 95 of 100 cases the true rate lies from low to high."""
+    """A rate in samples per second. The true rate lies from `low` to `high` with a probability of
+    95 %."""
 
     samples_per_s: float
     low: float
@@ -50,15 +51,16 @@ class Analysis:
         return self.rates[name].samples_per_s if name in self.rates else math.inf
 
     def together(self, training: int = 1, preparing: int = 1) -> float:
-        """Returns how many samples a second so many training jobs and so many preparing ones reach
-        on the cores that they share; infinity if that is unknown, or stages take turns."""
+        """Returns the samples per second that this many training jobs and preparing jobs reach
+        together on the cores that they share; infinity if that is unknown, or if stages take
+        turns."""
         if not self.overlap or self.processor_s.keys() != {"ingest", "prepare"}:
             return math.inf
         took_s = training * self.processor_s["ingest"] + preparing * self.processor_s["prepare"]
         return self.cores * self.nodes / took_s if took_s > 0 else math.inf
 
     def with_rate(self, name: str, samples_per_s: float) -> Analysis:
-        """Returns the same with another rate, taken as exact."""
+        """Returns the analysis with another rate, taken as exact."""
         rate = Rate(samples_per_s, samples_per_s, samples_per_s)
         return replace(self, rates={**self.rates, name: rate})
 

@@ -1,12 +1,11 @@
-"""Has a command write elsewhere instead of in its directories: in a mount namespace, where a file
-system in memory lies over them (overlayfs). It ends with the command, and nothing is left.
+"""Runs a command such that its changes to some directories go to memory: in a mount namespace, with
+a file system in memory over them (overlayfs). It ends with the command, and leaves nothing.
 
 usage: python -m fanstore.study.analyze.aside KEPT... -- CMD...
 
-Covered are the working directory, the home directory, and those that CMD's words name. KEPT
-directories stay as they are. mount_namespaces(7), user_namespaces(7); a user other than root needs
-a namespace of users, too, which some sites do not allow.
-"""
+It covers the working directory, the home directory, and directories that CMD's words name. Does not
+cover KEPT directories. See mount_namespaces(7), user_namespaces(7); users other than root also need
+a user namespace, which some sites do not allow."""
 
 from __future__ import annotations
 
@@ -17,18 +16,18 @@ from collections.abc import Iterable, Sequence
 
 from fanstore.exit_codes import FAILED, NOT_EXECUTABLE, NOT_FOUND
 
-_NEW_MOUNTS, _NEW_USERS = 0x20000, 0x10000000  # of unshare(2)
-_BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18  # of mount(2)
-# Directories of programs and devices: no job keeps its checkpoints there.
+_NEW_MOUNTS, _NEW_USERS = 0x20000, 0x10000000  # flags of unshare(2)
+_BIND, _RECURSIVE, _PRIVATE = 4096, 16384, 1 << 18  # flags of mount(2)
+# Directories of programs and devices, in which no job writes its checkpoints.
 _SYSTEM = (
     "/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr",
 )  # fmt: skip
-_SHARED = ("/", "/tmp", "/var/tmp")  # only directories in them may be covered
+_SHARED = ("/", "/tmp", "/var/tmp")  # these themselves are not covered, only directories in them
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def covered(command: Sequence[str], kept: Iterable[str]) -> list[str]:
-    """Returns the directories to cover. None of them lies in another, or in one of `kept`."""
+    """Returns the directories to cover. None of them is in another one, or in one of `kept`."""
     named = [word.partition("=")[2] if "=" in word else word for word in command]
     nearest = [_nearest(os.path.abspath(word)) for word in named if os.sep in word]
     wanted = {os.path.realpath(each) for each in (os.getcwd(), os.path.expanduser("~"), *nearest)}
@@ -43,7 +42,7 @@ def covered(command: Sequence[str], kept: Iterable[str]) -> list[str]:
 
 
 def _nearest(path: str) -> str:
-    """Returns this directory or, if it is missing, the nearest one above."""
+    """Returns `path` if it is a directory, otherwise the nearest directory above it."""
     while not os.path.isdir(path):
         path = os.path.dirname(path)
     return path
@@ -54,14 +53,14 @@ def _within(path: str, directory: str) -> bool:
 
 
 def set_aside(directories: Sequence[str], kept: Sequence[str], place: str) -> None:
-    """Covers directories for this process and those that it starts. place: an empty directory, to
-    mount the file system in memory on. Raises OSError."""
+    """Covers directories for this process and its children. place: an empty directory, at which the
+    file system in memory is mounted. Raises OSError."""
     _own_namespace()
     inside = [each for each in (*_mounts(), *kept) if any(_within(each, d) for d in directories)]
     held = {each: os.open(each, os.O_PATH) for each in dict.fromkeys(inside)}
     _mount("tmpfs", place, "tmpfs", 0, "mode=700")
     here = os.getcwd()
-    over = os.open(place, os.O_PATH)  # which may be covered itself
+    over = os.open(place, os.O_PATH)  # opened now, because it may be covered next
     for number, directory in enumerate(directories):
         upper, work = (f"/proc/self/fd/{over}/{number}{end}" for end in ("", "-work"))
         os.mkdir(upper, os.stat(directory).st_mode & 0o7777)
@@ -73,11 +72,12 @@ def set_aside(directories: Sequence[str], kept: Sequence[str], place: str) -> No
             _mount(f"/proc/self/fd/{fd}", path, None, _BIND | _RECURSIVE, None)
         os.close(fd)
     os.close(over)
-    os.chdir(here)  # enters the directory on top
+    os.chdir(here)  # changes into the covering directory
 
 
 def problem() -> str:
-    """Returns why no directory can be covered here, or "". Tries it in a process of its own."""
+    """Returns why no directory can be covered on this machine, or "". Tries it in another
+    process."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="fanstore-") as place:
@@ -130,17 +130,17 @@ def _mounts() -> list[str]:
 
 
 def _escaped(path: str) -> str:
-    """Escapes a path for the options of overlayfs, which are divided at commas and colons."""
+    """Escapes a path for the options of overlayfs, in which commas and colons are separators."""
     return path.replace("\\", "\\\\").replace(",", "\\,").replace(":", "\\:")
 
 
 def main() -> int:
-    """Becomes the command. Returns an exit code if it cannot."""
+    """Covers the directories and becomes the command. Returns an exit code if that fails."""
     end = sys.argv.index("--")
     kept, command = sys.argv[1:end], sys.argv[end + 1 :]
     job = os.environ["FANSTORE_JOB_DIR"]
     mounts = [text for name, text in os.environ.items() if name.startswith("FANSTORE_MOUNT_PREFIX")]
-    kept.append(os.path.dirname(os.path.dirname(job)))  # with staged datasets
+    kept.append(os.path.dirname(os.path.dirname(job)))  # the directory with the staged datasets
     place = f"{job}/aside"
     try:
         os.mkdir(place)

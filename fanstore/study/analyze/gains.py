@@ -1,5 +1,5 @@
-"""Predicts the gain of each setting of FanStore: from the part of the reads that a cache answers
-under a policy, by the simulator, and from the measured rates."""
+"""Predicts the gain of each setting of FanStore from the measured rates, and from the part of the
+reads that a cache serves under a policy, according to the simulator."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ from fanstore.study.simulate.scenario import Scenario, scenario_from
 
 POLICIES = ("lru", "random", "minio", "belady")
 CACHES = (0.25, 0.5, 0.75, 1.0)
-JOBS = (2, 4)  # that share a node
-_SAMPLES = 4000  # simulated; more samples give the same parts
-_WARM, _EPOCHS = 2, 5  # epochs that fill a cache, and all that are simulated
+JOBS = (2, 4)  # the numbers of jobs that share a node
+_SAMPLES = 4000  # simulated samples; more give the same result
+_WARM, _EPOCHS = 2, 5  # epochs that fill a cache, and all simulated epochs
 
 
 @dataclass(frozen=True)
 class Gain:
-    """setting: an option of `fanstore run`, if there is one. samples_per_s: predicted. times: that
-    speed by the speed without any setting."""
+    """The predicted gain of a setting. setting: an option of `fanstore run`, if there is one.
+    samples_per_s: the predicted speed. times: that speed divided by the speed without any
+    setting."""
 
     setting: str
     samples_per_s: float
@@ -34,8 +35,8 @@ class Gain:
 
 
 def gains_of(analysis: Analysis) -> list[Gain]:
-    """Returns the gains of settings, for an analysis that has P, S and C. They are compared with a
-    job whose every read goes to the storage when its worker asks."""
+    """Returns the gains of settings, if the analysis has P, S and C. They are compared with a job
+    whose workers wait for the storage in every read."""
     plain = _in_turn(analysis, analysis.of("storage"))
     hits = {part: cached_shares(part) for part in CACHES}
     rows = [("--order off, no cache", plain), ("prefetch (--order auto), no cache",
@@ -53,8 +54,8 @@ def gains_of(analysis: Analysis) -> list[Gain]:
 
 
 def best(gains: Sequence[Gain]) -> list[Gain]:
-    """Returns the settings of one job that gain most, each faster than those before it, with
-    prefetching alone first."""
+    """Returns the settings of one job with the largest gains, each faster than those before it;
+    prefetching alone comes first."""
     found: list[Gain] = []
     for gain in gains[1:]:
         is_ours = "such jobs" not in gain.setting
@@ -64,14 +65,14 @@ def best(gains: Sequence[Gain]) -> list[Gain]:
 
 
 def _beside(analysis: Analysis, fetch: float) -> float:
-    """Returns the speed if fetches are ahead of the workers."""
+    """Returns the speed if samples are fetched ahead of the workers."""
     if not analysis.overlap:
         return min(fetch, 1 / (1 / analysis.of("ingest") + 1 / analysis.of("prepare")))
     return min(fetch, analysis.of("prepare"), analysis.of("ingest"), analysis.together())
 
 
 def _in_turn(analysis: Analysis, fetch: float) -> float:
-    """Returns the speed if a worker fetches a sample, then prepares it. P includes a fetch from
+    """Returns the speed if a worker fetches a sample and then prepares it. P includes a fetch from
     memory, and S is the rate of all workers together."""
     loading = 1 / analysis.of("prepare") + max(0.0, 1 / fetch - 1 / analysis.of("cache"))
     if not analysis.overlap:
@@ -96,7 +97,8 @@ def _of_compression(analysis: Analysis) -> Iterator[tuple[str, float]]:
 
 
 def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
-    """Yields the speeds of jobs on one node; each has a part of its preparation and storage."""
+    """Yields the speeds of several jobs on one node, each with a part of the preparation and of the
+    storage."""
     for jobs in JOBS:
         alone = analysis.with_rate("prepare", analysis.of("prepare") / jobs)
         speed = min(_beside(alone, analysis.of("storage") / jobs), analysis.together(jobs, jobs))
@@ -106,8 +108,8 @@ def _of_coordination(analysis: Analysis) -> Iterator[tuple[str, float]]:
 
 
 def cached_shares(part: float) -> dict[str, float]:
-    """Returns the part of the reads that a warm cache answers, by policy. part: of the dataset,
-    that the cache holds. Epochs read each sample once, each in another order."""
+    """Returns the part of the reads that a warm cache serves, by policy. part: the part of the
+    dataset that fits into the cache. Each epoch reads every sample once, in another order."""
     warm, both = (_simulated(part, epochs) for epochs in (_WARM, _EPOCHS))
     return {name: _share(warm[name], both[name]) for name in POLICIES if name in both}
 
@@ -123,7 +125,8 @@ def _share(warm: PolicyOutcome, both: PolicyOutcome) -> float:
 
 
 def _scenario(part: float, epochs: int) -> Scenario:
-    """Returns a node whose memory holds a part of the dataset. Its rates do not matter here."""
+    """Returns a scenario with a node whose memory holds a part of the dataset. Its rates do not
+    matter here."""
     curve = {"threads": [1], "rate": ["10 GB/s"]}
     return scenario_from("analysis", {
         "about": "an analysed job",

@@ -1,4 +1,4 @@
-"""The page of an analysis: one HTML file that fetches nothing. Needs matplotlib."""
+"""The page of an analysis: one HTML file that loads nothing else. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COLOURS = {"ingest": "ink", "prepare": "rank", "fetch": "shared", "speed": "acc
 
 
 def page_of(analysis: Analysis, gains: Sequence[Gain]) -> str:
-    """Returns the page as a text of HTML."""
+    """Returns the HTML text of the page."""
     first, *others = lines(analysis)
     complete = bool(gains)
     return template("fanstore.study.analyze", "analysis.html.j2").render(
@@ -90,7 +90,7 @@ def _by_cores(analysis: Analysis) -> str:
 
 
 def _levels(axes: Any, analysis: Analysis, along: Any, names: Sequence[str]) -> None:
-    """Draws rates that are the same everywhere, as lines with their intervals."""
+    """Draws rates that do not depend on the x axis, as lines with their intervals."""
     short = {"prepare": "preparation P", "ingest": "training G"}
     for name in names:
         if name not in analysis.rates:

@@ -1,4 +1,4 @@
-"""A phase of an analysis: builds its job's command line, and runs it until its steps are done."""
+"""A phase of an analysis: makes its command line, and runs it until its steps are done."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from typing import Any
 from fanstore.dataset import INDEX_NAME
 from fanstore.errors import FanstoreError
 
-# The options of `fanstore run` that decide where bytes lie and when they come: phases that have
-# such options of their own leave the user's out.
+# Options of `fanstore run` about where data is and when it is fetched: a phase with options of its
+# own leaves these out of the user's.
 _STAGING = (
     "stage", "in_place", "plan", "local_bytes", "local_dir", "replicas", "keep_staged", "order",
     "cache_policy", "verify",
 )  # fmt: skip
 OF_THE_JOB = ("job", "ingest", "prepare")  # phases that run the job's command
-# By phase, the options of `fanstore run` that replace the user's. From storage: a node
-# keeps nothing but the indexes, so that each read is one of the node daemon's from the packs.
+# By phase, the options of `fanstore run` that replace the user's. In the phase `storage` a node
+# keeps nothing but the indexes, so that the node daemon reads everything from the packs.
 INSTEAD: Mapping[str, tuple[str, ...]] = {
     "prepare": ("--stage", "memory"),
     "storage": (
@@ -36,10 +36,10 @@ INSTEAD: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class AnalysisRequest:
-    """datasets: directories. options: of `fanstore run`, by the setting, as they were written;
-    steps: how many are measured in each phase. limit_s: how long a phase may take. launcher: words
-    that start several ranks, such as those of srun. aside: the job writes elsewhere than in its
-    directories. ingest: the rate of training (samples/s), if it is known."""
+    """The request for an analysis. datasets: directories. options: of `fanstore run`, by the
+    setting, as given; steps: how many are measured in each phase. limit_s: the longest time of a
+    phase. launcher: words that start several ranks, such as those of srun. aside: the job's changes
+    to its directories go to memory. ingest: the rate of training (samples/s), if known."""
 
     datasets: tuple[str, ...]
     options: tuple[tuple[str, tuple[str, ...]], ...]
@@ -70,24 +70,24 @@ class AnalysisRequest:
         return [*self.launcher, *run, *kept, *instead, *own, "--", *command]
 
     def environ(self, phase: str) -> dict[str, str]:
-        """Returns the environment of a phase, without the settings that the phase replaces."""
+        """Returns the environment of a phase, without settings that the phase replaces."""
         variables = {"FANSTORE_" + name.upper() for name in _STAGING} if phase in INSTEAD else set()
         kept = {name: text for name, text in os.environ.items() if name not in variables}
-        kept["FANSTORE_KEEP_LEARNT"] = "off"  # an analysis leaves nothing beside the dataset
+        kept["FANSTORE_KEEP_LEARNT"] = "off"  # an analysis must leave nothing beside the dataset
         if phase in INSTEAD:
-            kept["FANSTORE_IN_PLACE"] = "off"  # even if the settings file says otherwise
+            kept["FANSTORE_IN_PLACE"] = "off"  # overrides the settings file
         return kept
 
 
 _POLL_S = 0.02
-_END_S = 30.0  # for a job to end by itself, and again after each signal
-_TAIL = 5  # lines of the log
+_END_S = 30.0  # time for a job to end by itself, and again after each signal
+_TAIL = 5  # lines of the log that an error quotes
 
 
 @dataclass(frozen=True)
 class Ran:
-    """The results of a phase: a record of each process whose loaders were seen, the trace, and
-    whether the job was ended because its time was over."""
+    """The results of a phase: the records of processes whose loaders were watched, the trace, and
+    whether the job was ended because its time was up."""
 
     records: list[dict[str, Any]]
     trace: Path
@@ -97,7 +97,7 @@ class Ran:
 def run_phase(
     words: Sequence[str], environ: Mapping[str, str], directory: Path, limit_s: float
 ) -> Ran:
-    """Runs a command line. directory: exists, and receives records, trace and log. Raises
+    """Runs a command line. directory: an existing one for records, trace and log. Raises
     FanstoreError if the job fails before its steps are done."""
     log = directory / "log"
     begin_s = time.monotonic()
@@ -126,7 +126,7 @@ def _is_done(directory: Path) -> bool:
 
 
 def _end(process: subprocess.Popen[bytes], directory: Path) -> None:
-    """Ends the job: by itself if its loaders are watched, else by signals."""
+    """Ends the job: by the file `stop` if its loaders are watched, otherwise by signals."""
     (directory / "stop").touch()
     watched = any(directory.glob("*.begun"))
     for number in (None, signal.SIGTERM, signal.SIGKILL):

@@ -1,5 +1,5 @@
-"""Predicts how fast a job is with another cache, cores, disk or number of nodes, and what limits
-it; and words the results of an analysis."""
+"""Predicts how fast a job is with another cache, other cores, disk or number of nodes, and which
+stage limits it; and words the results of an analysis."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ LIMITS = {
     "ingest": "GPU-bound", "prepare": "preparation-bound", "fetch": "fetch-bound",
     "cores": "bound by the cores that training and preparation share",
 }  # fmt: skip
-# Two stages that are so close are both named: measured rates are no more exact.
+# If two stages are this close, both are named, because measured rates are no more exact.
 _BORDER = 0.02
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The hardware that differs from the analysis. cache_bytes: of each node. cores: of each node.
-    disk_bytes_per_s: of the storage, all nodes together. None: as measured."""
+    """The hardware for a prediction, as far as it differs from the analysis. cache_bytes: of each
+    node. cores: of each node. disk_bytes_per_s: of the storage, for all nodes together. None: as
+    measured."""
 
     cache_bytes: int = 0
     cores: int | None = None
@@ -114,12 +115,12 @@ def _limits(stages: dict[str, float]) -> tuple[str, ...]:
 
 
 def _stall(with_stage: float, without: float) -> float:
-    """Returns the part of the time that a stage costs: 1 - P / G."""
+    """Returns the part of the time that a stage costs: 1 - with_stage / without."""
     return 0.0 if math.isinf(without) else max(0.0, 1 - with_stage / without)
 
 
 def _min_cache(wanted: float, cache: float, storage: float) -> float:
-    """Solves F(x) = wanted for x, with 1 / F(x) = x / C + (1 - x) / S (equation 4)."""
+    """Solves F(x) = wanted for x, where 1 / F(x) = x / C + (1 - x) / S (equation 4)."""
     if storage >= wanted:
         return 0.0
     if cache <= storage:
@@ -128,7 +129,8 @@ def _min_cache(wanted: float, cache: float, storage: float) -> float:
 
 
 def _min_cores(analysis: Analysis, wanted: float) -> int | None:
-    """Returns how many cores of a node prepare as fast as the rest goes; None if G is missing."""
+    """Returns how many cores a node needs so that preparation does not limit the speed; None if G
+    is missing."""
     if math.isinf(analysis.of("ingest")):
         return None
     per_core = min(analysis.of("prepare"), analysis.together()) / analysis.cores
@@ -146,14 +148,14 @@ PREDICTED_FROM = ("prepare", "storage", "cache")
 
 
 def cold(analysis: Analysis) -> Prediction | None:
-    """Returns the prediction without any cache; None if a rate is missing."""
+    """Returns the prediction for a job without any cache; None if a rate is missing."""
     if not all(name in analysis.rates for name in PREDICTED_FROM):
         return None
     return predict(analysis, Hardware())
 
 
 def lines(analysis: Analysis) -> Iterator[str]:
-    """Yields the lines of the verdict."""
+    """Yields the lines that tell users the result."""
     found = cold(analysis)
     if not analysis.whole:
         yield "PARTIAL: the analysis was broken off; what follows is what was measured by then"
@@ -182,7 +184,7 @@ def _stalls(found: Prediction) -> Iterator[str]:
 
 
 def doubts(analysis: Analysis) -> list[str]:
-    """Returns the reasons to doubt the figures."""
+    """Returns sentences with reasons to doubt the figures."""
     found = list(analysis.notes)
     if "ingest" not in analysis.rates:
         found.append("how fast the job trains was left open: no speed is above preparation's")

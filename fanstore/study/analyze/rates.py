@@ -1,4 +1,5 @@
-"""Rates from the records of a phase: the speed, the end of the warm-up, and how sure a rate is."""
+"""Computes rates from the records of a phase: the speed, the end of the warm-up, and how certain a
+rate is."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from typing import Any
 from fanstore.study.analyze.access import Access
 from fanstore.study.analyze.analysis import Rate
 
-# Student's t for 95 %, by the number of blocks less one.
+# Student's t for 95 %, by the number of blocks minus one.
 _T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _BLOCKS = len(_T95) + 1
 _BETTER = "more --steps, or a quieter machine"
-UNSURE, WORTHLESS = 0.05, 0.25  # half of an interval, as a part of the rate
+# Half of an interval, as a part of the rate: then it is doubtful, or worthless.
+UNSURE, WORTHLESS = 0.05, 0.25
 
 
 @dataclass(frozen=True)
@@ -30,10 +32,10 @@ class Span:
 
 
 def spans_of(steps: Sequence[Sequence[float]], ahead: int, workers: int) -> list[Span]:
-    """Returns the steps of one loader within an epoch, as many together as there are workers, whose
-    batches come at once. steps: when each batch was asked for and came (s), its samples, its epoch.
-    Leaves out the first batches of each epoch, one more than the loader prepares ahead; if epochs
-    are no longer than that, only the first batch."""
+    """Returns the spans between steps of one loader within an epoch; a span has as many steps as
+    there are workers, because their batches come at the same time. steps: when each batch was asked
+    for and came (s), its samples, its epoch. Leaves out the first batches of each epoch, one more
+    than the loader prepares ahead; if epochs are not longer than that, only the first batch."""
     together = max(1, workers)
     epochs: dict[int, list[Sequence[float]]] = {}
     for step in steps:
@@ -49,8 +51,8 @@ def spans_of(steps: Sequence[Sequence[float]], ahead: int, workers: int) -> list
 
 
 def rate_of(spans: Sequence[Span]) -> Rate | None:
-    """Returns samples by seconds, with the 95 % interval from the means of ten blocks of successive
-    steps; None if nothing was measured."""
+    """Returns samples divided by seconds, with the 95 % interval from the means of ten blocks of
+    successive steps; None if nothing was measured."""
     seconds = sum(each.seconds for each in spans)
     samples = sum(each.samples for each in spans)
     if seconds <= 0 or samples <= 0:
@@ -64,7 +66,8 @@ def rate_of(spans: Sequence[Span]) -> Rate | None:
 
 
 def together(rates: Sequence[Rate]) -> Rate | None:
-    """Returns the sum of the rates of several loaders or ranks, taken as independent."""
+    """Returns the sum of the rates of several loaders or ranks, which are assumed to be
+    independent."""
     if not rates:
         return None
     total = sum(each.samples_per_s for each in rates)
@@ -73,12 +76,12 @@ def together(rates: Sequence[Rate]) -> Rate | None:
 
 
 def half_of(rate: Rate) -> float:
-    """Returns half of the interval, as a part of the rate."""
+    """Returns half of the interval as a part of the rate."""
     return 1 - rate.low / rate.samples_per_s
 
 
 def doubt(name: str, rate: Rate) -> str | None:
-    """Returns a sentence about a rate that is not sure, else None."""
+    """Returns a sentence about a rate that is not certain, else None."""
     half = half_of(rate)
     if half <= UNSURE:
         return None
@@ -102,13 +105,13 @@ def _seconds_a_sample(block: Sequence[Span]) -> float:
     return sum(each.seconds for each in block) / max(1e-9, sum(each.samples for each in block))
 
 
-_WARM_UP = 0.1  # the first part of the time, left out of all but loaders' steps
-_OPENS = 64  # opens in a span: so many share one time in a trace
+_WARM_UP = 0.1  # the first part of the time, which is left out except for loaders' steps
+_OPENS = 64  # opens in a span, because in a trace this many share one time
 
 
 @dataclass(frozen=True)
 class Loader:
-    """The loader that training reads from: its number in its process, the samples of an epoch on
+    """The loader from which training reads: its number in its process, the samples of an epoch on
     all ranks (0: unknown), its workers on a rank, and how many samples the job got from it."""
 
     number: int
@@ -118,7 +121,7 @@ class Loader:
 
 
 def training_loader(records: Sequence[dict[str, Any]]) -> Loader | None:
-    """Returns the loader that gave most samples; None if no loader was seen."""
+    """Returns the loader from which the job got most samples; None if there were none."""
     got: dict[int, float] = {}
     for record in records:
         for each in record["loaders"]:
@@ -133,13 +136,13 @@ def training_loader(records: Sequence[dict[str, Any]]) -> Loader | None:
 
 
 def ahead_samples(records: Sequence[dict[str, Any]], number: int) -> float:
-    """Estimates how many samples the loaders had read at the end that the job had not got."""
+    """Estimates how many samples the loaders had read by the end that the job had not got yet."""
     own = [each for record in records for each in record["loaders"] if each["number"] == number]
     return float(sum(each["ahead"] * each["batch"] for each in own)) / 2
 
 
 def rate_of_loader(records: Sequence[dict[str, Any]], number: int) -> Rate | None:
-    """Returns the samples a second of one loader in all processes that have it."""
+    """Returns the samples per second of one loader, over all processes that have it."""
     rates = [
         rate_of(spans_of(each["steps"], each["ahead"], each["workers"]))
         for record in records
@@ -150,8 +153,8 @@ def rate_of_loader(records: Sequence[dict[str, Any]], number: int) -> Rate | Non
 
 
 def processor_s_of(records: Sequence[dict[str, Any]], number: int) -> float | None:
-    """Returns the seconds that a core works for a sample of one loader, in all processes that have
-    it, including their workers; None if none was measured."""
+    """Returns how many seconds of a core one sample of a loader takes, over all processes that have
+    it and their workers; None if that was not measured."""
     told = [
         each["processor"] for record in records for each in record["loaders"]
         if each["number"] == number
@@ -161,7 +164,7 @@ def processor_s_of(records: Sequence[dict[str, Any]], number: int) -> float | No
 
 
 def rate_of_opens(access: Access) -> Rate | None:
-    """Returns how many files a second a job opened, without the first tenth of the time."""
+    """Returns how many files per second a job opened, without the first tenth of the time."""
     times_s = access.times_s
     if len(times_s) < 2 * _OPENS:
         return None
@@ -171,8 +174,8 @@ def rate_of_opens(access: Access) -> Rate | None:
 
 
 def rate_of_replay(directory: Path) -> Rate | None:
-    """Returns the bytes a second of all readers of a replay: without the first tenth of the time,
-    until the first reader was done."""
+    """Returns the bytes per second of all readers of a replay, from a tenth of the time until the
+    first reader was done."""
     rates = []
     for rank in {path.stem.partition("-")[2] for path in directory.glob("cached-*.json")}:
         told = [json.loads(path.read_text()) for path in directory.glob(f"[0-9]*-{rank}.json")]
@@ -183,7 +186,7 @@ def rate_of_replay(directory: Path) -> Rate | None:
 
 
 def cached_after_drop(directory: Path) -> float | None:
-    """Returns the part of the packs that stayed in memory though it was dropped; None: unknown."""
+    """Returns which part of the packs stayed in memory although it was dropped; None if unknown."""
     found = [json.loads(path.read_text()) for path in directory.glob("cached-*.json")]
     return None if None in found else max(found, default=0.0)
 

@@ -2,10 +2,9 @@
 
 usage: python -m fanstore.study.analyze.reader LISTS OUT
 
-LISTS: JSON, see `ReadReplay`. OUT: a directory; each process leaves there N-RANK.json with a pair
+LISTS: JSON, see `ReadReplay`. OUT: a directory; each process writes N-RANK.json there with a pair
 [seconds, bytes read so far] for each of its reads, since one moment for all of this node, and the
-file `cached-RANK.json` with the part of the packs that stayed in memory.
-"""
+file `cached-RANK.json` with the part of the packs that stayed in memory."""
 
 from __future__ import annotations
 
@@ -18,14 +17,14 @@ from itertools import cycle
 from pathlib import Path
 
 PART_BYTES = 1 << 20
-_GATHER_S = 0.2  # for all processes to have been forked
+_GATHER_S = 0.2  # time for all processes to be forked
 
 
 @dataclass(frozen=True)
 class ReadReplay:
-    """lists: for each rank, for each process, pairs of a path and the number of the MiB to read.
-    least_s: a list is read again and again until so many seconds have passed. drop: files whose
-    pages are dropped before."""
+    """The input of a replay. lists: for each rank and process, pairs of a path and the number of
+    the MiB to read. least_s: lists are repeated until this many seconds have passed. drop: files
+    whose pages are dropped before."""
 
     lists: list[list[list[tuple[str, int]]]]
     least_s: float
@@ -63,7 +62,7 @@ def _cached_after_drop(paths: list[str]) -> float | None:
 
 
 def main() -> int:
-    """Reads the lists of this rank. Returns the exit code."""
+    """Reads the lists of this rank, and returns the exit code."""
     replay = ReadReplay(**json.loads(Path(sys.argv[1]).read_text()))
     out, rank = Path(sys.argv[2]), int(os.environ.get("FANSTORE_RANK", "0"))
     cached = _cached_after_drop(replay.drop)

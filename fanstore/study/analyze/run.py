@@ -1,5 +1,5 @@
-"""An analysis, phase by phase: the job as it is, ingestion, preparation, and fetches from storage
-and from memory, by a replay of the job's own reads."""
+"""Runs an analysis, phase by phase: the job unchanged, ingestion, preparation, and fetches from
+storage and from memory, which replay the job's own reads."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ NAMES = {
     "storage": "fetches from storage (S)", "cache": "fetches from memory (C)",
 }  # fmt: skip
 _READS_MOST = 200_000
-_MEMORY_S = 2.0  # at least, for the replay from memory
+_MEMORY_S = 2.0  # the least time of the replay from memory
 _CACHED_MOST = 0.1
 _WAITED_MOST = 0.02
 
 
 class Analyzer:
-    """Runs the phases one after the other. `analysis` has the results so far: it is sound even if a
-    phase fails or is interrupted. tell: called with a line for each phase that begins, and each
+    """Runs the phases in turn. `analysis` holds the results so far, which are valid even if a phase
+    fails or is interrupted. tell: called with a line at the beginning of each phase, and for each
     result."""
 
     def __init__(self, request: AnalysisRequest, out: Path, tell: Callable[[str], None]) -> None:
@@ -60,8 +60,8 @@ class Analyzer:
 
     def run(self) -> None:
         """Runs all phases. Raises FanstoreError if the job itself fails."""
-        # Absolute: processes of the job write there, too, wherever they go. (mkdtemp makes it so
-        # from Python 3.12 on.)
+        # An absolute path, because processes of the job write there whatever their directory is.
+        # (mkdtemp returns one from Python 3.12 on.)
         scratch = Path(os.path.abspath(tempfile.mkdtemp(prefix=".scratch-", dir=self._out)))
         try:
             for phase in PHASES:

@@ -1,5 +1,5 @@
-"""An analysis from its beginning to its report (JSON for programs, and a page if matplotlib is
-installed). If it is broken off, it leaves a report, too."""
+"""Runs an analysis and writes its report: JSON for programs, and a page if matplotlib is installed.
+Also writes a report if the analysis is interrupted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE_NAME = "analysis.html"
 
 
 def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[Path]:
-    """Writes the report into a directory. Returns the paths of its files. Raises OSError."""
+    """Writes the report to a directory. Returns the paths of its files. Raises OSError."""
     found = cold(analysis)
     told = {
         **analysis.as_dict(),
@@ -43,8 +43,8 @@ def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[P
 
 
 def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
-    """Runs an analysis, writes its report to a directory, and passes lines of findings to `say`.
-    Returns the exit code. Raises FanstoreError if nothing was measured."""
+    """Runs an analysis, writes its report to a directory, and passes lines about the result to
+    `say`. Returns the exit code. Raises FanstoreError if nothing was measured."""
 
     def tell(text: str) -> None:
         if not quiet:
@@ -61,7 +61,7 @@ def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str
         except FanstoreError as error:
             if not analyzer.analysis.rates:
                 remove_empty(made)
-                raise  # and an earlier report stays
+                raise  # an earlier report is not replaced
             code, problem = error.exit_code, str(error)
         ending.ignore()
         analysis = analyzer.analysis

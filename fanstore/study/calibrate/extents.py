@@ -1,4 +1,4 @@
-"""The files that are read to measure a file system: files without a name, or a dataset's packs."""
+"""Files for measuring a file system: new files without a name, or a dataset's packs."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _RANDOM_BYTES = 16 * PIECE_BYTES
 
 @dataclass(frozen=True)
 class Extent:
-    """A stretch of an open file; it starts on a page."""
+    """A range of bytes of an open file. It begins at a page."""
 
     fd: int
     offset: int
@@ -34,8 +34,8 @@ class Extent:
 
 
 def portions(counts: Sequence[int], budget_bytes: int) -> tuple[int, list[int]]:
-    """Divides a budget so that each of `counts` readers together can read the same amount, each its
-    own part. Returns that amount, and the most that each reader has to read of it."""
+    """Divides a budget so that, for each number of readers in `counts`, they read the same amount
+    in all, each its own part. Returns that amount, and the most that each reader needs for it."""
     smallest = [min(c for c in counts if c > reader) for reader in range(max(counts))]
     unit = int(budget_bytes / sum(1 / count for count in smallest)) // PAGE_BYTES * PAGE_BYTES
     return unit, [-(-unit // count // PAGE_BYTES) * PAGE_BYTES for count in smallest]
@@ -43,8 +43,8 @@ def portions(counts: Sequence[int], budget_bytes: int) -> tuple[int, list[int]]:
 
 @contextlib.contextmanager
 def own_files(directory: Path, sizes: Sequence[int], bench: Bench) -> Iterator[list[list[Extent]]]:
-    """Yields a new file of each size, which has no name (or loses it at once), so that nothing is
-    left however this process ends. Raises FanstoreError if it cannot be written."""
+    """Yields a new file of each size. The files have no name (or lose it at once), so that nothing
+    is left however this process ends. Raises FanstoreError if one cannot be written."""
     with contextlib.ExitStack() as stack:
         extents = []
         with naming(directory):
@@ -59,7 +59,8 @@ def own_files(directory: Path, sizes: Sequence[int], bench: Bench) -> Iterator[l
 
 @contextlib.contextmanager
 def naming(directory: Path) -> Iterator[None]:
-    """Makes an OSError a FanstoreError with the directory, or the file in it, and a remedy."""
+    """Turns an OSError into a FanstoreError that names the directory, or the file in it, and says
+    what to do."""
     try:
         yield
     except OSError as error:
@@ -72,7 +73,7 @@ def naming(directory: Path) -> Iterator[None]:
 
 
 def write(extent: Extent, bench: Bench) -> None:
-    """Writes a file and flushes it to the disk."""
+    """Writes a file and waits until it is on the disk."""
     content = memoryview(os.urandom(_RANDOM_BYTES))
     at = 0
     while at < extent.size:
@@ -89,8 +90,8 @@ def write(extent: Extent, bench: Bench) -> None:
 def pack_extents(dataset: Path, sizes: Sequence[int], own: Sequence[bool]) -> Iterator[
     list[list[Extent]]
 ]:  # fmt: skip
-    """Yields a stretch of a dataset's packs for each size, all different; those that are not `own`
-    are left empty. Raises FanstoreError, OSError."""
+    """Yields a range of a dataset's packs for each size, without overlaps; the ranges of readers on
+    other ranks are empty. own: which readers are on this rank. Raises FanstoreError, OSError."""
     with contextlib.ExitStack() as stack, open_dataset(dataset) as opened:
         packs = []
         for pack in range(opened.pack_count):
@@ -110,7 +111,7 @@ def packs_bytes(dataset: Path) -> int:
 
 
 def _stretch(packs: Sequence[tuple[int, int]], start: int, size: int) -> list[Extent]:
-    """Returns the extents of so many bytes of all packs, one after the other, from `start` on."""
+    """Returns the extents of `size` bytes of all packs in turn, from `start` on."""
     found, begin = [], 0
     for fd, file_bytes in packs:
         first, end = max(start, begin), min(start + size, begin + file_bytes)
@@ -122,7 +123,7 @@ def _stretch(packs: Sequence[tuple[int, int]], start: int, size: int) -> list[Ex
 
 
 def head(extents: Sequence[Extent], size: int) -> list[Extent]:
-    """Returns the first bytes of some extents."""
+    """Returns the extents of the first `size` bytes of some extents."""
     found = []
     for extent in extents:
         if size > 0:
@@ -147,14 +148,14 @@ def read(extents: Sequence[Extent], bench: Bench) -> None:
 
 
 def drop(extents: Sequence[Extent]) -> None:
-    """Asks the kernel to drop these extents from the page cache."""
+    """Asks the kernel to drop the extents' pages from the page cache."""
     for extent in extents:
         os.posix_fadvise(extent.fd, extent.offset, extent.size, os.POSIX_FADV_DONTNEED)
 
 
 def cached_share(extents: Sequence[Extent]) -> float | None:
-    """Returns the part of the extents that is in the page cache (mincore(2)); None if this process
-    may not know it: only the file's owner and root may."""
+    """Returns which part of the extents is in the page cache (mincore(2)); None if this process may
+    not know, because only the files' owner and root may."""
     libc = ctypes.CDLL(None, use_errno=True)
     resident = pages = 0
     for extent in extents:

@@ -1,4 +1,5 @@
-"""The measurements as TOML: the table [system] of a scenario, without the keys of the job."""
+"""Writes the measurements as TOML: the table [system] of a scenario, without the keys of the
+job."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True)
 class Machine:
-    """The measurements, and how they were taken. heading: lines with time, place and versions.
+    """The measurements, and how they were made. heading: lines with time, place and versions.
     threads: of a rank. network: None with one rank."""
 
     heading: tuple[str, ...]
@@ -34,7 +35,7 @@ class Machine:
 
 
 def doubts(machine: Machine) -> list[str]:
-    """Returns the worthless figures, each with its reason, a line each."""
+    """Returns a line for each worthless figure, with the reason."""
     found = []
     for name, measured in _parts(machine):
         why: dict[str, list[str]] = {}
@@ -56,7 +57,7 @@ def _parts(machine: Machine) -> Iterator[tuple[str, Measured]]:
 
 
 def text_of(machine: Machine) -> str:
-    """Returns the content of a machine's file."""
+    """Returns the content of the machine's TOML file."""
     lines = [
         *(f"# {line}" for line in machine.heading),
         "# Spreads follow rates: (slowest - fastest) / median; with four repeats or more,",
@@ -104,7 +105,7 @@ def _staging_buffer(machine: Machine) -> Iterator[str]:
 
 
 def _classes(machine: Machine) -> Iterator[str]:
-    """Yields the storage classes, the faster one first, as scenarios have them."""
+    """Yields the lines of the storage classes, the faster one first, as in scenarios."""
     threads = machine.threads * machine.ranks_per_node
     memory = _class("ram", "chosen: half of the memory that was free", machine.memory_bytes // 2,
                     threads, machine.copy, machine.copy)  # fmt: skip
@@ -132,7 +133,7 @@ def _class(
 
 
 def _share(measured: Measured, threads: int) -> float:
-    """Returns the rate of one of so many threads, by the curve as scenarios will read it."""
+    """Returns the rate of one of `threads` threads, by the curve that scenarios will read."""
     table = {"threads": list(measured.points), "rate": json.loads(_rates(measured))}
     return Fields("", "", table, ("threads", "rate")).points("threads").share(threads)
 

@@ -1,4 +1,4 @@
-"""The rate between two ranks, by the size of messages."""
+"""Measures the rate between two ranks, by the size of messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from fanstore.startup import MpiWorld
 from fanstore.study.calibrate.together import Bench, Measured, Repeats
 
 SIZES = (4 << 10, 64 << 10, 1 << 20, 16 << 20)
-FETCH_BYTES = 1 << 20  # as much as the daemons fetch from one another at once
+FETCH_BYTES = 1 << 20  # the size of fetches between daemons
 _MOST_MESSAGES = 2000
 _OUTSTANDING = 4
 _TAG, _ACK_TAG = 11, 12
@@ -20,8 +20,8 @@ _REPORT_EVERY_S = 0.1
 
 
 def network_rates(budget_bytes: int, repeats: int, bench: Bench, hosts: Sequence[str]) -> Measured:
-    """Measures how fast rank 0 receives messages from the first rank of another host (from rank 1,
-    if there is none). hosts: of each rank; every rank calls this."""
+    """Measures how fast rank 0 receives messages from the first rank on another host, or from rank
+    1 if there is none. hosts: of each rank. Every rank calls this."""
     world = bench.world
     assert isinstance(world, MpiWorld)
     sender = next((rank for rank, host in enumerate(hosts) if host != hosts[0]), 1)
@@ -44,7 +44,8 @@ def network_rates(budget_bytes: int, repeats: int, bench: Bench, hosts: Sequence
 
 
 def _receive(world: MpiWorld, bench: Bench, sender: int, size: int, count: int) -> float:
-    """Receives messages, some of them under way at a time. Returns the seconds."""
+    """Receives messages, several of them under way at a time. Returns the seconds that this
+    took."""
     buffers = [bytearray(size) for _ in range(_OUTSTANDING)]
     start_s = time.perf_counter()
     _wait(world.isend(b"!", sender, _ACK_TAG), bench)
@@ -70,7 +71,7 @@ def _send(world: MpiWorld, bench: Bench, size: int, count: int) -> None:
 
 
 def _wait(request: Any, bench: Bench) -> None:
-    """Waits without sleep, because the wait is timed, and reports to the other ranks meanwhile.
+    """Waits without sleeping, because the wait is timed; reports to the other ranks meanwhile.
     Raises FanstoreError if nothing comes."""
     start_s = told_s = time.monotonic()
     while not request.Test():

@@ -1,4 +1,4 @@
-"""Takes all measurements, on all ranks, one after the other."""
+"""Makes all measurements, on all ranks, one after the other."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _THREADS_MOST = 8
 
 @dataclass(frozen=True)
 class CalibrationPlan:
-    """The measurements to take. budget_bytes: the most that is written, or read at a time."""
+    """The measurements to make. budget_bytes: the most that is written, or read at once."""
 
     shared: Path
     local: LocalDirectory
@@ -43,7 +43,7 @@ class CalibrationPlan:
 
 
 def measure(orders: CalibrationPlan, world: World) -> Machine | None:
-    """Returns the measurements on rank 0, None on others; every rank calls this. Raises
+    """Returns the measurements on rank 0, None on the others. Every rank calls this. Raises
     FanstoreError, OSError."""
     if not orders.shared.is_dir():
         raise UsageError(f"{orders.shared}: there is no such directory")
@@ -76,7 +76,8 @@ def measure(orders: CalibrationPlan, world: World) -> Machine | None:
 
 
 def turns(hosts: Sequence[str]) -> list[int]:
-    """Returns the ranks in the order in which they get readers: one of each host, then again."""
+    """Returns the ranks in the order in which they get readers: one rank of each host, then the
+    next of each."""
     seen: dict[str, int] = {}
     turn = []
     for rank, host in enumerate(hosts):

@@ -1,5 +1,5 @@
-"""Measures the rates of the shared file system, by readers on all ranks, and of a local disk and of
-copying in memory, by threads."""
+"""Measures rates: of the shared file system, by the number of readers on all ranks; of a local disk
+and of copies in memory, by the number of threads."""
 
 from __future__ import annotations
 
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 COUNTS = (1, 2, 4, 8)
 Gather = Callable[[Any], list[Any]]
 
-_CACHED_MOST = 0.1  # the kernel reads ahead, into the part of another reader
+_CACHED_MOST = 0.1  # of the bytes: the kernel reads ahead into the parts of other readers
 
 
 def reader_counts(ranks: int) -> tuple[int, ...]:
-    """Returns the numbers of readers to measure the shared file system with: also all ranks, if
-    they are more."""
+    """Returns the numbers of readers with which to measure the shared file system, including the
+    number of ranks if that is larger."""
     return tuple(sorted({*COUNTS, max(COUNTS[-1], ranks)}))
 
 
 def shared_rates(
     directory: Path, budget_bytes: int, repeats: int, bench: Bench, turn: Sequence[int]
 ) -> Measured:
-    """Measures a shared directory: the packs of a dataset, if it is one, else files that are
-    written there. turn: the ranks in the order in which they get readers; every rank calls this.
+    """Measures a shared directory: the packs in it if it is a dataset, otherwise files that are
+    written to it. turn: the ranks in the order in which they get readers. Every rank calls this.
     Raises FanstoreError."""
     counts = reader_counts(len(turn))
     is_dataset = (directory / INDEX_NAME).exists()
@@ -69,7 +69,7 @@ def shared_rates(
 def _extents(
     directory: Path, is_dataset: bool, sizes: Sequence[int], own: Sequence[bool], bench: Bench
 ) -> Iterator[list[list[Extent]]]:
-    """Yields the extents of each reader; none for the readers of other ranks."""
+    """Yields the extents of each reader; none for readers on other ranks."""
     if is_dataset:
         with pack_extents(directory, sizes, own) as extents:
             yield extents
@@ -88,8 +88,8 @@ def _read_rates(
     bench: Bench,
     gather: Gather,
 ) -> Measured:
-    """Has some readers read `unit` bytes together, without the page cache. Readers without extents
-    are on other ranks. gather: returns the values of all ranks, once all have given theirs."""
+    """Makes some readers read `unit` bytes together, without the page cache. Readers on other ranks
+    have no extents here. gather: returns the values of all ranks."""
     points = {}
     cached: list[float | None] = []
     for count in counts:
@@ -112,7 +112,7 @@ def _worst(cached: Sequence[float | None]) -> float | None:
 
 
 def _cache_notes(cached: Sequence[float | None]) -> Iterator[str]:
-    """Yields notes about the page cache of all ranks."""
+    """Yields notes about pages that were in the page caches of ranks."""
     most = max((each for each in cached if each is not None), default=0)
     if most > _CACHED_MOST:
         yield (
@@ -126,8 +126,8 @@ def _cache_notes(cached: Sequence[float | None]) -> Iterator[str]:
 def local_rates(
     directory: Path, budget_bytes: int, repeats: int, bench: Bench
 ) -> tuple[Measured, Measured]:
-    """Measures reading from and writing to a local directory, by threads of this rank alone.
-    Raises FanstoreError."""
+    """Measures reading from and writing to a local directory, by the number of threads of this
+    rank. Raises FanstoreError."""
     unit, sizes = portions(COUNTS, budget_bytes)
     with naming(directory):
         with own_files(directory, sizes, bench) as extents:
@@ -151,20 +151,21 @@ def _written_s(directory: Path, count: int, size: int, bench: Bench) -> float:
 
 
 def _share(unit: int, count: int) -> int:
-    """Returns how much of a unit each of some readers reads: whole pages."""
+    """Returns how much of a unit each of `count` readers reads: whole pages."""
     return -(-unit // count // PAGE_BYTES) * PAGE_BYTES
 
 
 _PIECE_BYTES = 1 << 20
-_ROUNDS = 8  # so that it takes long enough
+_ROUNDS = 8  # copies in a row, so that the time can be measured
 
 
 def copy_rates(budget_bytes: int, repeats: int, bench: Bench) -> Measured:
-    """Measures how fast threads copy from one half of `budget_bytes` (of 16 MiB at least) to the
-    other: bytes copied."""
+    """Measures how fast threads copy from one half of `budget_bytes` (at least 16 MiB) to the
+    other, in copied bytes."""
     of_each = max(1, budget_bytes // 2 // _PIECE_BYTES // COUNTS[-1]) * _PIECE_BYTES
     half = of_each * COUNTS[-1]
-    source, target = np.ones(half, dtype=np.uint8), np.ones(half, dtype=np.uint8)  # fills its pages
+    # Ones, so that all pages are allocated.
+    source, target = np.ones(half, dtype=np.uint8), np.ones(half, dtype=np.uint8)
     points = {}
     for count in COUNTS:
         parts = list(zip(np.split(source, count), np.split(target, count), strict=True))
@@ -183,8 +184,8 @@ def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], bench: Bench) ->
 
 
 def free_bytes() -> int:
-    """Returns how much memory this node has for a job: the available memory, up to the limit of the
-    control group."""
+    """Returns how much memory a job can use on this node: the available memory, or less if the
+    control group limits it."""
     with open("/proc/meminfo", encoding="ascii") as stream:
         table = dict(line.split(":", 1) for line in stream)
     amount = int(table["MemAvailable"].split()[0]) << 10

@@ -1,5 +1,5 @@
-"""The common part of measurements: threads that work at once while the main thread reports to the
-other ranks, and repeated measurements with their median and spread."""
+"""The common part of measurements: threads that work at the same time while the main thread reports
+to the other ranks; and repeated measurements with their median and spread."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statistics import median
 
 from fanstore.startup import World
 
-WORTHLESS_SPREAD = 0.5  # a figure with a larger spread is worthless
-_SHORT_S = 0.005  # a shorter time is mostly that of starting
+WORTHLESS_SPREAD = 0.5  # a figure with a larger spread is marked as worthless
+_SHORT_S = 0.005  # in a shorter time, starting takes most of it
 
 
 @dataclass(frozen=True)
 class Repeats:
-    """The same amount of bytes, moved several times. seconds: the time of each move."""
+    """Repeated moves of the same number of bytes. seconds: the time of each."""
 
     amount_bytes: int
     seconds: tuple[float, ...]
@@ -29,9 +29,9 @@ class Repeats:
 
     @property
     def spread(self) -> float:
-        """The difference between the slowest and the fastest, as a part of the median. With four
-        repeats or more these two are left out: something else ran for a moment, and the median
-        stands."""
+        """The difference between the slowest and the fastest time, as a part of the median. With
+        four repeats or more these two are left out, because other work may have disturbed them,
+        which does not affect the median."""
         ordered = sorted(self.seconds)
         if len(ordered) >= 4:
             ordered = ordered[1:-1]
@@ -39,7 +39,7 @@ class Repeats:
 
     @property
     def doubt(self) -> str | None:
-        """Why the figure is worth nothing, or None."""
+        """The reason why the figure is worthless, or None."""
         if median(self.seconds) < _SHORT_S:
             return f"less than {1000 * _SHORT_S:g} ms: give more --bytes"
         if self.spread > WORTHLESS_SPREAD:
@@ -49,7 +49,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Measured:
-    """Figures by a count, such as that of readers, and notes about them."""
+    """Figures by a number, such as the number of readers, and notes about them."""
 
     points: dict[int, Repeats]
     notes: tuple[str, ...] = ()
@@ -60,8 +60,8 @@ _ABANDON_S = 5.0
 
 
 class Bench:
-    """The state that measurements share: the other ranks, and the progress. A thread calls `check`
-    before each piece of its work, and `advance` after it."""
+    """Shared by all measurements: the other ranks, and the progress. A thread calls `check` before
+    each piece of its work, and `advance` after it."""
 
     def __init__(self, world: World, total_bytes: int) -> None:
         self.world = world
@@ -71,22 +71,22 @@ class Bench:
         self._stopped = False
 
     def check(self) -> None:
-        """Raises InterruptedError if the work was given up."""
+        """Raises InterruptedError if the measurement was given up."""
         if self._stopped:
             raise InterruptedError
 
     def advance(self, amount_bytes: int) -> None:
-        """Adds bytes to the progress."""
+        """Adds bytes to those that the progress bar shows."""
         with self._mutex:
             self._done_bytes += amount_bytes
 
     def report(self) -> None:
-        """Reports this rank's progress to the other ranks, and that it lives."""
+        """Tells the other ranks this rank's progress, and that it is alive."""
         self.world.report(self._done_bytes, self._total_bytes)
 
     def together(self, works: Sequence[Callable[[], None]]) -> float:
-        """Runs each of `works` in a thread, all at once. Returns the seconds until the last one was
-        done. Raises the error of one of them."""
+        """Runs each of `works` in a thread, all at once. Returns the seconds until all were done.
+        Raises the error of one of them."""
         begin = threading.Barrier(len(works) + 1)
         ends_s: list[float] = []
         errors: list[BaseException] = []
@@ -117,7 +117,7 @@ class Bench:
         return max(ends_s, default=start_s) - start_s
 
     def _give_up(self, begin: threading.Barrier, threads: Sequence[threading.Thread]) -> None:
-        """Ends the threads. A thread that hangs in a file system is left behind."""
+        """Makes the threads end. Abandons a thread that hangs in a file system."""
         self._stopped = True
         begin.abort()
         deadline_s = time.monotonic() + _ABANDON_S

@@ -1,1 +1,1 @@
-"""Makes a plan file: the files that each node of a job is to keep and to fetch."""
+"""Makes a plan file, which says which files each node of a job keeps and fetches."""

@@ -1,4 +1,4 @@
-"""Makes a plan: a placement by frequency, and the times that the simulator expects."""
+"""Makes a plan: places files by frequency, and computes the expected times with the simulator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PlanSteps:
     epoch: Callable[[], object]
 
 
-_DIGITS = 3  # of seconds; another NumPy may round further digits in another way
+_DIGITS = 3  # digits of seconds; with more, the result would depend on the version of NumPy
 
 
 def make_plan(
@@ -65,8 +65,8 @@ def make_plan(
 
 
 def _memory_words(request: PlanRequest, files: int) -> str:
-    """Returns a clause about the memory that a plan needs, and for what: 56 bytes of each read, in
-    whole batches."""
+    """Returns a clause for an error: how much memory a plan needs, and for what: 56 bytes for each
+    read, in whole batches."""
     system, batch = request.system, request.job.batch_size
     batches = -(-files // (system.ranks * batch))
     needed = (4 * system.nodes + 60) * files + 56 * system.ranks * batches * batch
@@ -84,7 +84,7 @@ def _scenario(request: PlanRequest, samples: Samples) -> Scenario:
 def _placement(
     request: PlanRequest, samples: Samples, steps: PlanSteps
 ) -> NDArray[np.uint8] | None:
-    """Returns the class of each sample on each node; None if nothing can be kept."""
+    """Returns the storage class of each sample on each node; None if nothing can be kept."""
     system, count = request.system, len(samples.records)
 
     def reads_of_nodes() -> Iterator[list[NDArray[Any]]]:
@@ -132,7 +132,7 @@ def _described(
 def _kept(
     request: PlanRequest, samples: Samples, placement: NDArray[np.uint8] | None
 ) -> tuple[list[list[int]], list[list[int]]]:
-    """Returns files and bytes by node and storage class."""
+    """Returns the number of files and of bytes, by node and storage class."""
     nodes, classes = request.system.nodes, len(request.system.classes)
     if placement is None:
         nothing = [[0] * classes] * nodes

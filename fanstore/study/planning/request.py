@@ -1,4 +1,4 @@
-"""The machine and the orders that a plan is asked for: from a scenario, or a machine file and
+"""The machine, job and orders for which a plan is made: from a scenario, or from a machine file and
 options; recorded orders from one file for each rank, of numbers or of names."""
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _ALLOWED = (
     "each line and an empty line between epochs"
 )
 
-Epochs = list["NDArray[np.uint32]"]  # of one rank
+Epochs = list["NDArray[np.uint32]"]  # the reads of one rank
 
 
 def recorded_order(
@@ -45,9 +45,8 @@ def recorded_order(
 ) -> tuple[list[NDArray[Any]], ...]:
     """Returns the reads of each rank in each epoch (epochs x ranks), as numbers of samples.
 
-    paths: a file for each rank. records: the record of each sample. Raises UsageError with the file
-    if it is no such file, or is of other ranks, epochs or samples.
-    """
+    paths: a file for each rank. records: the record of each sample. Raises UsageError, which names
+    the file, if it is no such file, or does not fit the ranks, epochs or samples."""
     if len(paths) != ranks:
         raise UsageError(f"--recorded: {len(paths)} files for {ranks} ranks; allowed: one for each")
     by_rank = [_epochs_of(path, dataset, records) for path in paths]
@@ -100,7 +99,7 @@ def _from_text(path: Path, dataset: Dataset, records: NDArray[np.int64]) -> list
             sample = known[line] = _sample(f"{path}:{number}", line, dataset, records)
         epochs[-1].append(sample)
     if len(epochs) > 1 and not epochs[-1]:
-        epochs.pop()  # the empty line at the end
+        epochs.pop()  # the part behind the last empty line
     return [np.array(reads, dtype=np.int64) for reads in epochs]
 
 
@@ -125,7 +124,7 @@ def _sample(where: str, line: bytes, dataset: Dataset, records: NDArray[np.int64
 
 
 _PARTS = ("about", "system", "dataset", "job")
-# The keys that a plan needs, each with its option.
+# The keys that a plan needs, each with the option that sets it.
 _NEEDED = {
     "nodes": "--nodes N", "ranks_per_node": "--ranks-per-node N", "compute": "--compute RATE",
     "preprocess": "--preprocess RATE", "network": "--set network=RATE", "epochs": "--epochs N",
@@ -135,8 +134,8 @@ _NEEDED = {
 
 @dataclass(frozen=True)
 class PlanRequest:
-    """file: for messages. system_table, job_table: as they stand in a scenario; system, job: the
-    same, parsed."""
+    """The input for a plan. file: its name in messages. system_table, job_table: the tables as in a
+    scenario; system, job: the same tables, parsed."""
 
     file: str
     system_table: dict[str, Any]
@@ -147,9 +146,9 @@ class PlanRequest:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """The options of the command line. machine, scenario: paths, one of them at most. changes: as
-    fanstore.study.simulate.library.changed takes them; sources: the option of each. order: its
-    table, or None; recorded: the file of each rank."""
+    """The options of the command line. machine, scenario: paths; at most one is given. changes: in
+    the form for fanstore.study.simulate.library.changed; sources: the option of each change. order:
+    its table, or None; recorded: the file of each rank."""
 
     machine: str | None
     scenario: str | None
@@ -189,7 +188,7 @@ def request_of(options: PlanOptions, dataset: Dataset, samples: Samples) -> Plan
 
 
 def _check_complete(file: str, system: Mapping[str, Any], job: Mapping[str, Any]) -> None:
-    """Raises UsageError that names the options of all missing values."""
+    """Raises UsageError, which names the options for all missing values."""
     known = {*system, *job, *(["network"] if system.get("nodes") == 1 else [])}
     missing = [option for key, option in _NEEDED.items() if key not in known]
     if missing:
@@ -197,8 +196,8 @@ def _check_complete(file: str, system: Mapping[str, Any], job: Mapping[str, Any]
 
 
 def _options_by_key(options: PlanOptions, system_table: Mapping[str, Any]) -> dict[str, str]:
-    """Returns the option that gave each value, by the value's full key; the key of a storage class
-    has its place."""
+    """Returns the option that set each value, by the value's full key; the key of a storage class
+    includes its position."""
     keys = {name: f"{'job' if name in JOB_KEYS else 'system'}.{name}" for name in options.changes}
     if "staging_buffer" in keys:
         keys["staging_buffer"] = "system.staging_buffer.capacity"
@@ -211,7 +210,7 @@ def _options_by_key(options: PlanOptions, system_table: Mapping[str, Any]) -> di
 
 
 def _tables(options: PlanOptions, dataset: Dataset) -> tuple[str, dict[str, Any]]:
-    """Returns the file that describes the machine, and its tables."""
+    """Returns the name of the file that describes the machine, and its tables."""
     if options.scenario is not None:
         file, table = load(options.scenario)
         _check_same_dataset(file, table, dataset)
@@ -229,7 +228,7 @@ def _tables(options: PlanOptions, dataset: Dataset) -> tuple[str, dict[str, Any]
 
 
 def _check_same_dataset(file: str, table: Mapping[str, Any], dataset: Dataset) -> None:
-    """Raises UsageError if a scenario is about another dataset."""
+    """Raises UsageError if a scenario describes another dataset."""
     if "dataset" not in table:
         return
     fields = Fields(file, "dataset", table["dataset"], DATASET_KEYS)

@@ -1,4 +1,4 @@
-"""A plan for people, and the samples that one node fetches."""
+"""Shows a plan to people, and the samples that one node fetches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fanstore.wording import counted, show_bytes
 
 
 def lines_of(told: PlanDescription) -> list[str]:
-    """Returns lines about the files that a plan keeps and the times that it expects."""
+    """Returns lines about the files that nodes keep under a plan, and the expected times."""
     system, job = told.system, told.job
     order = " ".join(f"{key}={value}" for key, value in job.order_parameters.items())
     return [
@@ -58,7 +58,7 @@ def _expected(told: PlanDescription) -> Iterator[str]:
 
 
 def as_dict(told: PlanDescription) -> dict[str, Any]:
-    """Returns the same for JSON, with each epoch and node."""
+    """Returns the content of a plan's description for JSON, with each epoch and node."""
     expected = told.expected
     return {
         "dataset_id": told.dataset_id,
@@ -79,8 +79,8 @@ def as_dict(told: PlanDescription) -> dict[str, Any]:
 
 
 def fetched_by(plan: PlanFile, node: int, epoch: int | None) -> Any:
-    """Returns the samples that a node comes to keep, in that order, or (epoch) those that it
-    fetches ahead in that epoch. Raises the errors of PlanFile's methods."""
+    """Returns the samples that a node is to keep, in the order in which it gets them; with `epoch`,
+    those that it fetches ahead in that epoch. Raises the errors of PlanFile's methods."""
     kept = plan.kept(node) != NOWHERE
     if epoch is None:
         return filling(kept, plan.node_reads(node, 0))

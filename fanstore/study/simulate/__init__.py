@@ -1,5 +1,4 @@
-"""Computes how long a job would take on a machine, by the models of the papers, under each policy.
+"""Simulates how long a job would take on a machine under each policy, by the models of the papers.
 
-A scenario (TOML) describes the machine, the dataset and the job. The same scenario gives the same
-numbers.
-"""
+A scenario (TOML) describes the machine, the dataset and the job. The same scenario always gives the
+same numbers."""

@@ -1,5 +1,6 @@
-"""Caches on each node, in its first storage class, that change with each read; and DeepIO's
-opportunistic order, in which such a cache decides the reads (Zhu et al. 2018, section 3)."""
+"""Simulates caches on each node, in its first storage class, whose content changes with each read;
+and DeepIO's opportunistic order, in which such a cache decides which sample is read (Zhu et al.
+2018, section 3)."""
 
 from __future__ import annotations
 
@@ -17,15 +18,16 @@ if TYPE_CHECKING:
 
 
 class Caches(Protocol):
-    """The caches of a policy, asked epoch by epoch."""
+    """The caches of all nodes under a policy, simulated epoch by epoch."""
 
     @property
     def peak_bytes(self) -> int:
         """The most bytes that the cache of a node held at once."""
 
     def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """Returns where each read finds its sample: NOWHERE, HERE or ELSEWHERE of
-        fanstore.policy.cluster, ranks x reads. reads: those of the policy, from padded."""
+        """Simulates the reads of an epoch. Returns where each read finds its sample: NOWHERE, HERE
+        or ELSEWHERE of fanstore.policy.cluster, ranks x reads. reads: the policy's own, from
+        `padded`."""
 
 
 class NodeCaches:
@@ -34,8 +36,8 @@ class NodeCaches:
     def __init__(
         self, workload: Workload, policy: str, placement: NDArray[np.uint8] | None, alone: bool
     ) -> None:
-        """placement: the files that nodes have outside of their caches. alone: a cache serves its
-        node alone."""
+        """placement: the storage class of files that nodes have besides their caches. alone: no
+        node reads from another node's cache."""
         system = workload.system
         capacity_bytes = system.classes[0].capacity_bytes
         self._cluster = Cluster(
@@ -47,11 +49,11 @@ class NodeCaches:
 
     @property
     def peak_bytes(self) -> int:
-        """See Caches."""
+        """The most bytes that the cache of a node held at once."""
         return self._cluster.peak_bytes
 
     def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """See Caches."""
+        """Implements Caches.found."""
         coming = None if self._foresight is None else self._foresight.of_epoch(epoch)
         found = self._cluster.read(reads, coming, self._placement)
         if self._alone:
@@ -80,8 +82,8 @@ class OpportunisticCaches:
         self.peak_bytes = 0
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Returns the samples of the job's epoch in the opportunistic order: a Reordering
-        (policies.py)."""
+        """Returns the samples of an epoch in the opportunistic order, in place of the job's
+        `reads`; this is a Reordering (policies.py)."""
         by_turns = reads.T.ravel()
         read = by_turns != len(self._sizes)
         rng = np.random.default_rng(epoch)
@@ -97,7 +99,7 @@ class OpportunisticCaches:
         return np.ascontiguousarray(changed.reshape(reads.T.shape).T)
 
     def found(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.uint8]:
-        """See fanstore.study.simulate.caches.Caches."""
+        """Implements Caches.found."""
         holders = np.append(self._holders, _NOBODY)
         found = np.empty(reads.shape, dtype=np.uint8)
         for rank, row in enumerate(reads):
@@ -108,8 +110,8 @@ class OpportunisticCaches:
         return found
 
     def _fill(self, reads: NDArray[np.intp], found: NDArray[np.uint8]) -> None:
-        """Fills each node's memory with the samples that came last from shared storage, and then
-        with those that it held before, as far as there is room."""
+        """Fills each node's memory with the samples that came last from shared storage, then with
+        those that it held before, as far as there is room."""
         before = self._holders
         self._holders = np.full(len(self._sizes), _NOBODY, dtype=np.int32)
         for node in range(len(reads) // self._ranks_per_node):

@@ -1,5 +1,6 @@
-"""Runs the policies through the epochs of a scenario, side by side as far as memory allows; and
-finds the minimal cache: the least memory with which a policy is as fast as with memory for all."""
+"""Simulates a scenario under several policies, side by side as far as memory allows; and finds the
+minimal cache: the least memory with which a policy is as fast as with memory for the whole
+dataset."""
 
 from __future__ import annotations
 
@@ -22,13 +23,14 @@ from fanstore.wording import show_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Policies run side by side, up to so many pairs of a sample and a node of all policies together.
+# Policies are simulated side by side as long as the pairs of a sample and a node in all of them are
+# at most so many.
 _SIDE_BY_SIDE_MAX = 400_000_000
 
 
 def known_policies(names: Sequence[str]) -> list[str]:
-    """Returns the policies of these names; all, if there are no names. Raises UsageError with the
-    names that are allowed."""
+    """Returns the policies with these names; all policies if there are no names. Raises UsageError,
+    which lists the allowed names."""
     for name in names:
         if name not in POLICIES:
             raise UsageError(f"there is no policy {name!r}; allowed: {', '.join(POLICIES)}")
@@ -73,8 +75,8 @@ def simulate(
 def outcome_of(
     workload: Workload, plan: PolicyPlan, on_epoch: Callable[[], object] = lambda: None
 ) -> PolicyOutcome:
-    """Returns the results of one plan; on_epoch is called after each epoch. Raises UsageError for
-    what the scenario does not allow."""
+    """Returns the result of a policy's plan. Calls on_epoch after each epoch. Raises UsageError if
+    the scenario does not allow it."""
     runner = Runner(workload, plan)
     _run(workload, [runner], on_epoch)
     return runner.outcome()
@@ -110,7 +112,8 @@ def _run(workload: Workload, runners: list[Runner], on_epoch: Callable[[], objec
 def _epoch(
     workload: Workload, number: int, reads: NDArray[np.intp], sizes: NDArray[np.float64]
 ) -> Epoch:
-    """Returns an epoch. Raises UsageError if a batch does not fit into the staging buffer."""
+    """Returns one epoch of the job. Raises UsageError if a batch does not fit into the staging
+    buffer."""
     scenario = workload.scenario
     compute = scenario.system.compute_bytes_per_s
     epoch = epoch_of(number, reads, sizes, compute, scenario.job.batch_size)
@@ -124,8 +127,8 @@ def _epoch(
     return epoch
 
 
-SLOWER = 1.01  # the job may take this many times as long as with memory for all
-_PARTS = 128  # the answer is exact to one in so many parts of the dataset
+SLOWER = 1.01  # as fast: at most this many times as long as with memory for all
+_PARTS = 128  # the result is exact to one part of the dataset in so many
 
 
 def min_caches(
@@ -133,14 +136,13 @@ def min_caches(
 ) -> dict[str, int | str]:
     """Returns for each policy its minimal cache, or the reason why it cannot run.
 
-    That is the least capacity of a node's first storage class, in bytes, with which the job reads
-    as much of the dataset as with room for all of it there, and takes no longer than SLOWER times
-    as long. It is found by bisection among the multiples of a 128th of the dataset, on the
-    assumption that more memory never hurts. All else stays as it is in the scenario, such as other
+    The minimal cache is the least capacity of a node's first storage class, in bytes, with which
+    the job reads as much of the dataset as with room for all of it there, and takes at most SLOWER
+    times as long. It is found by bisection among the multiples of a 128th of the dataset, on the
+    assumption that more memory never hurts. Everything else stays as in the scenario, such as other
     storage classes. on_epoch: called as by `simulate`, for each simulation.
 
-    Raises UsageError if the scenario has no storage class, and the errors of `simulate`.
-    """
+    Raises UsageError if the scenario has no storage class, and the errors of `simulate`."""
     if not scenario.system.classes:
         raise UsageError(
             f"{scenario.file}: a minimal cache was asked for, and system.classes is empty; "
@@ -170,7 +172,8 @@ def min_caches(
 
 
 def _least(is_enough: Callable[[int], bool]) -> int:
-    """Returns the least number of steps that is enough. 0 is not enough, and _PARTS is."""
+    """Returns the least number of steps that is enough, by bisection: 0 is not enough, and _PARTS
+    is."""
     low, high = 0, _PARTS
     while high - low > 1:
         middle = (low + high) // 2
@@ -179,7 +182,8 @@ def _least(is_enough: Callable[[int], bool]) -> int:
 
 
 def _as_good(outcome: PolicyOutcome | str, best: PolicyOutcome) -> bool:
-    """Returns whether a policy ran, read as much of the dataset, and took hardly longer."""
+    """Returns whether a policy ran, read as much of the dataset as in `best`, and took at most
+    SLOWER times as long."""
     if isinstance(outcome, str) or outcome.covered < best.covered:
         return False
     return outcome.total_s <= SLOWER * best.total_s

@@ -1,4 +1,4 @@
-"""The reads of each rank in each epoch, as matrices of whole batches (ranks x reads)."""
+"""Arranges the reads of each rank in each epoch as matrices of whole batches (ranks x reads)."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 
 def reads_of_epochs(scenario: Scenario, sample_count: int) -> Iterator[list[NDArray[Any]]]:
-    """Yields for each epoch of the job the reads of each rank. Raises UsageError if the order does
-    not take its parameters."""
+    """Yields, for each epoch of the job, the reads of each rank. Raises UsageError for parameters
+    that the order does not accept."""
     job = scenario.job
     if job.recorded:
         yield from islice(cycle(job.recorded), job.epochs)
@@ -69,8 +69,8 @@ class Epoch:
 
 
 def padded(reads: list[NDArray[Any]], batch_size: int, nothing: int) -> NDArray[np.intp]:
-    """Returns the reads of each rank as a matrix of whole batches (ranks x reads), filled up with
-    the number `nothing` of the empty sample."""
+    """Returns the reads of each rank as a matrix of whole batches (ranks x reads). Missing reads at
+    the end are of the empty sample, whose number is `nothing`."""
     longest = -(-max(map(len, reads)) // batch_size) * batch_size
     matrix = np.full((len(reads), longest), nothing, dtype=np.intp)
     for row, each in zip(matrix, reads, strict=True):
@@ -85,11 +85,10 @@ def epoch_of(
     compute_bytes_per_s: float,
     batch_size: int,
 ) -> Epoch:
-    """Returns the epoch of a number, with its computing times.
+    """Returns epoch number `number` with its computing times.
 
-    reads: from padded. sizes_bytes: the size of each sample of the dataset, and 0 at the end for
-    the empty one. compute_bytes_per_s: the rate at which a rank consumes.
-    """
+    reads: from `padded`. sizes_bytes: the size of each sample of the dataset, and 0 at the end for
+    the empty one. compute_bytes_per_s: the rate at which a rank consumes."""
     sizes = np.empty(reads.shape)
     left_s = np.empty(reads.shape)
     for rank, row in enumerate(reads):

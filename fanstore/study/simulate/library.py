@@ -1,5 +1,4 @@
-"""Finds scenarios (those of the package by name, others by path), and makes the cases of
---sweep."""
+"""Finds scenarios: the built-in ones by name, others by path. Also makes the cases of --sweep."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ _FOLDER = Path(__file__).parent / "scenarios"
 
 
 def built_in() -> dict[str, str]:
-    """Returns the names of the scenarios in the package, each with a line that describes it."""
+    """Returns the names of the built-in scenarios, each with a line that describes it."""
     paths = sorted(_FOLDER.glob("*.toml"))
     return {path.stem: str(load_toml(path)["about"]) for path in paths}
 
@@ -25,10 +24,9 @@ def built_in() -> dict[str, str]:
 def load(name: str) -> tuple[str, dict[str, Any]]:
     """Returns the path of a scenario's file, and its content as a table.
 
-    A name with a slash or a dot is the path of a file, any other that of a scenario in the package.
-    Raises UsageError, which lists the scenarios of the package, if none has that name, and OSError
-    if the file cannot be read.
-    """
+    A name with a slash or a dot is a path; any other is the name of a built-in scenario. Raises
+    UsageError, which lists the built-in ones, if none has that name; OSError if the file cannot be
+    read."""
     if "/" in name or "." in name:
         return name, load_toml(Path(name))
     path = _FOLDER / f"{name}.toml"
@@ -42,11 +40,12 @@ def load(name: str) -> tuple[str, dict[str, Any]]:
 
 
 def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the table of a scenario with other values; a value of digits alone becomes a number.
+    """Returns the table of a scenario with some values replaced; a value of digits alone becomes a
+    number.
 
-    A change is of `epochs`, `batch` or `files`, of a key of [system], of `staging_buffer` (its
-    capacity), or of the name of a storage class (its capacity). Raises UsageError for other names.
-    """
+    Values that can be replaced: `epochs`, `batch`, `files`, a key of [system], `staging_buffer`
+    (its capacity), and the name of a storage class (its capacity). Raises UsageError for other
+    names."""
     if not changes:
         return table
     system, job, dataset = (_table(table, key) for key in ("system", "job", "dataset"))
@@ -75,8 +74,8 @@ def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dic
 
 
 def _table(table: Mapping[Any, Any], key: object) -> dict[str, Any]:
-    """Returns a copy of a table in another; an empty one if the value is no table, which
-    scenario_from reports."""
+    """Returns a copy of a table within another one; an empty table if the value is no table, which
+    scenario_from reports later."""
     value = table.get(key, {})
     return dict(value) if isinstance(value, dict) else {}
 
@@ -85,8 +84,7 @@ def combinations(changes: Sequence[str]) -> list[dict[str, str]]:
     """Returns a table from name to value for each combination of values.
 
     changes: texts of the form `name=value,value,...`; without any, there is one empty table. Raises
-    UsageError for a text of another form, and for a name or a value that comes twice.
-    """
+    UsageError for a text of another form, and for a name or value that is given twice."""
     values: dict[str, list[str]] = {}
     for change in changes:
         name, _, listed = change.partition("=")

@@ -1,4 +1,4 @@
-"""Pictures of simulations, like figures 8 and 9 of NoPFS (Dryden et al. 2021)."""
+"""Draws results of simulations, like figures 8 and 9 of NoPFS (Dryden et al. 2021)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from fanstore.wording import counted
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-Results = Sequence[tuple[dict[str, str], Simulation]]  # the changes of a sweep, and their results
+# For each case of a sweep, its changed values and its results.
+Results = Sequence[tuple[dict[str, str], Simulation]]
 
 _SUFFIXES = (".svg", ".png")
 # Colours that people with any colour vision can distinguish (Okabe and Ito 2008).
@@ -28,9 +29,9 @@ _MARKS = "osD^vP*X"
 
 
 def check(path: Path, cases: Sequence[dict[str, str]]) -> None:
-    """Raises UsageError if results cannot be drawn to `path`: for another suffix than .svg and
-    .png, a folder that cannot be written to, a path that is there and no regular file, if
-    matplotlib is missing, and if the cases of a sweep differ in more than two names."""
+    """Raises UsageError if results cannot be drawn to `path`: if its suffix is neither .svg nor
+    .png, its folder cannot be written, it exists and is no regular file, matplotlib is missing, or
+    the cases of a sweep differ in more than two names."""
     if path.suffix not in _SUFFIXES:
         allowed = " and ".join(_SUFFIXES)
         raise UsageError(f"--plot {path}: allowed are names that end in {allowed}")
@@ -54,13 +55,12 @@ def _swept(cases: Sequence[dict[str, str]]) -> list[str]:
 
 
 def draw(path: Path, title: str, results: Results) -> None:
-    """Draws the results of a sweep, of one case at least, to a file; its suffix decides the format.
-    A picture that is there is only replaced by a whole one.
+    """Draws the results of a sweep, at least one case, to a file; its suffix decides the format. An
+    existing file is replaced only when the new one is complete.
 
-    A single case is a bar for each policy, as in figure 8. A sweep of one name is a line for each
-    policy, one of two names a map for each, as in figure 9. Policies that cannot run are left out.
-    Raises UsageError if no policy can run, OSError if the file cannot be written.
-    """
+    A single case is drawn as a bar for each policy, as in figure 8. A sweep of one name is drawn as
+    a line for each policy, of two names as a map for each, as in figure 9. Policies that cannot run
+    are left out. Raises UsageError if no policy can run, OSError if the file cannot be written."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -95,12 +95,13 @@ def _outcome(simulation: Simulation, name: str) -> PolicyOutcome | None:
 
 
 def _unit(longest_s: float) -> tuple[float, str]:
-    """Returns the unit for an axis of time: how many seconds it has, and its name."""
+    """Returns the unit for an axis of time: its length in seconds, and its name."""
     return (3600.0, "hours") if longest_s >= 7200 else (1.0, "seconds")
 
 
 def _bars(axes: Axes, simulation: Simulation, names: list[str]) -> None:
-    """Draws the time of each policy; that of its epochs is divided like the bytes that it reads."""
+    """Draws the time of each policy; the time of its epochs is divided like the bytes that it
+    reads."""
     ran = {name: each for name in names if (each := _outcome(simulation, name))}
     longest_s = max(each.total_s for each in ran.values())
     scale, unit = _unit(longest_s)
@@ -128,7 +129,7 @@ def _bars(axes: Axes, simulation: Simulation, names: list[str]) -> None:
 
 
 def _part_s(outcome: PolicyOutcome, label: str) -> float:
-    """Returns the part of a policy's time that a bar shows in the colour of a label."""
+    """Returns the part of a policy's time that its bar shows in the colour of a label."""
     if label == "loaded before the job":
         return outcome.startup_s
     epochs_s = outcome.total_s - outcome.startup_s
@@ -138,7 +139,8 @@ def _part_s(outcome: PolicyOutcome, label: str) -> float:
 
 
 def _fill(label: str, sources: list[str]) -> dict[str, Any]:
-    """Returns the colour of a source; that of other nodes is hatched in the colour of its class."""
+    """Returns the fill of a source: a colour; for other nodes, the colour of the storage class with
+    hatching."""
     fixed = {
         "loaded before the job": _STARTUP,
         "nobody waits for data": _NO_SOURCE,
@@ -154,7 +156,7 @@ def _fill(label: str, sources: list[str]) -> dict[str, Any]:
 
 
 def _lines(axes: Axes, results: Results, name: str, names: list[str]) -> None:
-    """Draws the time of each policy with each value of the swept name; policies that take equally
+    """Draws the time of each policy for each value of the swept name. Policies that take equally
     long share a line."""
     values = [case[name] for case, _ in results]
     times_s = _together({policy: _times_s(results, policy) for policy in names})
@@ -173,7 +175,8 @@ def _lines(axes: Axes, results: Results, name: str, names: list[str]) -> None:
 
 
 def _together(times_s: dict[str, list[float]]) -> dict[str, list[float]]:
-    """Returns rows with one label for all policies whose times look the same in a picture."""
+    """Returns rows of times, where policies whose times look the same in a plot share one row and
+    label."""
     labels: dict[str, str] = {}  # by the first policy of each row
     for policy, row in times_s.items():
         same = (first for first in labels if _looks_like(times_s[first], row))
@@ -190,14 +193,14 @@ def _looks_like(row: list[float], other: list[float]) -> bool:
 
 
 def _times_s(results: Results, policy: str) -> list[float]:
-    """Returns the time of each case; not a number if the policy cannot run."""
+    """Returns the time of each case; NaN if the policy cannot run."""
     found = (_outcome(simulation, policy) for _, simulation in results)
     return [each.total_s if each else float("nan") for each in found]
 
 
 def _maps(axes: Sequence[Axes], results: Results, names: list[str], policies: list[str]) -> None:
-    """Draws the time of each policy with each pair of values, and how much it then reads from
-    shared storage; darker is longer."""
+    """Draws the time of each policy for each pair of values, and how much it then reads from shared
+    storage. Darker means longer."""
     across, down = (list(dict.fromkeys(case[name] for case, _ in results)) for name in names)
     of_all = [time for policy in policies for time in _times_s(results, policy) if not isnan(time)]
     for each, policy in zip(axes, policies, strict=False):

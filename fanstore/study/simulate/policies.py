@@ -1,4 +1,5 @@
-"""The policies that are compared: which files each keeps where, and which it reads."""
+"""The policies that are compared: which files each node keeps in which storage class, and which
+files it reads."""
 
 from __future__ import annotations
 
@@ -16,20 +17,19 @@ from fanstore.wording import show_bytes
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Changes the order of reads: takes the number of an epoch and the job's reads, returns the reads
-# instead. Reads are matrices from epochs.padded (ranks x reads). In them the number of files stands
-# for the empty sample, which fills up the last batches.
+# Changes the order of reads: gets the number of an epoch and the job's reads, and returns other
+# reads. Both are matrices from epochs.padded (ranks x reads), in which the number of files stands
+# for the empty sample that fills up the last batches.
 Reordering = Callable[[int, "NDArray[np.intp]"], "NDArray[np.intp]"]
 
 
 def shards(kept: NDArray[np.bool_], ranks_per_node: int) -> Reordering:
-    """Returns a Reordering in which each node reads only its own files, in a new random order each
-    epoch.
+    """Returns a Reordering in which each node reads only its own files, in a new random order in
+    each epoch.
 
-    A node's files are divided among its ranks. A rank reads as many as it does in the job's order,
+    A node's files are divided among its ranks. A rank reads as many files as in the job's order,
     and begins again with the first if it has fewer. kept: whether a node has a file (nodes x
-    files), one file at least for each node.
-    """
+    files), at least one file for each node."""
     own = [np.flatnonzero(row) for row in kept]
     nothing = kept.shape[1]
 
@@ -67,7 +67,8 @@ def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int
             return reads
         steps = batches[:, :whole].swapaxes(0, 1).reshape(-1)
         dealt = local_reads(steps, keepers, nodes, of_node)
-        # The ranks of a node take turns, because the samples that it keeps come before the others.
+        # The ranks of a node take turns, because the samples that the node keeps come before the
+        # others.
         by_rank = dealt.reshape(nodes, whole, batch_size, ranks_per_node).transpose(0, 3, 1, 2)
         changed = batches.copy()
         changed[:, :whole] = by_rank.reshape(ranks, whole, batch_size)
@@ -81,7 +82,7 @@ AT_ONCE, IN_TURN, AHEAD = "at once", "in turn", "ahead"
 
 
 class CannotRun(Exception):
-    """A policy cannot run a scenario; the message is the reason."""
+    """A policy cannot run a scenario. The message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -91,9 +92,8 @@ class PolicyPlan:
     loading: AT_ONCE takes no time, IN_TURN is neither ahead of computing nor at the same time,
     AHEAD fills the staging buffer. placement: the class of each file on each node; None: nothing is
     kept. Files are kept once the first epoch has read them, or (preloaded) are loaded before it.
-    caches: they keep other files as reads come. reordering: gives reads in place of the job's
-    order. covered: the part of the dataset's bytes that is read at all.
-    """
+    caches: keep other files, depending on the reads. reordering: returns reads in place of the
+    job's order. covered: which part of the dataset's bytes is read at all."""
 
     loading: str = AHEAD
     placement: NDArray[np.uint8] | None = None
@@ -105,7 +105,7 @@ class PolicyPlan:
 
 @dataclass(frozen=True)
 class Policy:
-    """plan raises CannotRun with a reason."""
+    """A policy by name. `plan` raises CannotRun with a reason."""
 
     about: str
     plan: Callable[[Workload], PolicyPlan]
@@ -155,8 +155,8 @@ def _close(workload: Workload) -> PolicyPlan:
 
 
 def _cached(policy: str, alone: bool = False) -> Callable[[Workload], PolicyPlan]:
-    """Returns a plan with a cache in memory, and a share of the files in the other storage classes
-    of each node. alone: no node reads from the cache of another."""
+    """Returns a function that makes a plan with a cache in memory, and a share of the files in the
+    other storage classes of each node. alone: no node reads from the cache of another."""
 
     def plan(workload: Workload) -> PolicyPlan:
         _need_room(workload.memory_bytes, "memory (first storage class)")

@@ -1,4 +1,4 @@
-"""The results of a simulation, and their tables for people: times and steps in 80 columns, and
+"""The results of a simulation, and tables of them for people: times and steps in 80 columns, and
 sources."""
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class PolicyOutcome:
 
     @property
     def total_s(self) -> float:
-        """The time of the whole job, including loading before it."""
+        """The time of the whole job, including the loading before its first epoch."""
         return self.startup_s + sum(self.epochs_s)
 
     @property
     def first_epoch_s(self) -> float:
-        """The time to the end of the first epoch."""
+        """The time until the end of the first epoch."""
         return self.startup_s + self.epochs_s[0]
 
     @property
@@ -130,7 +130,7 @@ _Row = tuple[str, ...]
 
 
 def show_s(seconds: float) -> str:
-    """Returns a time for people: in seconds, from two hours on in hours."""
+    """Returns a time as text for people: in seconds, from two hours on in hours."""
     if seconds >= 7200:
         return f"{seconds / 3600:,.2f} h"
     return f"{seconds:,.2f} s" if seconds < 1000 else f"{seconds:,.0f} s"
@@ -140,7 +140,8 @@ def lines_of(
     simulation: Simulation, min_caches: Mapping[str, int | str] | None = None
 ) -> list[str]:
     """Returns the lines of three tables (times, steps, sources) of the policies that can run, and
-    then the reasons why the others cannot. min_caches: from engine.min_caches, one more column."""
+    then the reasons why others cannot. min_caches: from engine.min_caches, shown as another
+    column."""
     policies = simulation.policies.items()
     ran = {name: each for name, each in policies if isinstance(each, PolicyOutcome)}
     reasons = {name: each for name, each in policies if isinstance(each, str)}
@@ -204,7 +205,7 @@ def _sources(outcome: PolicyOutcome) -> str:
 
 
 def _aligned(rows: Sequence[_Row]) -> list[str]:
-    """Returns rows as lines: numbers to the right, names and sources to the left."""
+    """Returns rows as lines: numbers are aligned right, names and sources left."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     texts = (0, 1) if rows[0] == _SOURCES else (0,)
     return [

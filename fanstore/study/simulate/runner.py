@@ -39,17 +39,17 @@ class Runner:
         self._ends_s = [self._startup_s]
         self._computed_s = 0.0
         self._steps = StepCounter(self._startup_s)
-        self._nothing = len(workload.sizes_bytes)  # the empty sample
+        self._nothing = len(workload.sizes_bytes)  # the number of the empty sample
         self._samples = self._read_bytes = 0
         self._source_bytes = np.zeros(2 * classes + 1)
 
     def reads_of(self, epoch: int, reads: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Returns the policy's reads for the job's order `reads`; that itself, if unchanged."""
+        """Returns the policy's reads in place of the job's `reads`, which may be the same."""
         change = self._plan.reordering
         return reads if change is None else change(epoch, reads)
 
     def advance(self, epoch: Epoch) -> None:
-        """Simulates the next epoch, whose reads are those that reads_of returned."""
+        """Simulates the next epoch, whose reads must be those that reads_of returned."""
         self._computed_s += float(epoch.compute_s.sum())
         self._samples += int(np.count_nonzero(epoch.reads != self._nothing))
         if self._plan.loading == AHEAD:
@@ -66,7 +66,7 @@ class Runner:
         self._steps.add(step_s, epoch.compute_s, step_bytes)
 
     def outcome(self) -> PolicyOutcome:
-        """Returns the result of all epochs so far."""
+        """Returns the results of all epochs so far."""
         names = source_names(self._system)
         per_node = self._system.ranks_per_node * self._pipeline.staged_max_bytes
         cached = 0 if self._plan.caches is None else self._plan.caches.peak_bytes
@@ -85,8 +85,8 @@ class Runner:
         )
 
     def _in_turn_s(self, epoch: Epoch) -> NDArray[np.float64]:
-        """Returns how long each batch takes if one thread of each rank loads from shared storage,
-        prepares and computes in turn."""
+        """Returns how long each batch takes if each rank has one thread that loads from shared
+        storage, prepares and computes in turn."""
         system = self._system
         each_s = 1 / system.shared.rate.share(system.ranks)
         each_s += 1 / system.preprocess_bytes_per_s + 1 / system.compute_bytes_per_s
@@ -95,8 +95,8 @@ class Runner:
         return step_s
 
     def _loads(self, epoch: Epoch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns for each batch how long loading takes, and the time from the start of loading to
-        the batch's end: load_s and span_s of Batches (ranks x batches)."""
+        """Returns load_s and span_s of Batches (ranks x batches): how long each batch takes to
+        load, and the time from the start of loading to the batch's end."""
         codes = self._codes_of(epoch)
         code_bytes = self._bytes_by_code(epoch, codes)
         sources = contended_sources(self._system, code_bytes)
@@ -112,7 +112,7 @@ class Runner:
         return load_s, span_s
 
     def _codes_of(self, epoch: Epoch) -> list[NDArray[np.uint8]] | None:
-        """Returns the codes of each rank's reads; None while nothing is kept."""
+        """Returns the codes of each rank's reads; None if nothing is kept yet."""
         kept: list[NDArray[np.uint8]] | None = None
         if self._codes is not None and (epoch.number > 0 or self._plan.preloaded):
             node_ranks = self._system.ranks_per_node
@@ -128,7 +128,8 @@ class Runner:
     def _bytes_by_code(
         self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
     ) -> NDArray[np.float64]:
-        """Returns the bytes that all ranks read, by code; the last is for samples kept nowhere."""
+        """Returns the bytes that all ranks read, by code; the last one is for samples that no node
+        keeps."""
         code_bytes = np.zeros((len(self._system.classes) + 1) ** 2)
         if codes is None:
             code_bytes[-1] = epoch.batch_bytes.sum()
@@ -139,7 +140,7 @@ class Runner:
 
 
 def _cache_codes(classes: int) -> NDArray[np.uint8]:
-    """Returns the code of a sample by its place in caches, if no node keeps it otherwise."""
+    """Returns the code of a sample for each place in caches, if no node keeps it otherwise."""
     codes = np.empty(3, dtype=np.uint8)
     codes[NOWHERE] = (classes + 1) ** 2 - 1
     codes[HERE] = classes

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 NEGATIVE = ("zero", "redraw", "refuse")
 
-# The other keys of the table [dataset], by the value of `sizes`.
+# The other keys of the table [dataset], by the value of its key `sizes`.
 _KINDS = {
     "fixed": ("files", "size"),
     "normal": ("files", "mean", "deviation", "negative", "seed"),
@@ -33,7 +33,7 @@ DATASET_KEYS = ("sizes", *dict.fromkeys(key for keys in _KINDS.values() for key 
 
 @dataclass(frozen=True)
 class Sizes:
-    """A source of file sizes. draw: returns the bytes of each file (files), the same on each call;
+    """A source of file sizes. draw: returns the bytes of each file (files), the same in each call;
     raises UsageError if a list or a dataset cannot be read."""
 
     kind: str
@@ -41,7 +41,8 @@ class Sizes:
 
 
 def read_sizes(file: str, fields: Fields) -> Sizes:
-    """Returns the sizes that a table [dataset] describes. Paths in it are relative to the file."""
+    """Returns the sizes that a table [dataset] describes. Paths in it are relative to the
+    scenario's file."""
     kind = fields.text("sizes", tuple(_KINDS))
     for key in DATASET_KEYS[1:]:
         if key in fields and key not in _KINDS[kind]:

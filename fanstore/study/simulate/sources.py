@@ -1,8 +1,8 @@
-"""The sources that samples are loaded from under a placement, and how long a byte takes from there.
+"""The sources from which samples are loaded under a placement, and how long a byte takes from each.
 
-The code of a sample on a node holds the storage class in which the node keeps it, and the fastest
-class in which another node does: own * (classes + 1) + other; `classes` stands for none.
-"""
+The code of a sample on a node combines the storage class in which the node keeps the sample, and
+the fastest class in which another node does: own * (classes + 1) + other; `classes` stands for
+none."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ _ONE_BYTE = np.ones(1)
 
 
 def codes_of(placement: NDArray[np.uint8], classes: int) -> NDArray[np.uint8]:
-    """Returns the code of each sample on each node, and after them that of the empty sample."""
+    """Returns the code of each sample on each node, with the code of the empty sample at the
+    end."""
     nodes, files = placement.shape
     codes = np.full((nodes, files + 1), (classes + 1) ** 2 - 1, dtype=np.uint8)
     other = fastest_elsewhere(placement)
-    for row, kept, elsewhere in zip(codes, placement, other, strict=True):  # nodes x files is much
+    # Node by node, because nodes x files take much memory.
+    for row, kept, elsewhere in zip(codes, placement, other, strict=True):
         np.minimum(elsewhere, classes, out=row[:-1])
         row[:-1] += np.minimum(kept, classes) * np.uint8(classes + 1)
     return codes
@@ -45,15 +47,16 @@ class Sources:
 
 
 def preprocess_byte_s(system: System) -> float:
-    """Returns the seconds of one thread to prepare a byte and write it into the staging buffer."""
+    """Returns how many seconds one thread takes to prepare a byte and write it to the staging
+    buffer."""
     staging = system.staging_buffer
     rate = system.preprocess_bytes_per_s
     return float(formulas.write_s(_ONE_BYTE, rate, staging.write, staging.threads)[0])
 
 
 def sources_of(system: System, shared_ranks: float) -> Sources:
-    """Returns the fastest source for each code, while shared_ranks ranks read from shared storage
-    at a time."""
+    """Returns the fastest source for each code, while `shared_ranks` ranks read from shared storage
+    at once."""
     classes = len(system.classes)
     own, other = np.divmod(np.arange((classes + 1) ** 2), classes + 1)
     rates, kinds = formulas.fastest_rates(
@@ -83,11 +86,10 @@ def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Source
     """Returns the fastest source for each code in an epoch. code_bytes: how many bytes all ranks
     read with each code.
 
-    The number of ranks that read from shared storage at a time is unknown: it is the number of
-    ranks, multiplied by the part of their loading time that goes there, and that part depends on
-    it. It is found by bisection. With it all ranks together never get more from shared storage than
-    its curve allows.
-    """
+    The number of ranks that read from shared storage at once is unknown: it is the number of ranks
+    times the part of their loading time for shared storage, and that part depends on it. It is
+    found by bisection. With the result, all ranks together never get more from shared storage than
+    its curve allows."""
     low, high = 1.0, float(max(1, system.ranks))
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
@@ -99,8 +101,7 @@ def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Source
 
 
 def _shared_part(sources: Sources, code_bytes: NDArray[np.float64]) -> float:
-    """Returns the part of all loading time that goes to shared storage, which is the last
-    source."""
+    """Returns which part of all loading time goes to shared storage, the last source."""
     shared_s = (code_bytes / sources.rates)[sources.numbers == sources.numbers[-1]].sum()
     total_s = (code_bytes * sources.byte_s).sum()
     return float(shared_s / total_s) if total_s else 0.0

@@ -1,5 +1,5 @@
-"""The speed of a job's steps. A step is one batch on every rank. It lasts from the end of the step
-before to its own end."""
+"""Computes how fast a job's steps are. A step is one batch on every rank. It lasts from the end of
+the step before to its own end."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 SLOW = 1.5  # a step is slow if it takes longer than this many times its computing
-WARM = 0.95  # a job is warm once it reads at this part of the rate of its last epoch
-_SPANS = 100  # parts that an epoch is divided into
+WARM = 0.95  # a job is warm once it reads at this part of its last epoch's rate
+_SPANS = 100  # into how many parts an epoch is divided
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class StepFigures:
 
 
 class StepCounter:
-    """Counts the steps of one policy, epoch by epoch. It keeps a hundred numbers of each epoch."""
+    """Counts the steps of one policy, epoch by epoch. Stores a hundred numbers for each epoch."""
 
     def __init__(self, start_s: float) -> None:
         """start_s: when the first step begins, in seconds from the start of the job."""
@@ -50,8 +50,8 @@ class StepCounter:
         compute_s: NDArray[np.float64],
         step_bytes: NDArray[np.int64],
     ) -> None:
-        """Adds an epoch, given for each of its steps: how long it takes, how long the slowest rank
-        computes in it, and how many bytes all ranks read."""
+        """Adds an epoch. Each array has an entry for each step: how long it takes, how long the
+        slowest rank computes in it, and how many bytes all ranks read."""
         self._slow += int(np.count_nonzero(step_s > SLOW * compute_s))
         starts = np.unique(np.linspace(0, len(step_s), _SPANS, endpoint=False).astype(np.int64))
         times_s = np.add.reduceat(step_s, starts)
@@ -62,10 +62,10 @@ class StepCounter:
         self._count += len(step_s)
 
     def figures(self) -> StepFigures:
-        """Returns the figures of all epochs that were added, one at least."""
+        """Returns the figures of all epochs that were added, at least one."""
         starts, times_s = np.concatenate(self._starts), np.concatenate(self._times_s)
         warm = np.concatenate(self._rates) >= WARM * self._last_rate
-        first = int(warm.argmax())  # the last epoch has such a part: its rate is a mean of parts
+        first = int(warm.argmax())  # always found: the last epoch's rate is a mean of its parts
         before_s = float(times_s[:first].sum())
         return StepFigures(self._count, self._slow, int(starts[first]), self._start_s + before_s)
 
@@ -76,12 +76,11 @@ def _rates(amount_bytes: NDArray[np.int64], time_s: NDArray[np.float64]) -> NDAr
 
 
 def staging_s(system: System, kept_bytes: NDArray[np.int64]) -> float:
-    """Returns the seconds that the slowest node takes to load its files from shared storage.
+    """Returns how many seconds the slowest node takes to load its files from shared storage.
 
     kept_bytes: how much each node keeps in each storage class (nodes x classes). All nodes load at
-    once, each as fast as one rank does; a node fills one class after the other, and none faster
-    than it can be written.
-    """
+    once, each as fast as one rank; a node fills one class after the other, at most as fast as it
+    can be written."""
     shared = system.shared
     incoming = shared.share_bytes_per_s(system.nodes) * shared.readers_per_rank
     rates = [min(incoming, float(each.write(each.threads))) for each in system.classes]
@@ -115,9 +114,11 @@ class Pipeline:
     def __init__(self, ranks: int, capacity_bytes: int, start_s: float) -> None:
         """capacity_bytes: of the staging buffer of a rank. start_s: when loading begins."""
         self._capacity = capacity_bytes
-        self._loaded_s = np.full(ranks, start_s)  # until when each rank has loaded
-        self._ends_s = np.array([start_s])  # of the batches that matter still; first one before
-        self._upto_bytes = np.zeros((ranks, 1), dtype=np.int64)  # read with these batches
+        self._loaded_s = np.full(ranks, start_s)  # until when each rank is loading
+        # Of the batches that still matter, and of the one before them.
+        self._ends_s = np.array([start_s])
+        # Total bytes up to each of these batches.
+        self._upto_bytes = np.zeros((ranks, 1), dtype=np.int64)
         self.staged_max_bytes = 0
 
     @property
@@ -126,7 +127,7 @@ class Pipeline:
         return float(self._ends_s[-1])
 
     def advance(self, batches: Batches) -> NDArray[np.float64]:
-        """Adds an epoch, of which no batch may exceed the capacity. Returns the time in seconds
+        """Adds an epoch, in which no batch may exceed the capacity. Returns the time in seconds
         when each batch ends on all ranks (batches)."""
         known = len(self._ends_s)
         upto = self._upto_bytes[:, -1:] + np.cumsum(batches.batch_bytes, axis=1)
@@ -136,7 +137,7 @@ class Pipeline:
         self._ends_s = np.concatenate((self._ends_s, np.empty(upto.shape[1])))
         done = known
         while done < len(self._ends_s):
-            # All next batches that need only ends that are known.
+            # Handles all following batches that depend only on known ends.
             end = known + int(np.searchsorted(needed_by_all, done - 1, side="right"))
             part = slice(done - known, end - known)
             self._stretch(batches, part, self._ends_s[needed[:, part]], slice(done, end))
@@ -146,7 +147,8 @@ class Pipeline:
         return ends_s
 
     def _needed(self, known: int) -> NDArray[np.intp]:
-        """Returns the place in _ends_s of the last batch to be done before each new one fits."""
+        """Returns the index in _ends_s of the last batch that must be done before each new batch
+        fits."""
         limits = self._upto_bytes[:, known:] - self._capacity
         rows = zip(self._upto_bytes, limits, strict=True)
         return np.stack([np.searchsorted(row, limit, side="left") for row, limit in rows])
@@ -174,7 +176,7 @@ class Pipeline:
             self.staged_max_bytes = max(self.staged_max_bytes, staged)
 
     def _forget(self) -> None:
-        """Drops the batches that no later one can need."""
+        """Drops the batches on which no later one can depend."""
         left = self._upto_bytes[:, -1:] - self._upto_bytes
         first = int((left > self._capacity).all(axis=0).sum())
         self._ends_s = self._ends_s[first:]

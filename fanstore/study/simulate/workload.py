@@ -1,5 +1,5 @@
-"""A job as a policy sees it when it plans: the scenario, the sizes of files, all reads to come, and
-each node's next read of each sample."""
+"""A job as its policy plans it: the scenario, the sizes of files, all future reads, and each node's
+next read of each sample."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class Foresight:
     """The knowledge of an oracle: when each node reads each sample next.
 
-    It is computed from the last epoch to the first, but orders only go forward. So the reads lie in
-    a temporary file meanwhile, 4 bytes a read, and each result replaces its read there.
-    """
+    It is computed from the last epoch to the first, but orders can only be generated forwards. So
+    all reads are written to a temporary file, 4 bytes each, and each result replaces its read
+    there."""
 
     def __init__(self, scenario: Scenario, sample_count: int) -> None:
         """Raises UsageError if the temporary directory has no room for the reads."""
@@ -39,7 +39,7 @@ class Foresight:
             ) from None
 
     def of_epoch(self, number: int) -> NDArray[np.uint32]:
-        """Returns for each read the place of the node's next read of its sample, ranks x reads
+        """Returns for each read the place of the node's next read of the sample, ranks x reads
         (fanstore.policy.cluster.NextUses)."""
         return self._read(number).reshape(self._ranks, -1)
 
@@ -67,7 +67,7 @@ class Foresight:
 
 class Workload:
     """A scenario with the sizes of its files (sizes_bytes, files). Values that take long to compute
-    are computed when they are first asked for, and kept."""
+    are computed when first asked for, and kept."""
 
     def __init__(self, scenario: Scenario) -> None:
         """Raises UsageError if the sizes of files cannot be read."""
@@ -76,7 +76,7 @@ class Workload:
         self.sizes_bytes = scenario.sizes.draw()
 
     def forget(self) -> None:
-        """Drops the values about the whole job, which take most memory."""
+        """Drops the values about the whole job, which take the most memory."""
         for name in ("frequencies", "foresight"):
             self.__dict__.pop(name, None)
 
@@ -93,8 +93,7 @@ class Workload:
 
     @property
     def memory_bytes(self) -> NDArray[np.int64]:
-        """The bytes that each node's first storage class holds, and 0 for the others (nodes x
-        classes)."""
+        """The bytes of each node's first storage class, and 0 for its others (nodes x classes)."""
         rooms = self.capacities_bytes
         rooms[:, 1:] = 0
         return rooms
