@@ -1,14 +1,15 @@
 /*
- * Programs and libraries of a mount, made real for the kernel and the dynamic linker, which open
- * files past the preload library: each is a file at `code/<n>/<path in the mount>` of the job
- * directory, n being the mount's number, so that $ORIGIN leads from one to the other as it does in
- * the mount. An input is copied there once for all processes of the node; an output is linked.
- * Files appear whole or not at all, and are removed with the job.
+ * Makes programs and libraries of a mount real files for the kernel and the dynamic linker, which
+ * open files without the preload library. Each is at `code/<n>/<path in the mount>` in the job
+ * directory, where n is the mount's number, so that $ORIGIN leads from one to the other as in the
+ * mount. An input is copied there once for all processes of the node; an output is linked. Files
+ * appear only when they are complete, and are removed with the job.
  *
  * A program may also use `code/<n>` as a spelling of the mount in any path: code that looks for
  * files beside its own library or program finds them.
  *
- * Nothing allocates with malloc or locks; safe in a vfork child. All answers are -errno on failure.
+ * No function calls malloc or takes a lock, so all are safe in a vfork child. They return -errno on
+ * failure.
  */
 #ifndef FAN_CLIENT_CODE_H
 #define FAN_CLIENT_CODE_H
@@ -23,10 +24,11 @@
  * links. Returns the length; -ENAMETOOLONG; -EXDEV: ".." leads out of the mount. */
 int64_t fan_code_place(const struct fan_view *view, const char *rest, char *to, size_t capacity);
 
-/* The same for an absolute path with a mount's prefix. -EXDEV also if it has no such prefix. */
+/* Like fan_code_place, for an absolute path with a mount's prefix. Returns -EXDEV also if it has no
+ * such prefix. */
 int64_t fan_code_place_of(const char *path, char *to, size_t capacity);
 
-/* Buffers for this work; a small stack may have no room for them. */
+/* Buffers for these functions, because a small stack may have no room for them. */
 struct fan_code_room {
     char own[PATH_MAX];
     char relpath[PATH_MAX];
@@ -40,7 +42,7 @@ struct fan_code_room {
  * outside, at target->path. */
 int fan_code_make(struct fan_target *target, const char *place, struct fan_code_room *room);
 
-/* Makes the directory at `place`, and those above it. */
+/* Creates the directory at `place` and its missing parents. */
 int fan_code_make_directory(char *place);
 
 /* Returns a copy of `text` that is never freed; equal texts get the same copy. NULL: no memory. */

@@ -1,4 +1,4 @@
-/* Making a file real at its place (code.h). */
+/* Makes a file of a mount real at its place (code.h). */
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -40,7 +40,7 @@ static bool same_file(const struct stat *wanted, const char *place)
            st.st_ino == wanted->st_ino && st.st_dev == wanted->st_dev;
 }
 
-/* Links the file at `from` to `place`, in the place of whatever was there. */
+/* Links the file at `from` to `place`, and replaces a file that is there. */
 static int link_over(const char *from, const char *place, struct fan_code_room *room)
 {
     long rc = fan_fresh_path(TEMPORARY, room->temporary, sizeof(room->temporary));
@@ -53,8 +53,8 @@ static int link_over(const char *from, const char *place, struct fan_code_room *
     return (int)rc;
 }
 
-/* Makes sure that `place` is the file `st`, which lies at `from`. With `keep`, a file that another
- * process put there first is as good. */
+/* Makes sure that `place` is a link to the file at `from`, whose attributes are `st`. keep: accepts
+ * a file that another process put there first. */
 static int link_to(const char *from, const struct stat *st, const char *place, bool keep,
                    struct fan_code_room *room)
 {
@@ -77,7 +77,8 @@ static int check_room(uint64_t bytes)
     return bytes / (uint64_t)fs.f_bsize > fs.f_bavail / 2 ? -ENOSPC : 0;
 }
 
-/* Makes a complete copy of an open input appear at `place`, unless one is there. */
+/* Writes a copy of an open input to `place`, where it appears only when it is complete, unless one
+ * is there. */
 static int copy_to(struct fan_file *file, const char *place, struct fan_code_room *room)
 {
     int rc = make_above(place, room);
@@ -102,7 +103,7 @@ static int copy_input(struct fan_target *target, const char *place, struct fan_c
     return rc;
 }
 
-/* Makes `place` a symbolic link to the file room->own, which stays where it is. */
+/* Makes `place` a symbolic link to the file room->own. */
 static int point_to_own(const char *place, struct fan_code_room *room)
 {
     struct stat own, is;
@@ -120,8 +121,8 @@ static int point_to_own(const char *place, struct fan_code_room *room)
                    : (int)rc;
 }
 
-/* The place of an input's copy: the dynamic linker takes one inode for one library, whatever its
- * names. */
+/* Writes the place of an input's copy: one for all its names, because the dynamic linker takes one
+ * inode for one library. */
 static int put_own(const struct fan_target *target, struct fan_code_room *room)
 {
     int64_t length = fan_index_path(&target->dataset->index, target->id, room->relpath,
@@ -140,7 +141,7 @@ static int make_input(struct fan_target *target, const char *place, struct fan_c
         return S_ISDIR(target->mode) ? -EISDIR : -EACCES;
     int rc = fan_permitted(target->dataset, target->id, R_OK, true);
     if (rc == 0 && target->dataset->planned) {
-        /* The original is a file that the linker can open. A copy would take its room again. */
+        /* Uses the original file, which the linker can open: a copy would take its space again. */
         rc = fan_original_path(&target->dataset->index, target->view->dataset_dir.text, target->id,
                                room->own);
         return rc == 0 ? point_to_own(place, room) : rc;
@@ -158,7 +159,7 @@ static int make_input(struct fan_target *target, const char *place, struct fan_c
     return rc == 0 ? link_to(room->own, &st, place, false, room) : rc;
 }
 
-/* The real file of an output, by its descriptor: its name may be gone by now. */
+/* Makes an output real by its descriptor, because its name may be gone by now. */
 static int make_output(int fd, const char *place, struct fan_code_room *room)
 {
     char from[FAN_FD_LINK_BYTES];
@@ -170,7 +171,8 @@ static int make_output(int fd, const char *place, struct fan_code_room *room)
     return S_ISREG(st.st_mode) ? link_to(from, &st, place, false, room) : -EISDIR;
 }
 
-/* A file of the output tree stays where it is: a program that replaces it finds the new one. */
+/* Links to a file of the output tree, so that a program that replaces the file finds the new
+ * one. */
 static int make_in_tree(const struct fan_target *target, const char *place,
                         struct fan_code_room *room)
 {
@@ -193,7 +195,7 @@ int fan_code_make(struct fan_target *target, const char *place, struct fan_code_
     if (target->where == FAN_TREE)
         return make_in_tree(target, place, room);
     if (target->where == FAN_OUTPUT)
-        target->where = FAN_BEYOND; /* opened by the path it was found at */
+        target->where = FAN_BEYOND; /* to be opened by the path at which it was found */
     int fd = fan_open(target, O_RDONLY | O_NONBLOCK | O_CLOEXEC, 0);
     if (fd < 0)
         return fd;

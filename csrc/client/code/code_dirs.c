@@ -8,7 +8,7 @@
 #include "../machine/spelling.h"
 #include "code_tree.h"
 
-/* Whether a path leads to a directory of a mount: 1; outside: 0; nowhere: -1. */
+/* Returns 1 if a path leads to a directory of a mount, 0 if it is outside, -1 if there is none. */
 static int where_is(const char *path, struct fan_target *target)
 {
     struct stat st;
@@ -22,11 +22,11 @@ static int where_is(const char *path, struct fan_target *target)
     return there && S_ISDIR(fan_target_mode(target)) ? 1 : -1;
 }
 
-/* The place of a directory of a mount, made. */
+/* Makes the real directory for a directory of a mount, and writes its place. */
 static int make_place(const char *path, struct fan_target *target, char place[PATH_MAX])
 {
     int64_t length = fan_code_place_of(path, place, PATH_MAX);
-    if (length == -EXDEV) { /* a link outside led to it */
+    if (length == -EXDEV) { /* a link outside led to the mount */
         length = fan_target_path(target, target->buffer, sizeof(target->buffer));
         if (length >= 0)
             length = fan_code_place_of(target->buffer, place, PATH_MAX);
@@ -49,8 +49,8 @@ static void push(struct fan_code_dirs *dirs, bool foreign)
     dirs->dirs[dirs->count++] = (struct fan_code_dir){text, where > 0 && foreign};
 }
 
-/* The length of the part of an element that stands for its owner's directory ($ORIGIN); 0 if there
- * is none. */
+/* Returns the length of the part of an entry that stands for its owner's directory ($ORIGIN); 0 if
+ * there is none. */
 static size_t origin_bytes(const char *element, size_t bytes)
 {
     static const char *const ways[] = {"${ORIGIN}", "$ORIGIN"};
@@ -63,7 +63,8 @@ static size_t origin_bytes(const char *element, size_t bytes)
     return 0;
 }
 
-/* Writes an element to dirs->path with its $ORIGIN replaced. false: skip the element. */
+/* Writes an entry to dirs->path, with $ORIGIN replaced. Returns false if the entry must be
+ * skipped. */
 static bool expand(struct fan_code_dirs *dirs, const char *element, size_t bytes,
                    const char *owner)
 {
@@ -93,8 +94,8 @@ void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char 
     }
 }
 
-/* Does not use strstr: a sanitizer's strstr comes before libc's, and is not ready when the program
- * starts. */
+/* Returns whether `text` contains `part`. Does not call strstr: a sanitizer's comes first, and is
+ * not ready when the program starts. */
 static bool holds(const char *text, const struct fan_text *part)
 {
     for (; part->bytes > 0 && *text != '\0'; text++) {

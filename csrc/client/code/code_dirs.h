@@ -1,5 +1,5 @@
 /*
- * Lists of directories as the dynamic linker reads them: RPATH, RUNPATH, LD_LIBRARY_PATH.
+ * Lists of directories in the form of the dynamic linker: RPATH, RUNPATH, LD_LIBRARY_PATH.
  */
 #ifndef FAN_CLIENT_CODE_DIRS_H
 #define FAN_CLIENT_CODE_DIRS_H
@@ -10,7 +10,7 @@ enum { FAN_CODE_DIRS_MAX = 256 };
 
 struct fan_code_dir {
     const char *path;
-    bool foreign; /* in a mount, but the linker will not look there */
+    bool foreign; /* in a mount, but the linker will not search it */
 };
 
 /* The directories in which to look for a library, in order: existing ones of mounts, and those
@@ -28,8 +28,8 @@ struct fan_code_dirs {
 
 /* Adds a list. owner: the path of the file that contains the list, for $ORIGIN; NULL for
  * LD_LIBRARY_PATH. foreign: the linker will look elsewhere for entries that begin with $ORIGIN (for
- * all entries of LD_LIBRARY_PATH), so these are marked foreign, too. The folders where the linker
- * does look are made. */
+ * all entries of LD_LIBRARY_PATH), so these are marked foreign, too. Creates the folders in which
+ * the linker looks. */
 void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char *owner,
                        bool foreign);
 

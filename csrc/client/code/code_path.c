@@ -1,4 +1,4 @@
-/* The places of real files, and the paths that programs see for them (code.h). */
+/* Converts between paths in mounts and the places of their real files (code.h). */
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -10,10 +10,10 @@
 
 static const char folder[] = FAN_CODE_FOLDER;
 
-/* What is put behind the job directory has at least this much room. */
+/* The least room for a path behind the job directory. */
 enum { ROOM_MIN = 64 };
 
-/* The path of a mount's folder. Its length, or -ENAMETOOLONG. */
+/* Writes the path of a mount's folder. Returns its length, or -ENAMETOOLONG. */
 static int64_t put_root(const struct fan_view *view, char *to, size_t capacity)
 {
     const struct fan_text *job = &fan_job.directory;
@@ -64,7 +64,7 @@ int64_t fan_code_shown(const char *text, char *to, size_t capacity)
     return (int64_t)length;
 }
 
-/* One kept text, in pages of its own kind. */
+/* A kept text. The pages for these texts hold nothing else. */
 struct kept {
     struct kept *next;
     char text[];
@@ -80,11 +80,12 @@ static const char *find_kept(const char *text)
     return at != NULL ? at->text : NULL;
 }
 
-/* Room in a block that all threads fill; what is left of a full one stays empty. */
+/* Takes room in a block that all threads fill. If it does not suffice, makes a new block and leaves
+ * the rest of the old one unused. */
 static void *take_room(size_t bytes)
 {
     enum { BLOCK = 1 << 16 };
-    static _Atomic(char *) block; /* its first word: how much is taken */
+    static _Atomic(char *) block; /* its first word says how much is taken */
     bytes = (bytes + 7) & ~(size_t)7;
     if (bytes > BLOCK / 4)
         return NULL;

@@ -11,7 +11,7 @@
 #include "code_dirs.h"
 #include "elf.h"
 
-/* LOOKS_MAX limits how many searches a hostile file can cause. */
+/* LOOKS_MAX: how many look-ups a tree may take, because a hostile file could cause very many. */
 enum { LOOKS_MAX = 20000, TEXT_BYTES = 1 << 19, LIBRARY_PATH_BYTES = 1 << 16,
        RPATH_BYTES = 1 << 15 };
 
@@ -22,13 +22,13 @@ struct fan_code_tree {
     unsigned looks;
     size_t used;
     struct fan_code_item items[FAN_CODE_ITEMS_MAX];
-    struct fan_elf elf; /* of the file under way */
+    struct fan_elf elf; /* the file that is being examined */
     struct fan_code_dirs dirs;
     struct fan_target target;
     struct fan_target other;
     struct fan_code_room room;
     char name[PATH_MAX];
-    char rpath[RPATH_BYTES]; /* or RUNPATH, as in the file */
+    char rpath[RPATH_BYTES]; /* RPATH or RUNPATH, as in the file */
     char joined[PATH_MAX];
     char path[PATH_MAX];
     char place[PATH_MAX];
@@ -107,8 +107,9 @@ static int find_item(const struct fan_code_tree *tree, const char *place)
     return -1;
 }
 
-/* Whether the letters of tree->path lead to another input than it does: behind a link, ".." is not
- * what stands before the link. The place by its letters is that input's. */
+/* Returns whether the text of tree->path leads to another input than the path itself: behind a
+ * link, ".." is not the component before the link. The place made from the text belongs to that
+ * other input. */
 static bool is_others(struct fan_code_tree *tree)
 {
     const struct fan_target *target = &tree->target;
@@ -121,7 +122,7 @@ static bool is_others(struct fan_code_tree *tree)
            target->id != other->id;
 }
 
-/* Sets *foreign if the linker will look at another place. */
+/* Finds the place of a file. Sets *foreign if the linker will look at another place. */
 static int find_place(struct fan_code_tree *tree, const char *path, bool *foreign)
 {
     int rc = fan_absolute_path(AT_FDCWD, path, tree->path, sizeof(tree->path));
@@ -130,7 +131,7 @@ static int find_place(struct fan_code_tree *tree, const char *path, bool *foreig
                      : rc == 0 ? fan_code_place_of(tree->path, tree->place, sizeof(tree->place))
                                : rc;
     *foreign = *foreign || others;
-    if (length == -EXDEV) { /* a link outside, or "..", led there */
+    if (length == -EXDEV) { /* a link outside, or "..", led to the mount */
         length = fan_target_path(&tree->target, tree->path, sizeof(tree->path));
         if (length >= 0)
             length = fan_code_place_of(tree->path, tree->place, sizeof(tree->place));
@@ -151,7 +152,7 @@ static int add(struct fan_code_tree *tree, const char *path, int parent, bool fo
         return known;
     rc = target->where == FAN_MISSING ? -target->error
                                       : fan_code_make(target, tree->place, &tree->room);
-    if (rc == -ENOENT) /* an output that was there before */
+    if (rc == -ENOENT) /* an output that no longer exists */
         FAN_SYS(unlinkat, AT_FDCWD, tree->place, 0);
     if (rc != 0)
         return rc;
@@ -163,7 +164,7 @@ int fan_code_add(struct fan_code_tree *tree, const char *path)
     return add(tree, path, -1, false);
 }
 
-/* Reads the same parts of item `number` as the linker. Returns a descriptor, which the caller
+/* Reads the parts of item `number` that the linker uses. Returns a descriptor, which the caller
  * closes, or -errno. */
 static int load(struct fan_code_tree *tree, int number)
 {
@@ -188,7 +189,8 @@ int fan_code_add_known(struct fan_code_tree *tree, const char *path, const char 
     return number;
 }
 
-/* The directories in which the linker looks for what item `number` needs, in its order. */
+/* Lists the directories in which the linker looks for the libraries of item `number`, in its
+ * order. */
 static void list_dirs(struct fan_code_tree *tree, int number)
 {
     struct fan_code_dirs *dirs = &tree->dirs;
@@ -209,7 +211,7 @@ static void list_dirs(struct fan_code_tree *tree, int number)
                           tree->items[number].place == NULL);
 }
 
-/* Looks for `name` in those directories. */
+/* Looks for the library `name` in those directories. */
 static int look(struct fan_code_tree *tree, int number, const char *name)
 {
     for (unsigned i = 0; i < tree->dirs.count; i++) {
@@ -258,7 +260,7 @@ int fan_code_find(struct fan_code_tree *tree, int number, const char *name)
     return tree->dirs.in_mount ? look(tree, number, name) : -ENOENT;
 }
 
-/* Whether `directory` is one of a list. */
+/* Returns whether `directory` is one of a list. */
 static bool is_listed(const char *list, const char *directory, size_t bytes)
 {
     for (const char *at = list; at != NULL; at = strpbrk(at, ":;")) {

@@ -11,14 +11,14 @@
 enum { FAN_CODE_ITEMS_MAX = 512 };
 
 /* One file. path: the program's own path for it, in the mount; place: the path of the real file, or
- * NULL for a file outside. parent: the item that needs it, or -1. */
+ * NULL for a file outside. parent: the number of the item that needs it, or -1. */
 struct fan_code_item {
     const char *path;
     const char *place;
     const char *rpath;
     int parent;
-    bool foreign; /* found in a directory that the linker, which sees places alone, will not look
-                     into: one that is named by its absolute path */
+    bool foreign; /* found in a directory that the linker will not search, because it only knows
+                   * real places: one that is named by its absolute path */
 };
 
 struct fan_code_tree;
@@ -34,7 +34,7 @@ void fan_code_end(struct fan_code_tree *tree);
 int fan_code_add(struct fan_code_tree *tree, const char *path);
 const char *fan_code_outside(const struct fan_code_tree *tree);
 
-/* The place of the last file that fan_code_add refused; "" if it has none. */
+/* Returns the place of the last file that fan_code_add refused; "" if it has none. */
 const char *fan_code_refused(const struct fan_code_tree *tree);
 
 /* Adds a file that needs no work: it is loaded already, or lies outside (place NULL). parent: the
@@ -52,10 +52,10 @@ int fan_code_find(struct fan_code_tree *tree, int number, const char *name);
 unsigned fan_code_count(const struct fan_code_tree *tree);
 const struct fan_code_item *fan_code_item(const struct fan_code_tree *tree, unsigned number);
 
-/* Buffers that the caller may use until its next call that adds a file. */
+/* Returns buffers that the caller may use until its next call that adds a file. */
 struct fan_code_room *fan_code_room(struct fan_code_tree *tree);
 
-/* Whether a list of directories may name one in a mount. */
+/* Returns whether a list of directories may name one in a mount. */
 bool fan_code_mentions_mount(const char *list);
 
 /* Returns LD_LIBRARY_PATH for a program that is about to run: `old` (or NULL) with directories in

@@ -59,7 +59,8 @@ static int read_headers(struct fan_elf *elf, const Elf64_Ehdr *header)
     return 0;
 }
 
-/* Finds the place of an address in the file, and the number of bytes from there on. */
+/* Finds the file offset of an address, and the number of bytes from there to the end of its part.
+ * Returns false if the file does not contain it. */
 static bool file_offset(const struct fan_elf *elf, uint64_t address, uint64_t *offset,
                         uint64_t *bytes)
 {
@@ -75,7 +76,7 @@ static bool file_offset(const struct fan_elf *elf, uint64_t address, uint64_t *o
     return false;
 }
 
-/* Takes from an entry of the dynamic section what is needed. true at the section's end. */
+/* Stores what an entry of the dynamic section says. Returns true at the end of the section. */
 static bool note_entry(struct fan_elf *elf, const Elf64_Dyn *entry, uint64_t *table)
 {
     switch (entry->d_tag) {

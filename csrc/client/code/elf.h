@@ -1,7 +1,7 @@
 /*
- * Reads from an ELF file which loader and which libraries it asks for, in so far as the kernel and
- * the dynamic linker use this. Files are untrusted: everything is read with pread, within bounds
- * and with a limited amount of work.
+ * Reads from an ELF file which loader and which libraries it asks for, as far as the kernel and the
+ * dynamic linker use them. Files are untrusted: everything is read with pread, within bounds and
+ * with a limited amount of work.
  */
 #ifndef FAN_CLIENT_ELF_H
 #define FAN_CLIENT_ELF_H
@@ -11,7 +11,7 @@
 
 enum { FAN_ELF_NEEDED_MAX = 192, FAN_ELF_LOADS_MAX = 16 };
 
-/* No string. Others are named by their offset in the table of dynamic strings. */
+/* Stands for no string. Strings are offsets in the table of dynamic strings. */
 #define FAN_ELF_NONE UINT64_MAX
 
 /* A part of the file, and its address in memory. */
@@ -22,15 +22,15 @@ struct fan_elf_load {
 };
 
 struct fan_elf {
-    int fd; /* the caller's */
+    int fd; /* the caller's descriptor */
     uint32_t load_count;
     uint32_t needed_count;
-    uint64_t strings;       /* offset of the table in the file */
+    uint64_t strings;       /* the file offset of the table */
     uint64_t strings_bytes; /* 0: there is none */
-    uint64_t rpath;         /* FAN_ELF_NONE, also where there is a RUNPATH, which takes its place */
+    uint64_t rpath;         /* FAN_ELF_NONE also if there is a RUNPATH, which overrides it */
     uint64_t runpath;
-    struct fan_elf_load dynamic;         /* .bytes 0: it is linked statically */
-    struct fan_elf_load interpreter;     /* the path of the loader; .bytes 0: none */
+    struct fan_elf_load dynamic;         /* .bytes is 0 if the program is linked statically */
+    struct fan_elf_load interpreter;     /* the path of the loader; .bytes is 0 if there is none */
     uint64_t needed[FAN_ELF_NEEDED_MAX]; /* any further ones are ignored */
     struct fan_elf_load loads[FAN_ELF_LOADS_MAX];
 };

@@ -12,7 +12,8 @@
 #include "../../common/sys.h"
 #include "elf.h"
 
-/* glibc's is ld-linux-x86-64.so.2 and the like wherever it lies; musl's ld-musl-x86_64.so.1. */
+/* Returns whether a loader is glibc's: its name begins with "ld-linux", in any directory; musl's is
+ * ld-musl-x86_64.so.1. */
 static bool is_glibc_loader(const char *interpreter)
 {
     const char *name = strrchr(interpreter, '/');
@@ -24,8 +25,8 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
     return fan_sys_pread(fd, to, bytes, (int64_t)offset) == (long)bytes;
 }
 
-/* Whether a program names a loader that can load the library. Programs of another kind or machine
- * do not. */
+/* Returns whether a program asks for a loader that can load the preload library. Programs of other
+ * kinds or machines do not. */
 static bool asks_for_loader(int fd)
 {
     struct fan_elf elf;
@@ -40,7 +41,7 @@ static bool asks_for_loader(int fd)
     return is_glibc_loader(interpreter);
 }
 
-/* Whether the kernel would tell the loader not to trust the environment. */
+/* Returns whether the kernel would make the loader ignore the environment. */
 static bool gains_privileges(int fd)
 {
     struct stat st;
@@ -79,7 +80,7 @@ char *fan_script_parse(char *head, char **argument)
     return line[0] != '\0' ? line : NULL;
 }
 
-/* The interpreter that an open script names in `head`, or NULL. */
+/* Returns the interpreter that an open script names in `head`, or NULL. */
 static const char *interpreter_of(int fd, char head[FAN_SCRIPT_HEAD_BYTES + 1])
 {
     char *argument;
@@ -90,7 +91,8 @@ static const char *interpreter_of(int fd, char head[FAN_SCRIPT_HEAD_BYTES + 1])
     return fan_script_parse(head, &argument);
 }
 
-/* Asked of a file that cannot be read: if it may be executed, assume the worst. */
+/* Returns whether a file that cannot be read may be executed; the caller then assumes that the
+ * library cannot enter it. */
 static bool is_executable(int dirfd, const char *path)
 {
     return FAN_SYS(faccessat, dirfd, path, X_OK) == 0;
@@ -99,7 +101,7 @@ static bool is_executable(int dirfd, const char *path)
 bool fan_program_shuts_out(int dirfd, const char *path)
 {
     char head[FAN_SCRIPT_HEAD_BYTES + 1];
-    if (path != NULL && path[0] == '\0' && dirfd >= 0) { /* the descriptor itself */
+    if (path != NULL && path[0] == '\0' && dirfd >= 0) { /* the descriptor itself is meant */
         fan_fd_link(dirfd, head);
         path = head;
     }

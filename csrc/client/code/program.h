@@ -7,11 +7,12 @@
 
 #include <stdbool.h>
 
-/* Whether exec of `path` (outside the mounts) would start a program that the library cannot enter.
- * Also false if exec would fail. For a script, checks its interpreter. Safe in a vfork child. */
+/* Returns whether exec of `path` (outside the mounts) would start a program that the library cannot
+ * enter. Also false if exec would fail. For a script, checks its interpreter. Safe in a vfork
+ * child. */
 bool fan_program_shuts_out(int dirfd, const char *path);
 
-/* The same for an open program; false for a script. */
+/* Like fan_program_shuts_out, for an open program; returns false for a script. */
 bool fan_program_shuts_out_fd(int fd);
 
 /* Parses the head of a script, which is NUL-terminated, and splits it in place. Returns the
@@ -19,7 +20,7 @@ bool fan_program_shuts_out_fd(int fd);
  * interpreter. */
 char *fan_script_parse(char *head, char **argument);
 
-/* The kernel's limits: how many bytes of a script it looks at, and how many interpreters may follow
+/* Limits of the kernel: how many bytes of a script it reads, and how many interpreters may follow
  * each other. */
 enum { FAN_SCRIPT_HEAD_BYTES = 256, FAN_SCRIPTS_MAX = 5 };
 

@@ -11,7 +11,7 @@
 #include "../../common/segment_check.h"
 #include "../../common/sys.h"
 
-/* Whether `count` entries at `offset` lie in the segment, behind its header. */
+/* Returns whether `count` entries at `offset` are in the segment, behind its header. */
 static bool inside(uint64_t segment_bytes, uint64_t offset, uint64_t count, uint64_t entry_bytes)
 {
     return offset >= sizeof(struct fan_cache_header) &&
@@ -49,7 +49,7 @@ int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number)
     if (fan_sys_failed(at))
         return (int)at;
     FAN_SYS(madvise, at, header.segment_bytes,
-            MADV_DONTFORK); /* a child has a session of its own */
+            MADV_DONTFORK); /* because a child has its own session */
     char *base = (char *)at;
     *cache = (struct fan_cache){
         .base = base,
@@ -103,8 +103,8 @@ static void ring(struct fan_cache_header *header)
         wake(&header->doorbell);
 }
 
-/* Sets what is wanted first, then the session's mark, then the header's; the daemon takes them in
- * the reverse order. */
+/* Sets the mark of the session and then that of the header, after the wanted block was set; the
+ * daemon clears them in the reverse order. */
 static void note_session(struct fan_cache *cache)
 {
     __atomic_store_n(&cache->session->wanted, 1, __ATOMIC_SEQ_CST);
@@ -147,13 +147,14 @@ void fan_cache_hint(struct fan_cache *cache, uint64_t file, uint64_t block, uint
 void fan_cache_wait(struct fan_pin *pin, int64_t ns)
 {
     struct timespec limit = {ns / 1000000000, ns % 1000000000};
-    /* Pairs with the daemon's look at `waiters` after it changed `state`. */
+    /* Pairs with the daemon, which reads `waiters` after it has changed `state`. */
     __atomic_fetch_add(&pin->waiters, 1, __ATOMIC_SEQ_CST);
     FAN_SYS(futex, &pin->state, FUTEX_WAIT, FAN_PIN_WANTED, &limit);
     __atomic_fetch_sub(&pin->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
-/* Takes a closed place back, with the file still in it. false: the daemon has taken it already. */
+/* Takes back the place of a closed file that is still in it. Returns false if the daemon has
+ * cleared the place already. */
 static bool reopen(struct fan_session *session, unsigned place, uint64_t file)
 {
     uint64_t *word = &session->closed[place / 64], bit = UINT64_C(1) << place % 64;
@@ -163,7 +164,7 @@ static bool reopen(struct fan_session *session, unsigned place, uint64_t file)
         return false;
     if (__atomic_load_n(&session->files[place], __ATOMIC_SEQ_CST) == file)
         return true;
-    __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST); /* of another file by then */
+    __atomic_fetch_or(word, bit, __ATOMIC_SEQ_CST); /* the bit now belongs to another file */
     return false;
 }
 

@@ -1,6 +1,6 @@
 /*
- * The client's side of the cache segment: checks it, maps it, and holds every access to the fields
- * that the client shares with the daemon. No other file of the client touches those fields.
+ * The client's side of the cache segment: checks it, maps it, and contains every access to the
+ * fields that the client shares with the daemon. No other file of the client touches those fields.
  *
  * Two orders must hold (cache_format.h). A client sets its pin to HELD, then looks at the entry.
  * The daemon sets the entry to EVICTING, then looks at the pins. All four accesses are sequentially
@@ -29,9 +29,9 @@ struct fan_cache {
     struct fan_cache_entry *entries;
     uint32_t bucket_mask;
     uint32_t entry_count;
-    uint32_t number; /* of the session */
-    uint32_t epoch;  /* number of this session; counts those of ancestor processes */
-    _Atomic uint64_t abandoned; /* one bit for each pin nobody waits for any more */
+    uint32_t number;            /* of the session, from the daemon */
+    uint32_t epoch;             /* counts the sessions of this process and its ancestors */
+    _Atomic uint64_t abandoned; /* one bit for each pin for which no thread waits any more */
 };
 
 /* Maps the segment in `fd`, which the caller still owns, for session `number`. Returns 0, -EPROTO
@@ -66,8 +66,8 @@ static inline bool fan_entry_is(const struct fan_cache_entry *entry, uint64_t fi
            fan_entry_names(entry, file, block);
 }
 
-/* Marks the entry as used, for policies that ask for it. Written once only, so that all CPUs that
- * hit the block can share the cache line. */
+/* Marks the entry as used, for policies that need to know of hits. Writes only if it is not marked,
+ * so that all CPUs can share the cache line. */
 static inline void fan_entry_touch(struct fan_cache_entry *entry)
 {
     if (__atomic_load_n(&entry->touched, __ATOMIC_RELAXED) == 0)
@@ -88,13 +88,14 @@ static inline uint32_t fan_pin_state(const struct fan_pin *pin)
     return __atomic_load_n(&pin->state, __ATOMIC_SEQ_CST);
 }
 
-/* The entry that a pin names. The daemon stored it before the state that the caller saw. */
+/* Returns the entry that a pin names. The daemon stored it before the state that the caller has
+ * seen. */
 static inline uint32_t fan_pin_entry(const struct fan_pin *pin)
 {
     return __atomic_load_n(&pin->entry, __ATOMIC_RELAXED);
 }
 
-/* The source of the block of a pin that was WANTED and is now HELD. */
+/* Returns where the block of a pin came from that was WANTED and is now HELD. */
 static inline enum fan_stall_source fan_pin_source(const struct fan_pin *pin)
 {
     uint32_t source = __atomic_load_n(&pin->source, __ATOMIC_RELAXED);

@@ -16,7 +16,7 @@
 #include "decode.h"
 #include "stored.h"
 
-/* The kernel moves at most this in one call (read(2), NOTES). */
+/* The most bytes that one call moves, as in the kernel (read(2), NOTES). */
 #define READ_MAX_BYTES UINT64_C(0x7ffff000)
 
 static int can_open(struct fan_file *file, enum fan_pack_copy copy)
@@ -35,7 +35,7 @@ int fan_content_open(struct fan_file *file)
     const struct fan_record *record = file->record;
     int rc = fan_content_check(&file->dataset->index, record);
     if (rc == 0 && record->codec != FAN_CODEC_STORE)
-        fan_codec_load(record->codec); /* where it was deferred */
+        fan_codec_load(record->codec); /* if loading was deferred */
     if (rc != 0 || record->logical_size == 0)
         return rc;
     const char *base = fan_pack_map(file->view, file->dataset, record->pack);
@@ -47,7 +47,7 @@ int fan_content_open(struct fan_file *file)
         return 0;
     }
     switch (fan_view_place(file->view, record->pack)) {
-    case FAN_PLACE_STAGED: /* it could not be mapped */
+    case FAN_PLACE_STAGED: /* if it could not be mapped */
         return can_open(file, FAN_PACK_STAGED);
     case FAN_PLACE_IN_PLACE:
         return can_open(file, FAN_PACK_SHARED);
@@ -62,7 +62,7 @@ int fan_content_open(struct fan_file *file)
     }
 }
 
-/* The part of a request that lies inside the file. */
+/* Returns how many of the requested bytes are inside the file. */
 static uint64_t clamp(const struct fan_file *file, uint64_t bytes, int64_t offset)
 {
     uint64_t size = file->record->logical_size;
@@ -74,8 +74,8 @@ static uint64_t clamp(const struct fan_file *file, uint64_t bytes, int64_t offse
     return bytes < rest ? bytes : rest;
 }
 
-/* Copies as much as possible before the bad page, as the kernel does; -EFAULT if that is nothing.
- */
+/* Copies as many bytes as possible before the bad page, as the kernel does. Returns -EFAULT if that
+ * is none. */
 static ssize_t copy_until_fault(char *to, const char *from, uint64_t bytes, int error)
 {
     uint64_t done = 0;
@@ -90,7 +90,8 @@ static ssize_t copy_until_fault(char *to, const char *from, uint64_t bytes, int 
     return (ssize_t)done;
 }
 
-/* Between the blocks of an unmapped file, too, it must stay the same file. */
+/* Reads a compressed file. Checks between blocks that the descriptor still stands for the same
+ * file. */
 static ssize_t read_compressed(struct fan_file *file, unsigned generation, char *to,
                                uint64_t offset, uint64_t bytes)
 {
@@ -129,8 +130,8 @@ ssize_t fan_content_counted(ssize_t got)
     return counted(got);
 }
 
-/* Another thread may close the descriptor while this one reads: then the bytes may be of any file.
- */
+/* Returns -EBADF if another thread has closed the descriptor during the read, because the bytes may
+ * then be of any file. */
 static inline __attribute__((always_inline)) ssize_t
 unless_closed(const struct fan_file *file, unsigned generation, ssize_t got)
 {
@@ -189,7 +190,7 @@ ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes)
     return got;
 }
 
-/* Checks a vector as the kernel does. The sum of its lengths or -EINVAL. */
+/* Checks a vector as the kernel does. Returns the sum of its lengths, or -EINVAL. */
 static int64_t vector_bytes(const struct iovec *vector, int count)
 {
     if (count < 0 || count > IOV_MAX)
@@ -251,7 +252,7 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
     return got;
 }
 
-/* The offset to which lseek(2) leads from `now`, or -errno. */
+/* Returns the offset to which lseek(2) leads from `now`, or -errno. */
 static int64_t destination(const struct fan_file *file, int64_t now, int64_t offset, int whence)
 {
     int64_t size = (int64_t)file->record->logical_size, base = 0, to;

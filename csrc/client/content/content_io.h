@@ -1,5 +1,5 @@
 /*
- * Reading the content of an open file: its stored bytes (stored.h), decoded where they are
+ * Reads the content of an open file: its stored bytes (stored.h), which are decoded if they are
  * compressed (decode.h).
  */
 #ifndef FAN_CLIENT_CONTENT_IO_H
@@ -17,15 +17,15 @@ struct fan_file;
  * file that is damaged here, if there are other ranks. */
 int fan_content_open(struct fan_file *file);
 
-/* pread(2): reads up to `bytes` at `offset`. Returns the count, 0 at the end of the file, or -EIO,
- * -EFAULT, -EINVAL, -ENOMEM. */
+/* Is pread(2): reads up to `bytes` at `offset`. Returns the count, 0 at the end of the file, or
+ * -EIO, -EFAULT, -EINVAL, -ENOMEM. */
 ssize_t fan_content_pread(struct fan_file *file, void *to, size_t bytes, int64_t offset);
 
-/* preadv(2) without flags. */
+/* Is preadv(2) without flags. */
 ssize_t fan_content_preadv(struct fan_file *file, const struct iovec *vector, int count,
                            int64_t offset);
 
-/* read(2), readv(2): as above, but at the shared offset, which they advance. */
+/* Are read(2) and readv(2): read at the shared offset, and advance it. */
 ssize_t fan_content_read(struct fan_file *file, void *to, size_t bytes);
 ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int count);
 
@@ -33,15 +33,15 @@ ssize_t fan_content_readv(struct fan_file *file, const struct iovec *vector, int
  * themselves. Returns `got`. */
 ssize_t fan_content_counted(ssize_t got);
 
-/* The same for a file whose `generation` was loaded before the read. Returns -EBADF and counts
- * nothing if another thread has closed the descriptor since: the bytes may then belong to any file.
- */
+/* Like fan_content_counted, for a file whose `generation` was loaded before the read. Returns
+ * -EBADF and counts nothing if another thread has closed the descriptor since, because the bytes
+ * may then be of any file. */
 ssize_t fan_content_unless_closed(const struct fan_file *file, unsigned generation, ssize_t got);
 
-/* lseek(2); for SEEK_DATA and SEEK_HOLE the file has no holes. Returns the offset or -errno. */
+/* Is lseek(2); for SEEK_DATA and SEEK_HOLE the file has no holes. Returns the offset or -errno. */
 int64_t fan_content_seek(struct fan_file *file, int64_t offset, int whence);
 
-/* Returns the shared offset, wherever it is kept, or -errno if it cannot be read. */
+/* Returns the shared offset, which the slot or the kernel keeps; -errno if it cannot be read. */
 int64_t fan_content_offset(struct fan_file *file);
 
 /* Passes on the program's own hint (posix_fadvise(2), readahead(2)) that it will soon read `bytes`

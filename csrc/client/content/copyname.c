@@ -4,7 +4,8 @@
 
 static const char kind[] = "fanstore-copy", memory[] = "/memfd:";
 
-/* Tells jobs apart: a descriptor may come from another one's process. */
+/* Returns a number that identifies this job, because a descriptor may come from a process of
+ * another job. */
 static uint64_t job_number(void)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);

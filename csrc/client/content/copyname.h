@@ -22,12 +22,12 @@ enum { FAN_COPY_NAME_BYTES = 96 };
 /* Writes "fanstore-copy.<job>.<view>.<id>.<flags>" and a NUL. Returns a pointer to the NUL. */
 char *fan_copy_name_put(const struct fan_copy_name *copy, char name[FAN_COPY_NAME_BYTES]);
 
-/* Parses such a name; more text may follow after a '.' or ' '. Returns whether it is a copy's name
- * in this job. */
+/* Parses such a name; more text may follow after a '.' or ' '. Returns whether it names a copy of
+ * this job. */
 bool fan_copy_name_read(const char *name, struct fan_copy_name *copy);
 
-/* The same for a path that /proc gives: that of a memory file, or of a file in the job's directory.
- */
+/* Like fan_copy_name_read, for a path from /proc: of a memory file, or of a file in the job's
+ * directory. */
 bool fan_copy_name_of_link(const char *link, struct fan_copy_name *copy);
 
 #endif

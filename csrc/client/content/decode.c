@@ -33,7 +33,7 @@ static int find_block(struct fan_file *file, uint64_t number, struct fan_block *
     return fan_content_block(index, record, number, ends, block);
 }
 
-/* Decodes a block to `to`, which takes its logical bytes. */
+/* Decodes a block to `to`, which has room for its logical bytes. */
 static int decode_block(struct fan_file *file, const struct fan_block *block, char *to)
 {
     if (block->codec == FAN_CODEC_STORE)
@@ -46,28 +46,29 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
         rc = fan_stored_pin(file, block->stored_offset, block->stored_bytes, &span);
         if (rc != 0)
             return rc;
-        rc = fan_touch(span.at, block->stored_bytes); /* a library's decoder cannot bear a fault */
+        rc = fan_touch(span.at, block->stored_bytes); /* a library's decoder must not fault */
         if (rc == 0)
             rc = fan_codec_decode(block->codec, to, block->logical_bytes, span.at,
                                   block->stored_bytes);
-    } while (!fan_stored_unpin(&span)); /* false ends the session: the next span is of elsewhere */
+    } while (!fan_stored_unpin(&span)); /* false: the next span comes from elsewhere */
     return rc;
 }
 
-/* Finds a bad address of the caller here, and not inside a library's decoder. */
+/* Decodes into the program's memory. Touches that memory first, because a library's decoder must
+ * not fault. */
 static int decode_direct(struct fan_file *file, const struct fan_block *block, char *to)
 {
     int rc = fan_blot(to, block->logical_bytes);
     return rc != 0 ? rc : decode_block(file, block, to);
 }
 
-/* Whether it holds block `number`. Only a hint for threads that do not hold `busy`. */
+/* Returns whether `held` has block `number`. Only a hint for threads that do not hold `busy`. */
 static bool holds(const struct fan_decoded *held, uint64_t number)
 {
     return atomic_load_explicit(&held->block, memory_order_relaxed) == number + 1;
 }
 
-/* Fills `held` with a block, growing its buffer. */
+/* Decodes a block into `held`, and enlarges its buffer if needed. */
 static int hold_block(struct fan_file *file, struct fan_decoded *held, const struct wanted *wanted)
 {
     const struct fan_block *block = &wanted->block;

@@ -11,7 +11,7 @@
 
 struct fan_file;
 
-/* Reads [offset, offset + bytes) of a compressed file; the range must lie inside the file. Returns
+/* Reads [offset, offset + bytes) of a compressed file; the range must be inside the file. Returns
  * the count, which is smaller than asked only if a later block failed, or -EIO, -EFAULT, -ENOMEM.
  * `generation`: the file's, loaded before any other field; a block that was decoded while another
  * thread closed the file is not reused for another file. */

@@ -12,15 +12,15 @@
 #include "../machine/page.h"
 #include "remote.h"
 
-/* Of the stored bytes of a file. */
+/* A range of a file's stored bytes. */
 struct range {
     uint64_t offset;
     uint64_t bytes;
 };
 
-/* Estimates where a part of a compressed file lies in its stored bytes: in proportion, with one
- * more block on either side. The exact place is in the file's table, which may have to be fetched.
- */
+/* Estimates which stored bytes of a compressed file hold a part of its content: in proportion, with
+ * one more block on either side. The exact range is in the block table, which may have to be
+ * fetched first. */
 static struct range guess(const struct fan_record *record, uint64_t from, uint64_t to)
 {
     __uint128_t stored = record->stored_size;
@@ -31,7 +31,7 @@ static struct range guess(const struct fan_record *record, uint64_t from, uint64
     return (struct range){first, end - first};
 }
 
-/* The stored bytes of a part of a file, none where it lies outside. */
+/* Returns the stored bytes of a part of a file; an empty range if the part is outside the file. */
 static struct range stored_range(const struct fan_record *record, int64_t offset, int64_t bytes)
 {
     uint64_t size = record->logical_size, from = (uint64_t)offset;
@@ -61,7 +61,7 @@ static void hint_unmapped(struct fan_file *file, enum fan_pack_copy copy, struct
 static void hint_elsewhere(const struct fan_file *file, struct range range)
 {
     if (file->record->codec != FAN_CODEC_STORE && range.offset > 0)
-        fan_remote_hint(file, 0, 1); /* the table */
+        fan_remote_hint(file, 0, 1); /* block 0 holds the block table */
     fan_remote_hint(file, range.offset, range.bytes);
 }
 

@@ -18,7 +18,7 @@
 #include "realcopy.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
-#define F_SEAL_FUTURE_WRITE 0x0010 /* newer than some headers */
+#    define F_SEAL_FUTURE_WRITE 0x0010 /* some headers lack it */
 #endif
 
 static uint64_t page_up(uint64_t bytes)
@@ -27,9 +27,9 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
-/* Whether a mapping of the pack can serve as one of the file: the file begins on a page, and only
- * the pack's padding follows it in its last page. Pages larger than those for which the pack was
- * made show more. */
+/* Returns whether a mapping of the pack can serve as a mapping of the file: the file begins at a
+ * page, and only the pack's padding follows it in its last page. With larger pages than the pack
+ * was made for, more would be visible. */
 static bool lies_in_pages(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
@@ -39,8 +39,8 @@ static bool lies_in_pages(const struct fan_file *file)
            page_up(size) - size < FAN_MAP_ALIGN_BYTES;
 }
 
-/* An empty memory file over [at, at + bytes): touching it raises SIGBUS, as pages beyond the end
- * of a file do. */
+/* Maps an empty memory file over [at, at + bytes), so that touching it raises SIGBUS, like pages
+ * beyond the end of a file. */
 static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
 {
     if (bytes == 0)
@@ -70,7 +70,7 @@ static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, in
     return got;
 }
 
-/* Puts `bytes` of the file, from `offset` on, into memory. 0 or -errno. */
+/* Reads `bytes` of the file, from `offset` on, into memory. Returns 0 or -errno. */
 static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset)
 {
     for (size_t done = 0; done < bytes;) {
@@ -82,15 +82,15 @@ static int copy_in(struct fan_file *file, char *to, size_t bytes, int64_t offset
     return 0;
 }
 
-/* Maps a memory file with just the file's bytes: pages that the program drops (MADV_DONTNEED) come
- * back, and pages beyond the end raise SIGBUS, as with a real file. */
+/* Maps a memory file with exactly the file's bytes: pages that the program drops (MADV_DONTNEED)
+ * come back, and pages beyond the end raise SIGBUS, as for a real file. */
 static long map_copy(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                      int64_t offset, size_t inside)
 {
     int fd = fan_real_part(file, offset, inside);
     if (fd < 0)
         return fd;
-    fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* no mprotect(2) of a shared mapping */
+    fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE); /* mprotect(2) must not make it writable */
     long got = fan_sys_mmap(at, bytes, prot, flags, fd, 0);
     fan_sys_close(fd);
     return got;
@@ -102,10 +102,10 @@ static long map_anonymous(struct fan_file *file, void *at, size_t bytes, int pro
                           int64_t offset, size_t inside)
 {
     int keep = flags & (MAP_FIXED | MAP_FIXED_NOREPLACE | MAP_LOCKED | MAP_NORESERVE);
-#ifdef MAP_32BIT /* of x86 alone */
+#ifdef MAP_32BIT /* only on x86 */
     keep |= flags & MAP_32BIT;
 #endif
-    keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* VALIDATE is a file's */
+    keep |= (flags & MAP_TYPE) == MAP_PRIVATE ? MAP_PRIVATE : MAP_SHARED; /* for files only */
     long got = fan_sys_mmap(at, bytes, PROT_READ | PROT_WRITE, keep | MAP_ANONYMOUS, -1, 0);
     if (fan_sys_failed(got))
         return got;
@@ -145,7 +145,7 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     uint64_t size = file->record->logical_size;
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
     if (inside > page_up(bytes))
-        inside = page_up(bytes); /* what is asked for ends within a page, what is mapped does not */
+        inside = page_up(bytes); /* the request ends within a page, the mapping at its end */
     bool pages = lies_in_pages(file) && inside > 0;
     bool copy = !pages && fan_file_limit_allows(inside);
     long got = pages  ? map_pack(file, at, bytes, prot, flags, offset, inside)

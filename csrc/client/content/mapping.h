@@ -1,5 +1,5 @@
 /*
- * mmap(2) of a file of the mount. If the file is aligned to pages in its pack, it maps the pack
+ * Is mmap(2) for a file of a mount. If the file is aligned to pages in its pack, it maps the pack
  * itself, otherwise a copy in a memory file. Inputs never change, so a program sees no difference.
  */
 #ifndef FAN_CLIENT_MAPPING_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The name of memory files, by which fan_mapped_at recognises them. */
+/* The name of the memory files that are mapped, by which fan_mapped_at recognises them. */
 #define FAN_MAP_COPY "fanstore-map"
 
 struct fan_file;
@@ -21,8 +21,8 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
  * list of mappings. Slow; for calls that change mappings. Neither allocates nor locks. */
 bool fan_mapped_at(const void *address);
 
-/* Whether mremap(2) would make a mapping of an input larger. The kernel would fill the new part
- * with the bytes that follow in the pack, or with nothing beyond the end of the copy. */
+/* Returns whether mremap(2) would make a mapping of an input larger. The kernel would fill the new
+ * part with the bytes that follow in the pack, or with nothing beyond the end of the copy. */
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes);
 
 #endif

@@ -32,7 +32,7 @@ int fan_original_open(const struct fan_view *view, const struct fan_dataset *dat
     return rc != 0 ? rc : fan_sys_openat(AT_FDCWD, path->text, flags, 0);
 }
 
-/* The bit first, then the flag that makes readers look at it. */
+/* Sets the file's bit, then the flag that makes readers look at the bits. */
 static void note_changed(struct fan_view *view, uint32_t pack, uint64_t id)
 {
     atomic_fetch_or(&view->damage[id / 64], UINT64_C(1) << id % 64);
@@ -64,7 +64,7 @@ int fan_original_read(const struct fan_file *file, char *to, uint64_t offset, ui
     if (fd < 0)
         return -EIO;
     int rc = FAN_SYS(fstat, fd, &before) == 0 ? fan_sys_read_full(fd, to, bytes, offset) : -EIO;
-    /* The state after the read: a write in between has changed it. */
+    /* Compares the state before and after the read, because a write in between changes it. */
     if (rc == 0 &&
         (FAN_SYS(fstat, fd, &after) != 0 || fan_stat_state(&before) != file->record->checksum ||
          fan_stat_state(&after) != file->record->checksum))

@@ -19,7 +19,7 @@
 #include "copyname.h"
 #include "mapping.h"
 
-/* Several blocks, so that remote ones are fetched in parallel. */
+/* The size of several blocks, so that remote ones are fetched in parallel. */
 enum { PIECE_BYTES = 4 << 20 };
 
 /* Uses write(2) and not a mapping, so that a page that cannot be allocated is an error and not
@@ -30,7 +30,7 @@ static int write_all(int to, const char *piece, uint64_t bytes)
         long put = FAN_SYS(write, to, piece, bytes);
         if (put == -EINTR)
             continue;
-        if (put <= 0) /* -EFAULT: a page of the pack that its disk cannot give */
+        if (put <= 0) /* -EFAULT: the disk cannot read a page of the pack */
             return put == -ENOSPC || put == -EDQUOT || put == -ENOMEM ? (int)put : -EIO;
         piece += put;
         bytes -= (uint64_t)put;
@@ -38,7 +38,7 @@ static int write_all(int to, const char *piece, uint64_t bytes)
     return 0;
 }
 
-/* Content that does not lie in memory as it is, piece by piece; they end where blocks do. */
+/* Writes content that is not in memory in its final form, in pieces that end where blocks do. */
 static int write_pieces(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
 {
     const uint64_t end = offset + bytes, room = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;
@@ -57,8 +57,8 @@ static int write_pieces(int to, struct fan_file *from, uint64_t offset, uint64_t
     return rc;
 }
 
-/* Gives back pages of a mapped pack that were read for a copy. They stay in the page cache; here
- * they would count as memory of this process, beside the copy. */
+/* Releases pages of a mapped pack that were read for a copy. They stay in the page cache, but would
+ * count as memory of this process. */
 static void release(const char *from, uint64_t bytes)
 {
     uintptr_t start = (uintptr_t)from & ~(uintptr_t)(FAN_MAP_ALIGN_BYTES - 1);
@@ -76,7 +76,7 @@ static int write_mapped(int to, const char *data, uint64_t bytes)
     return rc;
 }
 
-/* Writes `bytes` of `from`, from `offset` on, to the new, empty file `to`. 0 or -errno. */
+/* Writes `bytes` of `from`, from `offset` on, to the new, empty file `to`. Returns 0 or -errno. */
 static int fill(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
 {
     unsigned generation = atomic_load(&from->generation);
@@ -92,7 +92,7 @@ static int fill(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
     return got < 0 ? (int)got : 0;
 }
 
-/* The same, and then `to` itself; closed and -errno where that fails. */
+/* Fills `to` and returns it. On failure, closes it and returns -errno. */
 static int filled(int to, struct fan_file *from, uint64_t offset, uint64_t bytes)
 {
     int rc = to >= 0 ? fill(to, from, offset, bytes) : 0;
@@ -106,7 +106,7 @@ static int make_memory_file(const char *name)
     return (int)FAN_SYS(memfd_create, name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
 }
 
-/* A new file in the job's directory, where only /proc shows its name. */
+/* Makes a new file in the job's directory and removes its name, which only /proc still shows. */
 static int make_disk_file(const char *name)
 {
     FAN_OFF_STACK(struct fan_path, path);
@@ -127,13 +127,13 @@ static void put_name(const struct fan_file *file, char name[FAN_COPY_NAME_BYTES]
     fan_copy_name_put(&copy, name);
 }
 
-/* Makes sure that no one changes a memory file any more; a file on a disk has no seals. */
+/* Makes sure that no process changes a memory file from now on. A file on a disk has no seals. */
 static void seal(int fd)
 {
     fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
 }
 
-/* A filled copy, open for writing; sealed where it lies in memory. */
+/* Returns a copy, open for writing, and sealed if it is in memory; -errno on failure. */
 static int make_copy(struct fan_file *file, uint64_t memory_max)
 {
     const uint64_t size = file->record->logical_size;
@@ -146,7 +146,7 @@ static int make_copy(struct fan_file *file, uint64_t memory_max)
     return to;
 }
 
-/* `to` through another description; `to` itself is closed. */
+/* Opens the file `to` again, as another open file description, and closes `to`. */
 static int opened_anew(int to, int flags)
 {
     int copy = to >= 0 ? fan_fd_reopen(to, flags) : to;
@@ -165,8 +165,8 @@ int fan_real_copy(struct fan_file *file)
     return fan_real_open(file, O_RDONLY, FAN_COPY_IN_MEMORY_BYTES);
 }
 
-/* The owner comes before the mode, whose set-user-ID bit a change of owner drops. Who is not root
- * can give a file to groups of its own alone. */
+/* Gives a copy the owner, mode and time of the file. The owner comes first, because changing it
+ * drops the set-user-ID bit. Users other than root can only set a group of their own. */
 static void dress(int fd, const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
@@ -195,7 +195,7 @@ int fan_real_twin(struct fan_file *file)
     return twin;
 }
 
-/* A link like one of ours, which has no name any more. */
+/* Returns an O_PATH descriptor of a symbolic link like one of ours, whose name is removed. */
 static int link_like(const struct fan_file *file)
 {
     FAN_OFF_STACK(struct fan_path, to);

@@ -1,11 +1,12 @@
 /*
- * Copies inputs to real files of the kernel, for callers that need one. No other code does this. A
- * copy lies in memory, or on the local disk if it is large, and disappears with its last
- * descriptor. Its name (copyname.h) says which input it is a copy of.
+ * Copies inputs to real files, for callers that need one for the kernel. No other code does this. A
+ * copy is in memory, or on the local disk if it is large, and disappears with its last descriptor.
+ * Its name (copyname.h) says which input it is a copy of.
  *
  * The returned descriptors are close-on-exec, and the caller closes them. Each function may wait
- * for a disk or the node daemon. Nothing here calls malloc or locks; safe in signal handlers and in
- * a vfork child. Errors: -EFBIG (RLIMIT_FSIZE), -ENOSPC, -EDQUOT, -ENOMEM, -EMFILE, -EIO.
+ * for a disk or the node daemon. No function calls malloc or takes a lock, so all are safe in
+ * signal handlers and in a vfork child. Errors: -EFBIG (RLIMIT_FSIZE), -ENOSPC, -EDQUOT, -ENOMEM,
+ * -EMFILE, -EIO.
  */
 #ifndef FAN_CLIENT_REALCOPY_H
 #define FAN_CLIENT_REALCOPY_H
@@ -22,14 +23,14 @@ enum { FAN_COPY_IN_MEMORY_BYTES = 256 << 20 };
  * its start. A copy of up to `memory_max` bytes lies in memory. */
 int fan_real_open(struct fan_file *file, int flags, uint64_t memory_max);
 
-/* The same, opened for reading only. */
+/* Like fan_real_open, for reading only and with the usual limit of memory. */
 int fan_real_copy(struct fan_file *file);
 
-/* The same for another process: with the owner, the mode and the time of the file, and its status
- * flags, as far as this process and the kernel can give them. */
+/* Like fan_real_copy, for another process: the copy has the owner, mode and time of the file, and
+ * its status flags, as far as this process and the kernel can set them. */
 int fan_real_twin(struct fan_file *file);
 
-/* The same for a file that was opened with O_PATH: an O_PATH descriptor of a twin, or of a symbolic
+/* For a file that was opened with O_PATH: returns an O_PATH descriptor of a twin, or of a symbolic
  * link like the file. */
 int fan_real_path(struct fan_file *file);
 
@@ -37,8 +38,8 @@ int fan_real_path(struct fan_file *file);
  * descriptor. Reading it fails with EBADF, writing with EPERM. */
 int fan_real_name(const struct fan_file *file);
 
-/* Makes a memory file with `bytes` of the file from `offset` on; the range must lie inside the
- * file. The memory file can be sealed, and its name is FAN_MAP_COPY (mapping.h). */
+/* Makes a memory file with `bytes` of the file from `offset` on; the range must be inside the file.
+ * The memory file can be sealed, and its name is FAN_MAP_COPY (mapping.h). */
 int fan_real_part(struct fan_file *file, int64_t offset, size_t bytes);
 
 /* Makes the new file `path` with the content of `file` and `mode`. Returns 0, or -errno and leaves

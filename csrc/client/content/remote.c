@@ -11,25 +11,26 @@
 #include "session.h"
 
 #define MILLISECOND_NS INT64_C(1000000)
-#define CHECK_NS (100 * MILLISECOND_NS)   /* how often a waiter looks whether the daemon lives */
-#define PATIENCE_NS (900000 * MILLISECOND_NS) /* without any progress: beyond every deadline */
+#define CHECK_NS (100 * MILLISECOND_NS)       /* between checks whether the daemon lives */
+#define PATIENCE_NS (900000 * MILLISECOND_NS) /* longest wait without any progress */
 #define NO_PIN_NS (10000 * MILLISECOND_NS)
 #define NO_PIN_STEP_NS (MILLISECOND_NS / 5)
 
 enum {
-    WINDOW = 8, /* blocks asked for at once */
-    SPINS = 200 /* looks before a waiter goes to sleep */
+    WINDOW = 8, /* blocks requested at once */
+    SPINS = 200 /* checks of a pin before its thread sleeps */
 };
 
-/* A block that the daemon was asked for. */
+/* A block that was requested from the daemon. */
 struct wanted {
     struct fan_pin *pin;
     uint64_t block;
 };
 
-/* One read on its way: copied to `to`, or where `span` is not NULL pinned for that. error: the
- * first one, or EIO; what is wanted is then still waited for. lost: nothing is waited for any more.
- * waited_ns: how long it waited, apart from copying, and last for what came from `source`. */
+/* One read: its bytes are copied to `to` or, if `span` is not NULL, pinned for it. error: the first
+ * error, or EIO; requested blocks are still waited for. lost: nothing is waited for any more.
+ * waited_ns: how long it waited, apart from copying; source: where the block came from for which it
+ * waited last. */
 struct transfer {
     struct fan_cache *cache;
     uint64_t file;
@@ -45,15 +46,16 @@ struct transfer {
     struct wanted window[WINDOW];
 };
 
-/* Notes an error. -EIO wins over others: a damaged file must not be read from the shared file
- * system. */
+/* Records an error. -EIO overrides others, because a damaged file must not be read from the shared
+ * file system. */
 static void fail(struct transfer *transfer, int error)
 {
     if (transfer->error == 0 || error == -EIO)
         transfer->error = error;
 }
 
-/* The daemon is gone, or breaks the protocol: leaves the pins as they are. */
+/* Gives up the read, because the daemon has ended or breaks the protocol. Leaves the pins as they
+ * are. */
 static void give_up(struct transfer *transfer)
 {
     fan_session_end();
@@ -62,7 +64,7 @@ static void give_up(struct transfer *transfer)
     fail(transfer, -EREMOTEIO);
 }
 
-/* Gives back the pins that were abandoned and have been answered since. */
+/* Frees abandoned pins that have been answered since. */
 static void reap(struct fan_cache *cache)
 {
     uint64_t left = atomic_load(&cache->abandoned);
@@ -71,7 +73,7 @@ static void reap(struct fan_cache *cache)
         uint64_t bit = UINT64_C(1) << i;
         struct fan_pin *pin = &cache->session->pins[i];
         if ((atomic_fetch_and(&cache->abandoned, ~bit) & bit) == 0)
-            continue; /* another thread looks at it */
+            continue; /* another thread frees it */
         if (fan_pin_state(pin) == FAN_PIN_WANTED)
             atomic_fetch_or(&cache->abandoned, bit);
         else
@@ -79,7 +81,7 @@ static void reap(struct fan_cache *cache)
     }
 }
 
-/* A pin of the caller's, or NULL when all are taken. Threads start at different places. */
+/* Claims a free pin; returns NULL if none is free. Threads start to search at different pins. */
 static struct fan_pin *claim(struct fan_cache *cache)
 {
     static atomic_uint threads;
@@ -102,7 +104,7 @@ static void count_bytes(enum fan_stall_source source, uint64_t bytes)
     fan_trace_bytes(source, bytes);
 }
 
-/* Copies the part of a pinned block that the read wants, and unpins it; or makes it the span. */
+/* Copies the part of a pinned block that the read needs and unpins it; or makes it the span. */
 static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block,
                          enum fan_stall_source source)
 {
@@ -140,7 +142,8 @@ static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_
         count_bytes(source, end - from);
 }
 
-/* The result for a wanted block: HELD or FAILED, unless the daemon took this process for dead. */
+/* Handles the answer for a requested block: HELD or FAILED, unless the daemon took this process for
+ * dead. */
 static void finish_wanted(struct transfer *transfer, struct wanted wanted)
 {
     uint32_t state = fan_pin_state(wanted.pin);
@@ -157,8 +160,8 @@ static void finish_wanted(struct transfer *transfer, struct wanted wanted)
     }
 }
 
-/* Finishes the blocks that were answered, in any order: a cache smaller than the window needs their
- * room for the others. Whether there was one. */
+/* Finishes blocks that were answered, in any order, because a cache smaller than the window needs
+ * their room for the others. Returns whether there was any. */
 static bool finish_answered(struct transfer *transfer)
 {
     struct wanted window[WINDOW];
@@ -177,7 +180,7 @@ static bool finish_answered(struct transfer *transfer)
     return any;
 }
 
-/* Stops waiting for these pins; `reap` frees them once they are answered. */
+/* Stops waiting for the requested pins; `reap` frees them when they are answered. */
 static void abandon(struct transfer *transfer)
 {
     for (unsigned i = 0; i < transfer->pending; i++) {
@@ -200,8 +203,8 @@ static bool spin(const struct fan_pin *pin)
     return false;
 }
 
-/* Waits until at least one wanted block is finished, or there is none any more. It sleeps on the
- * oldest one, for short whiles when it waits for others, too. */
+/* Waits until at least one requested block is finished, or none is left. Sleeps on the oldest pin;
+ * if it also waits for others, only briefly at a time. */
 static void finish_some(struct transfer *transfer)
 {
     int64_t start = fan_clock_ns(), now = start, checked = start;
@@ -230,7 +233,7 @@ static void nap(void)
     FAN_SYS(nanosleep, &step, NULL);
 }
 
-/* For a pin: all are taken by other threads of this process. */
+/* Waits briefly, because other threads of this process use all pins. */
 static void wait_for_pin(struct transfer *transfer)
 {
     int64_t start = fan_clock_ns();
@@ -239,8 +242,8 @@ static void wait_for_pin(struct transfer *transfer)
     transfer->waited_ns += fan_clock_ns() - start;
 }
 
-/* As `claim`, waiting for one: this read's own come first, which others may be waiting for. NULL
- * with the transfer failed. */
+/* Claims a pin; if none is free, waits. First finishes this read's own blocks, because other
+ * threads may wait for their pins. Returns NULL if the read has failed. */
 static struct fan_pin *claim_or_wait(struct transfer *transfer)
 {
     int64_t until_ns = 0;
@@ -262,7 +265,7 @@ static struct fan_pin *claim_or_wait(struct transfer *transfer)
     }
 }
 
-/* Whether the block is in the cache, and now pinned. */
+/* Returns whether the block is in the cache, and now pinned. */
 static bool pin_cached(struct transfer *transfer, struct fan_pin *pin, uint64_t block)
 {
     struct fan_cache *cache = transfer->cache;
@@ -276,7 +279,7 @@ static bool pin_cached(struct transfer *transfer, struct fan_pin *pin, uint64_t 
     return true;
 }
 
-/* Copies a block that is in the cache, or asks for it. */
+/* Copies a block that is in the cache, or requests it from the daemon. */
 static void start_block(struct transfer *transfer, uint64_t block)
 {
     if (transfer->pending == WINDOW)
@@ -292,7 +295,7 @@ static void start_block(struct transfer *transfer, uint64_t block)
     }
     FAN_COUNT(cache_misses, 1);
     int64_t start = fan_clock_ns();
-    fan_cache_want(transfer->cache, pin); /* on a busy core the daemon may answer within */
+    fan_cache_want(transfer->cache, pin); /* before the next ones: an idle daemon can begin */
     transfer->waited_ns += fan_clock_ns() - start;
     transfer->window[transfer->pending++] = (struct wanted){pin, block};
 }
@@ -302,15 +305,16 @@ static uint64_t key_of(const struct fan_file *file)
     return fan_cache_file((uint32_t)(file->view - fan_job.views), file->id);
 }
 
-/* `registered`: the epoch of the session, and in the low half the place in its open files + 1; 0
- * there: all were taken. One of another epoch was an ancestor's. */
+/* Returns whether the file is registered in the present session. `registered`: the epoch of a
+ * session and, in the low half, the place among its open files + 1, or 0 if none was free. Another
+ * epoch is an ancestor's. */
 static bool is_registered(const struct fan_cache *cache, uint64_t registered)
 {
     return registered >> 32 == cache->epoch;
 }
 
-/* A read that raced with a close leaves a file registered; whoever opens the same fan_file next
- * finds and drops that first (fan_remote_open). */
+/* Registers a file at its first read. A read during a close on another thread may leave the file
+ * registered; the next open of the same fan_file drops that (fan_remote_open). */
 static void register_file(struct fan_cache *cache, struct fan_file *file)
 {
     uint64_t before = atomic_load_explicit(&file->registered, memory_order_relaxed);

@@ -1,8 +1,8 @@
 /*
  * Reads the stored bytes of files whose pack another node has, through this node's block cache. A
- * cached block costs no message and no system call; the client asks the node daemon for the others,
- * several at once. It holds no lock of the process while it waits; each wait has a limit, and ends
- * if the daemon ends.
+ * cached block costs no message and no system call; the client requests other blocks from the node
+ * daemon, several at once. It holds no lock of the process while it waits; each wait has a limit,
+ * and ends if the daemon ends.
  */
 #ifndef FAN_CLIENT_REMOTE_H
 #define FAN_CLIENT_REMOTE_H
@@ -13,8 +13,8 @@
 
 struct fan_file;
 
-/* The address of stored bytes. pin: keeps them in the cache; NULL if they need no pin. memory: this
- * process's own memory that holds the bytes, or NULL. */
+/* The place of some stored bytes in memory. pin: keeps them in the cache; NULL if they need no pin.
+ * memory: this process's own memory that holds the bytes, or NULL. */
 struct fan_span {
     const char *at;
     uint64_t bytes;
@@ -29,12 +29,12 @@ struct fan_span {
  * file system may have them. */
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
-/* As fan_remote_read, but pins the bytes in the cache instead of copying them. `bytes` > 0; all
- * must lie in one block. If it returns 0 the caller unpins the span. */
+/* Like fan_remote_read, but pins the bytes in the cache instead of copying them. `bytes` > 0; all
+ * must be in one block. If it returns 0 the caller unpins the span. */
 int fan_remote_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span);
 
-/* Unpins a span with a pin. false: meanwhile the daemon took this process for dead, so the bytes
- * may have changed, and the session is over. */
+/* Unpins a span with a pin. Returns false if the daemon took this process for dead meanwhile: the
+ * bytes may have changed, and the session is over. */
 bool fan_remote_unpin(const struct fan_span *span);
 
 /* Tells the daemon that [offset, offset + bytes), bytes > 0, will be read soon; does nothing

@@ -19,7 +19,7 @@
 
 #define SECOND_NS INT64_C(1000000000)
 #define RETRY_NS SECOND_NS
-#define CONNECT_NS (10 * SECOND_NS) /* at most, for all of it */
+#define CONNECT_NS (10 * SECOND_NS) /* limit for the whole exchange */
 #define STEP_NS (SECOND_NS / 10)
 
 enum state { NONE = 0, LIVE, ENDED };
@@ -28,13 +28,13 @@ enum state { NONE = 0, LIVE, ENDED };
 struct own {
     struct fan_cache cache;
     atomic_int state;
-    atomic_int connector; /* the thread that makes the session; 0: none. A futex. */
+    atomic_int connector; /* the thread that connects; 0: none. A futex */
     _Atomic int64_t retry_ns;
 };
 _Static_assert(sizeof(struct own) <= FAN_OWN_PAGE_BYTES, "one page");
 
 static _Atomic(struct own *) own_page;
-static atomic_int link_holder; /* the parked socket; on no such page, for a child must close it */
+static atomic_int link_holder; /* the socket; not on the page, because a child must close it */
 static atomic_uint epochs;
 
 static void drop_link(void)
@@ -69,7 +69,7 @@ static int ask(int link, int64_t until_ns)
     return rc == sizeof(line) - 1 ? 0 : rc < 0 ? (int)rc : -EPROTO;
 }
 
-/* A part of the answer. Keeps the last descriptor that came along; closes the others. */
+/* Receives a part of the answer. Keeps the last descriptor that came with it; closes others. */
 static long receive_some(int link, char *to, size_t room, int *segment)
 {
     int fd;
@@ -81,7 +81,7 @@ static long receive_some(int link, char *to, size_t room, int *segment)
     return got;
 }
 
-/* The session's number in an answer line, or -EPROTO. */
+/* Returns the session's number in an answer line, or -EPROTO. */
 static int parse_number(const char *line)
 {
     static const char key[] = "\"session\"";
@@ -94,7 +94,8 @@ static int parse_number(const char *line)
     return number >= 0 ? (int)number : -EPROTO;
 }
 
-/* Waits for the answer. The session's number, with the segment's descriptor, or -errno. */
+/* Waits for the answer. Returns the session's number and sets the segment's descriptor; or
+ * -errno. */
 static int receive(int link, int64_t until_ns, int *segment)
 {
     char line[512];
@@ -117,7 +118,7 @@ static int make_session(struct fan_cache *cache)
 {
     int64_t until_ns = fan_clock_ns() + CONNECT_NS;
     int segment = -1;
-    drop_link(); /* one inherited from a process that forked past us */
+    drop_link(); /* one inherited from a process that forked without the library */
     int link = open_link(until_ns);
     int rc = link < 0 ? link : ask(link, until_ns);
     int number = rc == 0 ? receive(link, until_ns, &segment) : rc;
@@ -166,7 +167,7 @@ static struct fan_cache *begin(struct own *own)
     int64_t start = fan_clock_ns();
     if (atomic_compare_exchange_strong(&own->connector, &other, self))
         connect_as(own);
-    else if (other != self) /* else: in a signal handler, over the thread that connects */
+    else if (other != self) /* not in a signal handler that interrupts the connecting thread */
         wait_for(own, other);
     fan_trace_stall(FAN_STALL_CACHE, 0, FAN_NOTE_NO_FILE, fan_clock_ns() - start);
     return live(own);
@@ -191,7 +192,8 @@ void fan_session_end(void)
 {
     struct own *own = atomic_load(&own_page);
     int expected = LIVE;
-    /* The mapping and the socket stay: other threads may be copying, under pins of this session. */
+    /* Marks the session as ended. The mapping and the socket stay, because other threads may be
+     * copying under pins of this session. */
     if (own != NULL && !fan_in_vfork_child())
         atomic_compare_exchange_strong(&own->state, &expected, ENDED);
 }
@@ -213,7 +215,7 @@ bool fan_session_check(void)
 void fan_session_after_fork_child(void)
 {
     struct own *own = atomic_load(&own_page);
-    if (own != NULL) /* where the kernel did not */
+    if (own != NULL) /* if the kernel did not zero the page */
         memset(own, 0, sizeof(*own));
     drop_link();
 }

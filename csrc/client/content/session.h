@@ -1,11 +1,11 @@
 /*
- * This process's link to the node daemon: a socket, whose hang-up tells each side of the other's
- * end, and the cache segment that came through it. Made by the first remote read or open, whichever
- * thread comes first; the others wait for it, for a bounded time. Never taken down: it ends with
- * the process, at exec, or with the daemon.
+ * This process's link to the node daemon: a socket, whose hang-up tells each side that the other
+ * has ended, and the cache segment, whose descriptor came through it. The first thread with a
+ * remote read or open makes the link; others wait for it, for a limited time. Never taken down: it
+ * ends with the process, at exec, or with the daemon.
  *
- * A fork child has none until it needs one. A vfork child uses its parent's and makes none, for the
- * socket would be closed when it goes.
+ * A fork child makes its own when it needs one. A vfork child uses its parent's and never makes
+ * one, because the socket would be closed when the child ends.
  */
 #ifndef FAN_CLIENT_SESSION_H
 #define FAN_CLIENT_SESSION_H
@@ -15,21 +15,22 @@
 
 #include "cache_view.h"
 
-/* Returns the cache, and opens the session if there is none. NULL if no daemon gives one, or the
- * daemon is gone. After a failure the next attempt comes a second later at the earliest. */
+/* Returns the cache; opens the session if there is none. Returns NULL if no daemon opens one, or
+ * the daemon has ended. After a failure the next attempt comes at least a second later. */
 struct fan_cache *fan_session(void);
 
 /* Returns the cache if there is a session already, else NULL. */
 struct fan_cache *fan_session_now(void);
 
-/* Whether the daemon still serves. One system call; false ends the session for good. */
+/* Returns whether the daemon still serves, by one system call. If not, ends the session for
+ * good. */
 bool fan_session_check(void);
 
-/* Ends the session: the daemon broke the protocol, or took this process for dead. */
+/* Ends the session, because the daemon broke the protocol or took this process for dead. */
 void fan_session_end(void);
 
-/* Closes the child's copy of the socket: it would keep the daemon from noticing that the parent
- * ended. */
+/* Closes the child's copy of the socket, which would keep the daemon from noticing the parent's
+ * end. */
 void fan_session_after_fork_child(void);
 
 #endif

@@ -11,8 +11,8 @@
 #include "original.h"
 #include "remote.h"
 
-/* Stored bytes that are wanted: copied to `to`, or where `span` is not NULL put there; `to` is then
- * memory of our own, from the moment that they have to be read to some. */
+/* Requested stored bytes. They are copied to `to`; if `span` is not NULL, the span gets their
+ * address instead, and `to` is memory of our own only if they had to be read. */
 struct request {
     struct fan_file *file;
     struct fan_span *span;
@@ -23,13 +23,13 @@ struct request {
 
 static struct fan_spares spares;
 
-/* Whether the bytes may stay wherever they lie. */
+/* Returns whether the bytes may stay where they are, instead of being copied. */
 static bool may_stay(const struct request *request)
 {
     return request->span != NULL && request->to == NULL;
 }
 
-/* To be called before the bytes are read to `to`. */
+/* Allocates `to` if needed. Call it before bytes are read to `to`. */
 static int make_room(struct request *request)
 {
     if (!may_stay(request))
@@ -38,7 +38,7 @@ static int make_room(struct request *request)
     return request->to != NULL ? 0 : -ENOMEM;
 }
 
-/* A read that took longer than to copy what lies in memory already: it waited for a disk. */
+/* Counts a read as a wait for the disk if it took longer than a copy in memory. */
 static void note_wait(const struct request *request, enum fan_pack_copy copy, int64_t start)
 {
     const struct fan_file *file = request->file;
@@ -59,7 +59,7 @@ static int read_pack(struct request *request, enum fan_pack_copy copy)
     int64_t start = fan_clock_ns();
     int parked = fan_pack_fd(file->view, file->dataset, pack, copy), fd = parked;
     if (fd < 0)
-        fd = fan_pack_open(file->view, pack, copy); /* more packs than descriptors are kept for */
+        fd = fan_pack_open(file->view, pack, copy); /* all kept descriptors are of other packs */
     if (fd < 0)
         return -EIO;
     rc = fan_sys_read_full(fd, request->to, request->bytes, offset);
@@ -106,7 +106,7 @@ static int ask_daemon(struct request *request)
                    : fan_remote_read(request->file, request->to, request->offset, request->bytes);
 }
 
-/* Reads a file that is damaged for this rank: another rank may have a sound copy. */
+/* Reads a file that is damaged for this rank: another rank may have an undamaged copy. */
 static int read_elsewhere(struct request *request)
 {
     int rc = fan_job.world_size > 1 ? ask_daemon(request) : -EIO;
@@ -120,7 +120,7 @@ static int read_remote(struct request *request)
     return rc == -EREMOTEIO ? read_shared(request) : rc;
 }
 
-/* Reads a file that was not here when it was opened, but may be by now. */
+/* Reads a file that was not resident when it was opened, but may be now. */
 static int read_partial(struct request *request)
 {
     const struct fan_file *file = request->file;

@@ -19,8 +19,8 @@
 
 struct arena {
     _Atomic(struct fan_slot *) base;
-    atomic_int fd; /* holder; empty: anonymous, cannot be handed on through exec */
-    atomic_int store; /* holder; empty: none yet */
+    atomic_int fd;    /* holder of its descriptor; empty: an anonymous arena, which ends at exec */
+    atomic_int store; /* holder of its store; empty: none yet */
 };
 
 static struct arena arenas[FAN_ARENAS_MAX];
@@ -41,7 +41,7 @@ static _Atomic(struct own *) own_page;
 
 static int make_memory_file(void)
 {
-    if (!fan_file_limit_allows(ARENA_BYTES)) /* growing it would raise SIGXFSZ */
+    if (!fan_file_limit_allows(ARENA_BYTES)) /* a larger file would raise SIGXFSZ */
         return -1;
     int fd = (int)FAN_SYS(memfd_create, "fanstore-slots", MFD_CLOEXEC);
     if (fd >= 0 && FAN_SYS(ftruncate, fd, ARENA_BYTES) == 0)
@@ -64,8 +64,8 @@ static void park_or_not(int fd, atomic_int *holder)
         fan_park(fd, holder);
 }
 
-/* Enters a mapping, and parks its descriptor and its store's (-1: none) beside it. A full table
- * costs only the handing on through exec. */
+/* Enters a mapping in the table, and parks its descriptor and that of its store (-1: none). If the
+ * table is full, the arena just does not survive exec. */
 static void enter(struct fan_slot *base, int fd, int store)
 {
     for (unsigned i = 0; i < FAN_ARENAS_MAX; i++) {
@@ -97,8 +97,8 @@ static struct fan_slot *make_own(struct own *own)
     return expected;
 }
 
-/* Whether there is memory for a slot: if there is none, as under strict accounting, the first store
- * to its page would raise SIGBUS. */
+/* Returns whether there is memory for a slot. Without it, as under strict accounting, the first
+ * store to the slot's page would raise SIGBUS. */
 static bool has_memory(struct own *own, const struct fan_slot *base, uint32_t number)
 {
     uint32_t page = (uint32_t)(number * sizeof(struct fan_slot) / PAGE);
@@ -185,7 +185,7 @@ void fan_arena_after_fork_child(void)
     struct own *own = atomic_load(&own_page);
     if (own == NULL)
         return;
-    atomic_store(&own->base, NULL); /* where the kernel did not empty the page */
+    atomic_store(&own->base, NULL); /* if the kernel did not zero the page */
     for (unsigned i = 0; i < PAGES / 64; i++)
         atomic_store_explicit(&own->touched[i], 0, memory_order_relaxed);
 }

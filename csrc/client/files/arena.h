@@ -13,18 +13,18 @@ enum { FAN_ARENA_SLOTS = 262144, FAN_ARENAS_MAX = 64 };
 
 struct fan_slot;
 
-/* Returns slot `number` of this process's own arena, and makes the arena if there is none yet. The
- * slot's memory is there and can be written. NULL: no memory. */
+/* Returns slot `number` of this process's own arena, which is made if needed. The slot's memory is
+ * allocated. Returns NULL if there is no memory. */
 struct fan_slot *fan_arena_slot(uint32_t number);
 
-/* Whether `slot` lies in this process's own arena. */
+/* Returns whether `slot` is in this process's own arena. */
 int fan_arena_is_own(const struct fan_slot *slot);
 
 /* Finds the arena of a slot, and the slot's number in it. Returns the arena's parked descriptor, or
  * -ENOENT if it has none: the arena cannot be handed on then. */
 int fan_arena_locate(const struct fan_slot *slot, uint32_t *number);
 
-/* The first slot of the arena that `slot` lies in, or NULL. */
+/* Returns the first slot of the arena of `slot`, or NULL. */
 struct fan_slot *fan_arena_base(const struct fan_slot *slot);
 
 /* Returns the parked descriptor of the store (store.h) that belongs to the arena of `slot`, or

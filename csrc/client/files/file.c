@@ -7,12 +7,12 @@
 
 enum { CHUNK = 1024 };
 
-/* Files, in chunks made as they are needed; a file's number is also that of its slot in the own
- * arena. */
+/* All files, in chunks that are allocated when needed. A file's number is also the number of its
+ * slot in the own arena. */
 static _Atomic(struct fan_file *) pools[FAN_ARENA_SLOTS / CHUNK];
-static atomic_uint unused; /* numbers from here on were never used */
+static atomic_uint unused; /* files from this number on were never used */
 static atomic_uint zombies;
-static atomic_uint next_sweep = 64; /* grows with what a sweep could not free */
+static atomic_uint next_sweep = 64; /* rises by what a sweep could not free */
 static _Atomic uint64_t free_head;  /* number + 1, and a tag in the high half against ABA */
 
 const struct fan_file_hooks *fan_file_hooks;
@@ -74,7 +74,7 @@ static bool slot_is_shared(const struct fan_file *file)
     return fan_arena_is_own(file->slot) && atomic_load(&file->slot->refs) > 0;
 }
 
-/* Frees a zombie that only the caller uses. Returns whether it could. */
+/* Frees a zombie that only the caller can reach. Returns whether it did. */
 static bool free_zombie(struct fan_file *file)
 {
     if (slot_is_shared(file) || atomic_load(&file->waiting) > 0 ||
@@ -122,7 +122,7 @@ static struct fan_file *take_file(void)
     return file;
 }
 
-/* Only one thread opens or closes a file. */
+/* Changes the generation. Only one thread at a time opens or closes a file. */
 static void renew(struct fan_file *file)
 {
     unsigned generation = atomic_load_explicit(&file->generation, memory_order_relaxed);
@@ -146,7 +146,7 @@ static struct fan_file *fill_file(struct fan_file *file, struct fan_slot *slot)
     file->writer = 0;
     atomic_store_explicit(&file->refs, 1, memory_order_relaxed);
     atomic_store_explicit(&file->kind, slot->kind, memory_order_release);
-    renew(file); /* last: whoever sees it sees all of the above */
+    renew(file); /* last, so that a thread that sees it sees everything above */
     return file->record == NULL && is_record ? NULL : file;
 }
 
@@ -187,8 +187,8 @@ struct fan_file *fan_file_adopt(struct fan_slot *slot)
     return file;
 }
 
-/* Frees what a file holds beside its slot. Whether nobody is at it. Stored content has nothing: no
- * locked instruction for it. */
+/* Frees the buffers of a file. Returns whether no other thread uses them. Uncompressed content has
+ * none, and needs no locked instruction. */
 static bool end_buffers(struct fan_file *file, unsigned kind)
 {
     if (kind == FAN_FILE_REGULAR && file->record->codec == FAN_CODEC_STORE)

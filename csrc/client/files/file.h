@@ -2,11 +2,11 @@
  * Open files, whatever descriptors they have (filetable.h).
  *
  * A `fan_slot` is the open file description: its offset is shared by every descriptor and every
- * process that inherited it, so slots lie in a memory file (the arena) that fork and exec hand on.
- * A `fan_file` is this process's view of a slot: pointers that mean nothing elsewhere.
+ * process that inherited it, so slots lie in a memory file (the arena) that fork and exec pass on.
+ * A `fan_file` is this process's view of a slot, with pointers of this process.
  *
- * Nothing here locks. A killed process takes its arena with it; a slot it shared stays taken until
- * the arena's last process ends.
+ * No function takes a lock. A killed process takes its arena with it; a slot it shared stays taken
+ * until the arena's last process ends.
  */
 #ifndef FAN_CLIENT_FILE_H
 #define FAN_CLIENT_FILE_H
@@ -19,35 +19,34 @@
 
 enum fan_file_kind {
     FAN_FILE_FREE = 0,
-    FAN_FILE_REGULAR,   /* placeholder descriptor, content from the pack */
-    FAN_FILE_DIRECTORY, /* a directory of the mount: a real descriptor where it could be made */
-    FAN_FILE_PATH,      /* O_PATH of any record */
-    FAN_FILE_COPY,      /* an input whose descriptor is the kernel's own, of a real copy */
+    FAN_FILE_REGULAR,   /* a placeholder; the content comes from the pack */
+    FAN_FILE_DIRECTORY, /* a directory of the mount: a real descriptor if it could be made */
+    FAN_FILE_PATH,      /* any record that was opened with O_PATH */
+    FAN_FILE_COPY,      /* an input whose descriptor is of a real copy */
     FAN_FILE_NEAR,      /* a real directory above a mount prefix */
-    FAN_FILE_OUTPUT,    /* an output: the descriptor is the kernel's own, of the real file or
-                           directory; or, with an id, of a copy of another rank's file */
-    FAN_FILE_OUTDIR,    /* a directory of another rank: a real descriptor of what stands for it */
+    FAN_FILE_OUTPUT,    /* an output, whose descriptor is of the real file or directory */
+    FAN_FILE_OUTDIR,    /* a directory of another rank: a real descriptor of its stand-in */
     FAN_FILE_ZOMBIE,    /* closed here, but others still use its slot */
 };
 
 struct fan_slot {
-    _Atomic int64_t offset; /* FAN_FILE_REGULAR, negative: the kernel keeps it (moved.h) */
-    atomic_uint refs;       /* descriptors of all processes */
+    _Atomic int64_t offset; /* for FAN_FILE_REGULAR, negative if the kernel keeps it (moved.h) */
+    atomic_uint refs;       /* counts the descriptors of all processes */
     atomic_uint status;     /* O_ACCMODE and the status flags that F_SETFL changes */
     uint32_t view;
     uint32_t kind;
-    uint64_t id;                /* record, or object; for FAN_FILE_NEAR the length of the path */
-    uint64_t writable;          /* FAN_FILE_OUTPUT: it may still be written through this */
-    uint64_t inode;             /* FAN_FILE_OUTPUT */
-} __attribute__((aligned(64))); /* none lies in two pages (arena.c) */
+    uint64_t id;                /* record id, or object; for FAN_FILE_NEAR the length of the path */
+    uint64_t writable;          /* FAN_FILE_OUTPUT: whether it may still be written through this */
+    uint64_t inode;             /* FAN_FILE_OUTPUT: its inode number */
+} __attribute__((aligned(64))); /* aligned, so that none is in two pages (arena.c) */
 
 /* The last decoded block of an open compressed file (decode.h). */
 struct fan_decoded {
-    atomic_flag busy; /* held by the thread that uses `bytes`; others decode for themselves */
+    atomic_flag busy; /* held by a thread that uses `bytes`; other threads decode without it */
     char *bytes;
     uint64_t capacity;
-    _Atomic uint64_t block; /* number of the block held + 1; 0: none. Others may look, as a hint */
-    unsigned generation;    /* of the file whose block it is */
+    _Atomic uint64_t block; /* the number of the block in `bytes` + 1; 0: none */
+    unsigned generation;    /* of the file to which the block belongs */
 };
 
 struct fan_entries;
@@ -56,47 +55,47 @@ struct fan_file {
     struct fan_slot *slot;
     struct fan_view *view;
     struct fan_dataset *dataset;
-    const struct fan_record *record; /* NULL of FAN_FILE_NEAR and of outputs */
+    const struct fan_record *record; /* NULL for FAN_FILE_NEAR and for outputs */
     const char *data;                /* stored bytes in the mapped pack, or NULL */
     uint64_t id;
-    atomic_uint refs;       /* descriptors of this process */
-    atomic_uint generation; /* changes with each open and close: a read that raced says so */
-    atomic_uint kind;       /* a sweep looks at files that others are filling */
-    bool writable;          /* as its slot's, while this process answers for it */
-    uint32_t writer;        /* of a writable output in the tree: its entry there + 1 (writers.h) */
-    uint32_t number;        /* own slot's place in the arena */
-    atomic_uint next;       /* free list: number + 1; read by those who then lose the race for it */
-    atomic_uint waiting; /* reads that may take long: the file is not given to another meanwhile */
-    _Atomic uint64_t registered; /* as remote.c told the daemon; 0: it did not */
-    atomic_int moved; /* holder of the real description (moved.h), once this process needed it */
+    atomic_uint refs;       /* counts the descriptors of this process */
+    atomic_uint generation; /* changes with each open and close, which a concurrent read notices */
+    atomic_uint kind;       /* atomic, because a sweep reads it while others fill the file */
+    bool writable;          /* like the slot's, while this process is responsible for it */
+    uint32_t writer;        /* for a writable output in the tree: its entry there + 1 (writers.h) */
+    uint32_t number;        /* the number of its own slot in the arena */
+    atomic_uint next;       /* in the free list: number + 1; a losing thread may read it */
+    atomic_uint waiting;    /* reads that may take long: the struct is not reused meanwhile */
+    _Atomic uint64_t registered; /* what remote.c told the daemon; 0: nothing */
+    atomic_int moved; /* holder of the real description (moved.h), if this process needed it */
     struct fan_decoded decoded;
-    struct fan_entries *entries; /* of getdents (dirstream.h), or NULL; decoded.busy guards them */
-} __attribute__((aligned(64)));  /* no two files share a cache line */
+    struct fan_entries *entries; /* the snapshot for getdents (dirstream.h), or NULL */
+} __attribute__((aligned(64)));  /* aligned, so that no two files share a cache line */
 
-/* Functions of higher rooms that are called when an open file is closed; this file does not include
- * those rooms. Called on cold branches only, and set before the first file is made. */
+/* Functions of higher rooms to call when an open file is closed, because this file must not include
+ * those rooms. Set before the first file is made; called only on cold branches. */
 struct fan_file_hooks {
-    void (*let_go)(const struct fan_file *file); /* the last descriptor of a writable output goes */
-    void (*disown)(struct fan_file *file);       /* a writable output: a vfork child has it alone */
-    void (*remote_close)(struct fan_file *file); /* the last descriptor goes; `registered` is set */
+    void (*let_go)(const struct fan_file *file);      /* a writable output's last close */
+    void (*disown)(struct fan_file *file);            /* only a vfork child has this output now */
+    void (*remote_close)(struct fan_file *file);      /* closed here, with `registered` set */
     void (*entries_end)(struct fan_entries *entries); /* frees a snapshot */
 };
 extern const struct fan_file_hooks *fan_file_hooks;
 
-/* Whether files of a kind are records of the dataset. */
+/* Returns whether files of a kind are records of the dataset. */
 static inline bool fan_file_has_record(uint32_t kind)
 {
     return kind == FAN_FILE_REGULAR || kind == FAN_FILE_DIRECTORY || kind == FAN_FILE_PATH ||
            kind == FAN_FILE_COPY;
 }
 
-/* Whether a file is a copy of another rank's output. */
+/* Returns whether a file is a copy of another rank's output. */
 static inline bool fan_is_copied(const struct fan_file *file)
 {
     return file->kind == FAN_FILE_OUTPUT && file->id != 0;
 }
 
-/* Makes a file with one reference, for `fan_file_install`. NULL if there are too many. */
+/* Makes a file with one reference, for `fan_file_install`. Returns NULL if there are too many. */
 struct fan_file *fan_file_new(struct fan_view *view, uint64_t id, enum fan_file_kind kind,
                               unsigned status);
 
@@ -114,7 +113,7 @@ void fan_decoded_fini(struct fan_decoded *decoded);
 /* Drops the snapshot of a directory, if there is one. The caller holds decoded.busy. */
 void fan_file_drop_entries(struct fan_file *file);
 
-/* Frees the closed files whose other users have gone by now. */
+/* Frees closed files whose other users have ended. */
 void fan_file_sweep(void);
 
 #endif

@@ -12,9 +12,9 @@
 
 enum { CHUNK = FAN_TABLE_CHUNK, CHUNKS = FAN_TABLE_CHUNKS };
 _Atomic(fan_table_entry *) fan_table[CHUNKS];
-static atomic_uint chunks_end; /* there is none from here on: forks look at no others */
+static atomic_uint chunks_end; /* no chunk from here on exists, so forks can stop here */
 
-static atomic_int placeholder; /* holder of the parked descriptor */
+static atomic_int placeholder; /* holder of the placeholder's descriptor */
 
 static fan_table_entry *entry_of(int fd, bool make)
 {
@@ -132,7 +132,7 @@ int fan_placeholder(int minimum, bool cloexec)
             return fd;
     }
     if (minimum == 0 && !cloexec)
-        return (int)FAN_SYS(dup, fd); /* the shorter way through the kernel */
+        return (int)FAN_SYS(dup, fd); /* plain dup is faster in the kernel */
     return fan_sys_fcntl(fd, cloexec ? F_DUPFD_CLOEXEC : F_DUPFD, minimum);
 }
 
@@ -204,6 +204,6 @@ void fan_file_after_fork_child(void)
 {
     fan_overlay_forget();
     fan_arena_after_fork_child();
-    /* Zombies waited for users of the parent's arena; this process has a new one. */
+    /* Frees zombies, which waited for users of the parent's arena: this process now has its own. */
     fan_file_sweep();
 }

@@ -1,8 +1,8 @@
 /*
- * Maps our descriptors to the open files (file.h) for which they stand. Nothing here locks.
+ * Maps our descriptors to the open files (file.h) for which they stand. No function takes a lock.
  *
- * A vfork child runs in its parent's memory, with a descriptor table of its own: its changes are
- * kept in an overlay (overlay.h) and never in the parent's table.
+ * A vfork child runs in its parent's memory, but has a descriptor table of its own. So its changes
+ * are kept in an overlay (overlay.h) and not in the parent's table.
  */
 #ifndef FAN_CLIENT_FILETABLE_H
 #define FAN_CLIENT_FILETABLE_H
@@ -11,12 +11,12 @@
 #include "file.h"
 #include "overlay.h"
 
-/* Descriptor to file, in chunks made as they are needed. */
+/* A chunk of the table; chunks are allocated when needed. */
 enum { FAN_TABLE_CHUNK = 1024, FAN_TABLE_CHUNKS = 1024 };
 typedef _Atomic(struct fan_file *) fan_table_entry;
 extern _Atomic(fan_table_entry *) fan_table[FAN_TABLE_CHUNKS];
 
-/* fan_file_get on a thread that may be a vfork child's. */
+/* Is fan_file_get for a thread that may be a vfork child's. */
 struct fan_file *fan_file_get_overlaid(int fd);
 
 static inline struct fan_file *fan_table_get(int fd)
@@ -42,14 +42,14 @@ static inline struct fan_file *fan_file_get(int fd)
  * drops the reference. */
 int fan_file_install(int fd, struct fan_file *file);
 
-/* The same for a descriptor that was opened for `file`. Returns `fd`, or -errno and closes `fd`:
- * -ENFILE if `file` is NULL. */
+/* Like fan_file_install, for a descriptor that was opened for `file`. Returns `fd`; on failure
+ * closes `fd` and returns -errno, -ENFILE if `file` is NULL. */
 int fan_file_give(int fd, struct fan_file *file);
 
 /* Makes `fd` one more descriptor of `file`, as dup does. Returns 0 or -ENOMEM. */
 int fan_file_share(int fd, struct fan_file *file);
 
-/* fan_file_remove of a descriptor that is ours. */
+/* Is fan_file_remove for a descriptor that is known to be ours. */
 void fan_file_remove_ours(int fd);
 
 /* Removes `fd` from the table; the caller closes the descriptor itself. Does nothing if `fd` is not
@@ -82,7 +82,7 @@ void fan_file_make_ready(void);
  * would lack the descriptors. */
 void fan_file_before_vfork(void);
 
-/* Call these around fork: the child's references are counted before the child exists. */
+/* Call these around fork. They count the child's references before the child exists. */
 void fan_file_before_fork(void);
 void fan_file_after_failed_fork(void);
 void fan_file_after_fork_child(void);

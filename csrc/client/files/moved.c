@@ -23,7 +23,8 @@ int fan_moved_fetch(const struct fan_slot *slot)
     return fd == -ENOENT ? -EIO : fd;
 }
 
-/* The description, for one call: kept by this process once fetched, but for a vfork child. */
+/* A description in use for one call. This process keeps it once fetched, except in a vfork
+ * child. */
 struct loan {
     int fd;
     bool own;

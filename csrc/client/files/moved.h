@@ -5,7 +5,7 @@
  * from the store of the slot's arena. The slot's own offset is then negative: it is the key of the
  * description in the store.
  *
- * Nothing allocates or locks; safe in vfork children.
+ * No function allocates or takes a lock, so all are safe in vfork children.
  */
 #ifndef FAN_CLIENT_MOVED_H
 #define FAN_CLIENT_MOVED_H
@@ -25,7 +25,7 @@ void fan_moved_prepare(const struct fan_file *file);
  * close-on-exec, which the caller closes; or -errno. */
 int fan_moved_fetch(const struct fan_slot *slot);
 
-/* read, readv and lseek of a file whose offset is negative. The kernel does them. */
+/* Are read, readv and lseek for a file whose offset is negative; the kernel does them. */
 ssize_t fan_moved_read(struct fan_file *file, void *to, size_t bytes);
 ssize_t fan_moved_readv(struct fan_file *file, const struct iovec *vector, int count);
 int64_t fan_moved_seek(struct fan_file *file, int64_t offset, int whence);

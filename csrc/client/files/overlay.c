@@ -7,7 +7,8 @@
 #include "../../common/sys.h"
 #include "file.h"
 
-/* Later entries win. first == last, except for a closed range. */
+/* A change of descriptors; later changes override earlier ones. first == last, except for a closed
+ * range. */
 struct change {
     unsigned first, last;
     struct fan_file *file;
@@ -39,7 +40,7 @@ static void end_overlay(void)
         struct fan_file *file = ended->changes[i].file;
         if (file == NULL)
             continue;
-        if (file->writable && atomic_load(&file->refs) == 1) /* the child's alone */
+        if (file->writable && atomic_load(&file->refs) == 1) /* only the child has it open */
             fan_file_hooks->disown(file);
         fan_file_put(file);
     }
@@ -56,7 +57,7 @@ bool fan_overlay_look(void)
 
 void fan_overlay_arm(void)
 {
-    fan_overlay_applies(); /* ends what an earlier child left */
+    fan_overlay_applies(); /* ends the overlay that an earlier child left */
     fan_vfork_expect();
 }
 
@@ -78,7 +79,7 @@ bool fan_overlay_get(int fd, struct fan_file **file)
     return false;
 }
 
-/* Makes room for one more change: allocates the list, or doubles it. */
+/* Makes room for one more change: allocates the list, or doubles its size. */
 static bool make_room(void)
 {
     unsigned room = overlay == NULL ? CHANGES_FIRST : overlay->room;
@@ -102,7 +103,7 @@ static void add(unsigned first, unsigned last, struct fan_file *file)
     if (make_room())
         overlay->changes[overlay->count++] = (struct change){first, last, file};
     else if (file != NULL)
-        fan_file_put(file); /* unknown from here on: the placeholder answers EBADF */
+        fan_file_put(file); /* no memory: the placeholder answers EBADF */
 }
 
 void fan_overlay_set(int fd, struct fan_file *file)

@@ -1,7 +1,7 @@
 /*
- * Changes that a vfork child makes to its descriptors. It runs in its parent's memory while the
- * parent's thread waits, with a descriptor table of its own, so its changes are kept per thread,
- * beside the table, and end when the parent's thread runs again.
+ * The changes that a vfork child makes to its descriptors. It runs in its parent's memory while the
+ * parent's thread waits, but has a descriptor table of its own. So its changes are kept per thread,
+ * apart from the table, and end when the parent's thread runs again.
  */
 #ifndef FAN_CLIENT_OVERLAY_H
 #define FAN_CLIENT_OVERLAY_H
@@ -12,35 +12,36 @@
 
 struct fan_file;
 
-/* true: this thread is a vfork child's, so its overlay applies. false: the child has gone, and the
- * call has ended its overlay. Call it only if fan_vfork_thread is set. */
+/* Returns true if this thread is a vfork child's, so that its overlay applies. Returns false if the
+ * child has ended, and then ends its overlay. Call it only if fan_vfork_thread is set. */
 bool fan_overlay_look(void);
 
-/* Whether the overlay comes before the table. Each entry point of the table calls this, so that the
- * parent's first call after its child has gone ends the overlay. */
+/* Returns whether the overlay overrides the table. Each entry point of the table calls this, so
+ * that the parent's first call after its child has ended also ends the overlay. */
 static inline bool fan_overlay_applies(void)
 {
     return __builtin_expect(fan_vfork_thread, 0) && fan_overlay_look();
 }
 
-/* Called by the vfork wrapper, before the child exists. */
+/* The vfork wrapper calls it before the child exists. */
 void fan_overlay_arm(void);
 
-/* Call it in a fork child, which is no vfork child: the overlay was its parent's. */
+/* Call it in a fork child, which is no vfork child: the overlay belongs to the parent. */
 void fan_overlay_forget(void);
 
-/* Looks `fd` up in the overlay. true: the child changed it, and `file` is what it stands for now
- * (NULL: closed). */
+/* Looks `fd` up in the overlay. Returns true if the child changed it: `file` is what it stands for
+ * now (NULL: it is closed). */
 bool fan_overlay_get(int fd, struct fan_file **file);
 
-/* Notes that the child made `fd` stand for `file`, and takes over the reference; NULL: the child
+/* Records that the child made `fd` stand for `file`, and takes over the reference; NULL: the child
  * closed it. */
 void fan_overlay_set(int fd, struct fan_file *file);
 
-/* The number of references to `file` in the overlay: a vfork child has no others of its own. */
+/* Returns the number of references to `file` in the overlay: a vfork child has no others of its
+ * own. */
 unsigned fan_overlay_references(const struct fan_file *file);
 
-/* Notes that the child closed a range. */
+/* Records that the child closed a range. */
 void fan_overlay_close_range(unsigned first, unsigned last);
 
 /* Calls `visit` for each descriptor that the child changed and that is ours, in its latest state.

@@ -11,14 +11,14 @@
 #include "../../common/sys.h"
 
 enum {
-    CROWDED_BYTES = 32 << 10, /* as the kernel counts; some 40 descriptors */
-    ROUNDS = 50,              /* of a search, 1 ms apart: another process may be moving it */
+    CROWDED_BYTES = 32 << 10, /* by the kernel's count; some 40 descriptors */
+    ROUNDS = 50,              /* passes of a search, 1 ms apart: an entry may be moving */
     ENTRIES_MAX = 1 << 12,
-    QUEUED = 0x5411, /* SIOCOUTQ */
+    QUEUED = 0x5411, /* the number of SIOCOUTQ */
 };
 
-/* Binds the socket to a name that the kernel chooses and connects it to that name, so that no other
- * socket can send to it. */
+/* Binds the socket to a name that the kernel chooses, and connects it to that name, so that no
+ * other socket can send to it. */
 static int connect_to_itself(int fd)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
@@ -44,7 +44,7 @@ static int send_one(int store, const struct fan_store_tag *tag, int fd)
     return rc < 0 ? (int)rc : 0;
 }
 
-/* The next entry with its descriptor. -EAGAIN: there is none. */
+/* Takes the next entry with its descriptor from the queue. Returns -EAGAIN if there is none. */
 static int receive(int store, struct fan_store_tag *tag, int flags)
 {
     int fd;
@@ -57,7 +57,7 @@ static int receive(int store, struct fan_store_tag *tag, int flags)
     return -EIO;
 }
 
-/* Removes the oldest entry, and adds it again if it is still of use. */
+/* Takes the oldest entry, and adds it again if it is still needed. */
 static bool tidy(int store, fan_store_stale *is_stale, const void *context)
 {
     struct fan_store_tag tag;
@@ -82,7 +82,8 @@ int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_
     return send_one(store, tag, fd);
 }
 
-/* The entry at a place in the queue, without its descriptor. Others may move the place. */
+/* Reads the entry at a place in the queue, without its descriptor. Other processes may move the
+ * place. */
 static int peek(int store, unsigned place, struct fan_store_tag *tag)
 {
     struct iovec part = {tag, sizeof(*tag)};
@@ -94,7 +95,7 @@ static int peek(int store, unsigned place, struct fan_store_tag *tag)
     return rc < 0 ? (int)rc : rc == sizeof(*tag) ? 0 : -EAGAIN;
 }
 
-/* One pass over the queue. */
+/* Goes through the queue once. */
 static int search(int store, int64_t key)
 {
     struct fan_store_tag tag;

@@ -1,10 +1,10 @@
 /*
  * A store keeps descriptors for all processes that share an arena, in the queue of a socket that is
- * connected to itself. It is made before a fork, inherited, handed on through exec, and ends with
+ * connected to itself. It is made before a fork, inherited, passed on through exec, and ends with
  * the last process that holds it. It needs no server.
  *
- * All answers are -errno on failure. Nothing allocates or locks; safe in signal handlers and in
- * vfork children.
+ * Functions return -errno on failure. None allocates or takes a lock: all are safe in signal
+ * handlers and in vfork children.
  */
 #ifndef FAN_CLIENT_STORE_H
 #define FAN_CLIENT_STORE_H
@@ -21,7 +21,7 @@ struct fan_store_tag {
 /* Makes a store. Returns its descriptor, close-on-exec. */
 int fan_store_new(void);
 
-/* Returns whether an entry is of no use any more. */
+/* A function that returns whether an entry is not needed any more. */
 typedef bool fan_store_stale(const struct fan_store_tag *tag, const void *context);
 
 /* Stores a duplicate of `fd`. If the store is rather full, drops some stale entries first. Returns

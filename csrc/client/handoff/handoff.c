@@ -17,7 +17,7 @@
 #include "../outputs/outputs.h"
 #include "../paths/linked.h"
 
-/* Text under construction. full is sticky. */
+/* A text that is being written. full stays set once it is. */
 struct writer {
     char *at, *end;
     bool full;
@@ -52,7 +52,8 @@ static int arena_index(const struct writer *writer, int fd)
     return -1;
 }
 
-/* The arena and slot of a descriptor that survives exec. The arena's fd, or -1. */
+/* Finds the arena and slot of a descriptor that survives exec. Returns the arena's descriptor, or
+ * -1. */
 static int survivor(int fd, const struct fan_file *file, uint32_t *slot)
 {
     int flags = fan_sys_fcntl(fd, F_GETFD, 0);
@@ -159,7 +160,7 @@ void fan_handoff_cancel(bool counted)
     fan_file_each(close_on_exec, &counted);
 }
 
-/* The next placeholder that exec keeps, in the order of numbers. */
+/* The search for the next placeholder that exec keeps, in the order of numbers. */
 struct search {
     int after, fd;
     struct fan_file *file;
@@ -193,7 +194,7 @@ static void put_real(int fd, struct fan_file *file, void *context)
         fan_file_remove(fd);
 }
 
-/* All descriptors of one file, those that exec closes too: it may fail. */
+/* Replaces all descriptors of one file, also those that exec closes, because it may fail. */
 static void make_one_real(struct fan_file *file)
 {
     unsigned own = fan_in_vfork_child() ? fan_overlay_references(file) : atomic_load(&file->refs);
@@ -202,7 +203,7 @@ static void make_one_real(struct fan_file *file)
     struct substitute substitute = {file, real};
     if (real < 0)
         return;
-    atomic_fetch_add(&file->slot->refs, 1); /* held, for its last descriptor goes */
+    atomic_fetch_add(&file->slot->refs, 1); /* keeps the slot, whose last descriptor is replaced */
     atomic_fetch_add(&file->refs, 1);
     fan_file_each(put_real, &substitute);
     fan_file_put(file);
@@ -222,7 +223,7 @@ void fan_handoff_make_real(void)
     }
 }
 
-/* Reads a number and the one character after it. -1 when there is none. */
+/* Reads a number and the one character behind it. Returns -1 if there is none. */
 static int read_number(const char **text, char *after)
 {
     int number = (int)fan_take_number(text, 1 << 24);
@@ -231,7 +232,7 @@ static int read_number(const char **text, char *after)
     return number;
 }
 
-/* Whether the real file behind a descriptor is one of the output tree. */
+/* Returns whether the real file behind a descriptor is in the output tree. */
 static bool is_output(int fd)
 {
     char path[PATH_MAX];
@@ -241,7 +242,7 @@ static bool is_output(int fd)
     return fan_outputs_match(path, &rest) != NULL;
 }
 
-/* Whether a descriptor may be the one that was handed on, and not another that has its number
+/* Returns whether a descriptor may be the one that was passed on: another file may have its number
  * since. */
 static bool may_be(int fd, const struct fan_slot *slot)
 {
@@ -297,7 +298,7 @@ static void adopt(const char *text)
 
 void fan_handoff_adopt(const char *text)
 {
-    fan_codec_defer(true); /* libc is not initialised yet: the library comes before all others */
+    fan_codec_defer(true); /* libc is not initialised: this library comes before all others */
     adopt(text);
     fan_codec_defer(false);
 }

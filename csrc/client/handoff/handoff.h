@@ -17,10 +17,10 @@ struct fan_view;
 
 #define FAN_HANDOFF_ENV "FANSTORE_FDS"
 
-/* The needs of the descriptors that exec keeps. */
+/* What the descriptors that exec keeps need. */
 struct fan_handoff_need {
-    size_t bytes;      /* room for the text that fan_handoff_export writes; 0: nothing is kept */
-    bool placeholders; /* some descriptors mean something to this library alone */
+    size_t bytes;      /* room for the text of fan_handoff_export; 0: no descriptor is kept */
+    bool placeholders; /* whether some descriptors are placeholders */
 };
 
 /* The limit for one string of an environment. */

@@ -13,7 +13,7 @@
 #include "../files/store.h"
 #include "../machine/vfork.h"
 
-/* Whether no slot refers to a stored description any more. */
+/* Returns whether no slot refers to a stored description any more. */
 static bool is_stale(const struct fan_store_tag *tag, const void *arena)
 {
     const struct fan_slot *slots = arena;
@@ -32,20 +32,20 @@ int fan_move_alone(struct fan_file *file)
     return copy;
 }
 
-/* A name for a description: negative, and used once. */
+/* Returns a key for a description: negative, and used only once. */
 static int64_t new_key(void)
 {
     uint64_t key = 0;
     struct timespec now;
-    if (FAN_SYS(getrandom, &key, sizeof(key), 1 /* GRND_NONBLOCK */) != sizeof(key)) {
+    if (FAN_SYS(getrandom, &key, sizeof(key), 1 /* the value of GRND_NONBLOCK */) != sizeof(key)) {
         FAN_SYS(clock_gettime, CLOCK_MONOTONIC, &now);
         key = (uint64_t)now.tv_nsec << 32 | (uint64_t)FAN_SYS(gettid);
     }
     return (int64_t)(key | UINT64_C(1) << 63);
 }
 
-/* Lets a copy's description take over from the slot, at the slot's current offset. Returns 0, or 1
- * if the description of another process that shares the file was faster. */
+/* Makes the description of a copy replace the slot's own, at the slot's present offset. Returns 0,
+ * or 1 if another process that shares the file did so first. */
 static int take_over(struct fan_slot *slot, int copy, int64_t key)
 {
     int64_t offset = atomic_load(&slot->offset);
@@ -57,7 +57,8 @@ static int take_over(struct fan_slot *slot, int copy, int64_t key)
     return 0;
 }
 
-/* Until the slot named it, the description may have been taken for a stale one. */
+/* Stores the description again if it was dropped: before the slot named it, it may have been taken
+ * for stale. */
 static void keep_kept(int store, const struct fan_store_tag *tag, int copy, const void *arena)
 {
     int kept = fan_store_get(store, tag->key);

@@ -10,7 +10,7 @@
 #include "../outputs/outputs.h"
 #include "../paths/linked.h"
 
-/* A copy has no name any more, or never had one. */
+/* Returns whether a file may be a real copy: it has no name any more, or never had one. */
 static bool may_be_copy(const struct stat *st)
 {
     return (S_ISREG(st->st_mode) || S_ISLNK(st->st_mode)) && st->st_nlink == 0;
