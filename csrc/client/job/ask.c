@@ -15,9 +15,9 @@
 #include "jobsocket.h"
 
 #define SECOND_NS INT64_C(1000000000)
-#define LIMIT_NS (60 * SECOND_NS)      /* for all of a question */
+#define LIMIT_NS (60 * SECOND_NS) /* for one question and its answer */
 #define COPY_LIMIT_NS                                                                              \
-    (15 * LIMIT_NS) /* where the daemon may copy or fetch a file before it answers */
+    (15 * LIMIT_NS) /* if the daemon may have to copy or fetch a file before it answers */
 
 enum { CONNECT_S = 20, PIECES = 3, LISTING_BYTES_MAX = 1 << 30, ERRNO_MAX = 4095 };
 
@@ -28,7 +28,7 @@ uint16_t fan_output_view(const struct fan_view *view)
     return (uint16_t)(view - fan_job.views);
 }
 
-/* Keeps the errnos that the rest of the library handles; any other error of the socket means that
+/* Returns errnos that the rest of the library handles; any other error of the socket means that
  * there is no daemon. */
 static int no_daemon(long rc)
 {
@@ -55,7 +55,7 @@ static int64_t limit_of(const struct fan_output_call *call)
     return copies ? COPY_LIMIT_NS : LIMIT_NS;
 }
 
-/* Takes `bytes` off the front of the pieces. */
+/* Removes `bytes` from the front of the pieces. */
 static void advance(struct iovec pieces[PIECES], size_t bytes)
 {
     for (unsigned i = 0; i < PIECES; i++) {
@@ -126,14 +126,14 @@ static int receive(int link, void *to, size_t bytes, int64_t until_ns)
     return 0;
 }
 
-/* The first bytes of an answer, with the descriptor. How many, or -errno. */
+/* Receives the first bytes of an answer, with the descriptor. Returns how many, or -errno. */
 static long receive_first(int link, struct fan_output_answer *answer, int64_t until_ns)
 {
     long got = -EAGAIN;
     int fd = -1;
     while ((got == -EINTR || got == -EAGAIN) && readable(link, until_ns))
         got = fan_fd_receive(link, answer, sizeof(*answer), &fd, MSG_DONTWAIT);
-    answer->fd = fd; /* the bytes received have a field of that name, too */
+    answer->fd = fd; /* overwrites the received field of that name */
     return got > 0 ? got : -EIO;
 }
 
@@ -149,8 +149,8 @@ static int receive_answer(int link, struct fan_output_answer *answer, int64_t un
     return -(int)answer->error;
 }
 
-/* Sends a question and takes the head of its answer. The link, from which the text is to come; or
- * -errno. */
+/* Sends a question and receives the head of its answer. Returns the connection, on which the text
+ * follows; or -errno. */
 static int begin(const struct fan_output_call *call, struct fan_output_answer *answer,
                  int64_t until_ns)
 {
@@ -171,7 +171,7 @@ static int begin(const struct fan_output_call *call, struct fan_output_answer *a
     return rc;
 }
 
-/* Takes the text, if it is wanted, and closes the link. */
+/* Receives the text, if it is wanted, and closes the connection. */
 static int end(int link, size_t bytes, char *text, int64_t until_ns)
 {
     int rc = bytes < FAN_OUTPUT_PATH_MAX ? 0 : -EIO;

@@ -1,7 +1,7 @@
 /*
- * A question about outputs to the node daemon (format/output_format.h): one connection, one
- * request, one answer. No state is kept between questions, so that threads, signal handlers, fork
- * and vfork children may ask at any time.
+ * Asks the node daemon about outputs (format/output_format.h): each question takes one connection,
+ * one request and one answer. No state is kept between questions, so that threads, signal handlers,
+ * fork and vfork children may ask at any time.
  */
 #ifndef FAN_CLIENT_ASK_H
 #define FAN_CLIENT_ASK_H
@@ -14,16 +14,15 @@
 
 struct fan_view;
 
-/* A question under construction: fields that are not set are 0. path, other: NUL-terminated, or
- * NULL. */
+/* A question. Fields that are not set are 0. path, other: NUL-terminated, or NULL. */
 struct fan_output_call {
-    struct fan_output_request request; /* magic, lengths and counts are filled in */
+    struct fan_output_request request; /* magic, lengths and counts: set by the functions below */
     const char *path;
     const char *other;
-    size_t cut_bytes;        /* bytes to leave off at the end of `path` */
+    size_t cut_bytes; /* bytes to leave out at the end of `path` */
 };
 
-/* The process on whose behalf this thread asks, if it is another one (csrc/trap); else 0. */
+/* The process for which this thread asks, if it is another one (csrc/trap); else 0. */
 extern __thread uint32_t fan_output_behalf;
 
 /* Asks, and waits for the answer: one minute at most, 15 for OPEN and TRUNCATE, because the daemon
@@ -34,14 +33,15 @@ extern __thread uint32_t fan_output_behalf;
 int fan_output_ask(const struct fan_output_call *call, struct fan_output_answer *answer,
                    char text[FAN_OUTPUT_PATH_MAX]);
 
-/* As fan_output_ask, but writes `text` only where the answer is ELSEWHERE. */
+/* Like fan_output_ask, but writes `text` only if the answer is ELSEWHERE. */
 int fan_output_ask_way(const struct fan_output_call *call, struct fan_output_answer *answer,
                        char text[FAN_OUTPUT_PATH_MAX]);
 
 /* Returns the index of `view` in fan_job.views; a request to the daemon carries it in `view`. */
 uint16_t fan_output_view(const struct fan_view *view);
 
-/* A directory's outputs: the text of a LIST answer, in memory pages of its own. All 0: none. */
+/* The outputs in a directory: the text of a LIST answer, in pages of its own. All fields are 0 if
+ * there are none. */
 struct fan_output_listing {
     char *text;
     size_t bytes;
@@ -53,7 +53,7 @@ struct fan_output_listing {
 int fan_output_list(const struct fan_view *view, const char *path,
                     struct fan_output_listing *listing);
 
-/* Returns the entry at byte `at`, followed by its name, and sets `next` to the start of the entry
+/* Returns the entry at byte `at`, which its name follows, and sets `next` to the start of the entry
  * after it. NULL at the end, or if the text is damaged. */
 const struct fan_output_name *fan_output_next(const struct fan_output_listing *listing, size_t at,
                                               size_t *next);

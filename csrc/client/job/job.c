@@ -27,7 +27,7 @@ long fan_map_whole(int fd, int prot, uint64_t *bytes)
 
 enum { TEXT_MAX = 4096 };
 
-/* Copies a string of the segment into memory of our own, where it ends with NUL. */
+/* Copies a string of the segment into our own memory, with a NUL. */
 static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm_string from,
                      char **space, struct fan_text *to)
 {
@@ -42,7 +42,7 @@ static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm
     return 0;
 }
 
-/* Bytes for the strings of each mount; too many for what is no string. */
+/* Returns the bytes that the strings of the mounts need; too many if one is no string. */
 static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
 {
     uint64_t bytes = 0;
@@ -56,8 +56,8 @@ static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
     return bytes;
 }
 
-/* Writes "NAME=VALUE" to our own memory: a program may overwrite the environment with which it was
- * started. */
+/* Writes "NAME=VALUE" to our own memory, because a program may overwrite the environment with which
+ * it was started. */
 static const char *keep_variable(char **space, const char *name, const char *value)
 {
     const char *kept = *space;
@@ -65,7 +65,7 @@ static const char *keep_variable(char **space, const char *name, const char *val
     return kept;
 }
 
-/* Finds room for all texts, and keeps the two that the environment of programs needs. */
+/* Makes room for all texts, and keeps the two variables that programs' environments need. */
 static int keep_variables(const struct fan_mount *mounts, unsigned count, const char *directory,
                           const char *library, char **space)
 {
@@ -119,7 +119,7 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     return 0;
 }
 
-/* Finds the trace in the segment. If the trace's memory is lost, nothing else is. */
+/* Finds the trace in the segment, and checks that it is inside. */
 static int attach_trace(char *segment, uint64_t bytes, uint64_t offset)
 {
     struct fan_trace *trace = (struct fan_trace *)(segment + offset);
@@ -197,7 +197,7 @@ long fan_count_eio(void)
     return -EIO;
 }
 
-/* So that reads, which may be a signal handler's, find them. */
+/* Loads the codecs now, because a read may be in a signal handler. */
 static void load_codecs(const struct fan_index *index)
 {
     for (unsigned codec = 1; codec < 32; codec++) {

@@ -1,8 +1,9 @@
 /*
- * The job as one client process sees it: the segment that the daemon wrote, and a view of each
- * mounted dataset. Attached by the preload's constructor; the index and packs of a dataset are
- * mapped when they are first needed. No lock: if several threads map the same thing at once, one
- * publishes its mapping and the others drop theirs. Never detached: mappings end with the process.
+ * The job in one client process: the segment that the daemon wrote, and a view of each mounted
+ * dataset. The preload library's constructor attaches it; the index and packs of a dataset are
+ * mapped when they are first needed. There is no lock: if several threads map the same thing at
+ * once, one publishes its mapping and the others drop theirs. Never detached: mappings end with the
+ * process.
  */
 #ifndef FAN_CLIENT_JOB_H
 #define FAN_CLIENT_JOB_H
@@ -18,23 +19,23 @@
 #include "../../format/shm_format.h"
 #include "lane.h"
 
-/* A string of the segment, terminated by NUL. */
+/* A string of the segment with a NUL behind it. */
 struct fan_text {
     const char *text;
     size_t bytes;
 };
 
-/* A pack as this process has it open (packs.h). base: the staged copy's mapping; sparse: that of
- * the copy that is here in part; fds: descriptors of the other copies, parked when they are first
+/* A pack that this process has opened (packs.h). base: the mapping of the staged copy; sparse: the
+ * mapping of the partial pack; fds: descriptors of the other copies, parked when they are first
  * read with pread. */
 struct fan_pack_view {
     _Atomic(const char *) base;
     _Atomic(const char *) sparse;
-    atomic_int fds[2]; /* of a fan_pack_copy: descriptor + 1; 0: not opened */
+    atomic_int fds[2]; /* for each fan_pack_copy: descriptor + 1; 0: not open */
 };
 
-/* The mapped index of a dataset, with what the segment says of its packs. resident: the mapping of
- * the file that says which records of partial packs are here, or NULL (packs.h). */
+/* The mapped index of a dataset, and the places of its packs. resident: the mapping of the file
+ * that says which records of partial packs are resident, or NULL (packs.h). */
 struct fan_dataset {
     struct fan_index index;
     _Atomic(const char *) resident;
@@ -44,7 +45,7 @@ struct fan_dataset {
     struct fan_pack_view packs[];
 };
 
-/* One mounted dataset. number: its place in the job. */
+/* One mounted dataset. number: its index among the job's mounts. */
 struct fan_view {
     struct fan_text prefix;
     struct fan_text alias;
@@ -52,7 +53,7 @@ struct fan_view {
     struct fan_text index_path;
     struct fan_text staged_dir;
     struct fan_text dataset_dir;
-    struct fan_text outputs; /* empty: in a job of several ranks */
+    struct fan_text outputs; /* empty in a job of several ranks */
     bool prefix_made;
     dev_t device;
     uint64_t record_count;
@@ -65,16 +66,16 @@ struct fan_view {
     _Atomic(struct fan_dataset *) dataset;
 };
 
-/* Kept small, so that everything that a program's start writes lies on one page. */
+/* Small, so that a program's start writes to one page only. */
 struct fan_job {
-    unsigned view_count; /* 0: no job, everything passes through */
+    unsigned view_count; /* 0: there is no job, and all calls pass through */
     uint32_t world_size;
     struct fan_text directory;
     const struct fan_job_header *header;
-    struct fan_outputs *outputs; /* NULL: a job of several ranks */
+    struct fan_outputs *outputs; /* NULL in a job of several ranks */
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
-    char texts[2048];     /* holds these two and the views' strings, if they fit */
+    char texts[2048];     /* these two and the views' strings, if they fit */
     struct fan_view views[FAN_JOB_MOUNTS_MAX];
 };
 
@@ -83,20 +84,21 @@ extern struct fan_job fan_job;
 #define FAN_JOB_ENV "FANSTORE_JOB_DIR"
 #define FAN_PRELOAD_ENV "LD_PRELOAD"
 
-/* Attaches to the job in `directory` (FANSTORE_JOB_DIR); `library` is the path of the preload
- * library, or NULL. 0, or -errno and no job. */
+/* Attaches to the job in `directory` (FANSTORE_JOB_DIR). `library`: the path of the preload
+ * library, or NULL. Returns 0, or -errno and then there is no job. */
 int fan_job_attach(const char *directory, const char *library);
 
-/* Returns 0 if a program that is started now could attach. If the job's segment or this library was
- * removed while the job runs, returns -EIO and prints a line on stderr. Neither allocates nor
- * locks. */
+/* Returns 0 if a program that starts now could attach. If the job's segment or this library was
+ * removed while the job runs, prints a line on stderr and returns -EIO. Does not allocate or take a
+ * lock. */
 int fan_job_joinable(void);
 
 /* Maps the whole file `fd`, shared, and closes `fd`. Returns the mapping and sets `bytes` to its
- * size; or -errno, -EINVAL if the file is empty. A negative `fd` is returned as it is. */
+ * size; or -errno, -EINVAL if the file is empty. A negative `fd` is returned unchanged. */
 long fan_map_whole(int fd, int prot, uint64_t *bytes);
 
-/* The dataset of a view, mapped on first use. NULL when its index cannot be used: -EIO. */
+/* Returns the dataset of a view, which is mapped on first use; NULL if its index cannot be used
+ * (-EIO). */
 struct fan_dataset *fan_view_map(struct fan_view *view);
 
 static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
@@ -105,14 +107,14 @@ static inline struct fan_dataset *fan_view_dataset(struct fan_view *view)
     return __builtin_expect(dataset != NULL, 1) ? dataset : fan_view_map(view);
 }
 
-/* The place of a pack, a fan_place_state. */
+/* Returns the place of a pack, a fan_place_state. */
 static inline uint32_t fan_view_place(const struct fan_view *view, uint32_t pack)
 {
     return __atomic_load_n(&view->places[pack].state, __ATOMIC_ACQUIRE);
 }
 
-/* The reason why clients may not read a file's bytes from its pack: the daemon found the file
- * damaged, or has not checked it yet. */
+/* Why clients may not read a file's bytes from its pack: the daemon found the file damaged, or has
+ * not checked it yet. */
 enum fan_bar { FAN_NOT_BARRED, FAN_DAMAGED, FAN_UNCHECKED };
 
 static inline bool fan_view_bit(const _Atomic uint64_t *bits, uint64_t id)
@@ -131,9 +133,9 @@ static inline enum fan_bar fan_view_bar(const struct fan_view *view, uint32_t pa
     return unchecked ? FAN_UNCHECKED : FAN_NOT_BARRED;
 }
 
-/* Whether any rank ever made an output in directory `id`. Only then does the client ask the node
- * daemon about names that are missing there. The daemon sets the bit before the call that creates
- * the output returns. */
+/* Returns whether any rank ever made an output in directory `id`. Only then does the client ask the
+ * node daemon about names that are missing there. The daemon sets the bit before the call that
+ * creates the output returns. */
 static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
 {
     return fan_view_bit(view->touched, id);
@@ -141,8 +143,8 @@ static inline bool fan_view_touched(const struct fan_view *view, uint64_t id)
 
 long fan_count_eio(void) __attribute__((cold));
 
-/* Passes on the result of a call on an input and counts an EIO for the report. For calls that
- * return bytes, fan_content_counted does this. */
+/* Returns the result of a call on an input, and counts an EIO for the report. For calls that return
+ * bytes, use fan_content_counted. */
 static inline long fan_count_error(long rc)
 {
     return __builtin_expect(rc == -EIO, 0) ? fan_count_eio() : rc;

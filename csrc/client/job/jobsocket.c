@@ -15,7 +15,7 @@ bool fan_interrupted(long rc, int64_t until_ns)
     return rc == -EINTR && fan_clock_ns() < until_ns;
 }
 
-/* "<start>/<name>" as an address. false: it does not fit. */
+/* Writes "<start>/<name>" as a socket address. Returns false if it does not fit. */
 static bool make_address(const char *start, size_t bytes, const char *name,
                          struct sockaddr_un *address)
 {

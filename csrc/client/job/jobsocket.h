@@ -1,5 +1,5 @@
 /*
- * The node daemon's sockets in the job directory.
+ * Connects to the node daemon's sockets in the job directory.
  */
 #ifndef FAN_CLIENT_JOBSOCKET_H
 #define FAN_CLIENT_JOBSOCKET_H
@@ -13,7 +13,7 @@
  * address. If interrupted, tries again until `until_ns`. Returns 0 or -errno. */
 int fan_job_connect(int link, const char *name, int64_t until_ns);
 
-/* Whether a call that was interrupted may be made again. */
+/* Returns whether a call that was interrupted may be made again. */
 bool fan_interrupted(long rc, int64_t until_ns);
 
 #endif

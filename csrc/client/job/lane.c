@@ -30,7 +30,7 @@ void fan_lane_after_fork_child(void)
     fan_own_program.number = 0;
 }
 
-/* The number of this program; takes a new one if it has none. */
+/* Returns the number of this program; takes a new one if it has none. */
 static uint32_t program_number(void)
 {
     uint32_t number = __atomic_load_n(&fan_own_program.number, __ATOMIC_ACQUIRE);
@@ -42,7 +42,7 @@ static uint32_t program_number(void)
     return first ? fresh : number;
 }
 
-/* The inode number of this process's PID namespace, 0 where /proc does not say. */
+/* Returns the inode number of this process's PID namespace, or 0 if /proc does not tell it. */
 static uint32_t pid_space(void)
 {
     struct stat st;
@@ -91,7 +91,7 @@ static void put_time(uint64_t *ring, uint64_t place)
     fan_lane_put(ring, place, (uint64_t)FAN_NOTE_TIME << 61 | since_base_ns());
 }
 
-/* With signals blocked: a handler would claim another one. */
+/* Claims a free lane, with signals blocked: a handler would claim another lane. */
 static bool claim(struct fan_thread_lane *own, uint32_t program)
 {
     unsigned tid = (unsigned)FAN_SYS(gettid);
@@ -123,7 +123,7 @@ bool fan_lane_claim(void)
         own->shares = program;
         return false;
     }
-    fan_fault_init(); /* the lanes may be lost */
+    fan_fault_init(); /* the memory of the lanes may be lost */
     uint64_t before, all = ~(UINT64_C(1) << (SIGBUS - 1) | UINT64_C(1) << (SIGSEGV - 1));
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
     bool has = own->program == program || claim(own, program);
@@ -175,7 +175,8 @@ void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t
     }
 }
 
-/* The payload of a stall: the highest 16 bits of its time, and how far they are shifted. */
+/* Returns the payload of a stall: the highest 16 bits of its time, and by how many bits they are
+ * shifted. */
 static uint64_t stall_payload(enum fan_stall_source source, uint64_t ns)
 {
     unsigned bits = 64 - (unsigned)__builtin_clzll(ns | 1);

@@ -31,8 +31,9 @@ struct fan_lanes {
 
 extern struct fan_lanes fan_lanes;
 
-/* A thread's lane while `program` is the number of the program that runs; ring: NULL where no notes
- * are wanted. shares: the program in which it found no lane. block: the last one noted. */
+/* A thread's lane, valid while `program` is the number of the running program. ring: NULL if no
+ * notes are wanted. shares: the program in which the thread found no free lane. block: the last
+ * block noted. */
 struct fan_thread_lane {
     struct fan_lane *lane;
     uint64_t *ring;
@@ -43,8 +44,8 @@ struct fan_thread_lane {
 
 extern __thread struct fan_thread_lane fan_thread_lane __attribute__((tls_model("initial-exec")));
 
-/* The number of this program among those of the job; 0 in a fork child that has not asked for one
- * yet. It has a page of its own. */
+/* The number of this program among those of the job, on a page of its own. 0 in a fork child that
+ * has not asked for a number yet. */
 struct fan_own_program {
     uint32_t number;
 } __attribute__((aligned(FAN_PAGE_MAX_BYTES)));
@@ -61,10 +62,10 @@ void fan_lane_after_fork_child(void);
  * thread-local memory. */
 void fan_lane_share(void);
 
-/* Claims a lane for this thread. false: the thread uses the shared lane. */
+/* Claims a lane for this thread. Returns false if the thread uses the shared lane. */
 bool fan_lane_claim(void);
 
-/* Whether this thread has a lane of its own, fan_thread_lane.lane. */
+/* Returns whether this thread has a lane of its own, fan_thread_lane.lane. */
 static inline bool fan_lane_is_own(void)
 {
     uint32_t number = __atomic_load_n(&fan_own_program.number, __ATOMIC_RELAXED);
@@ -72,8 +73,8 @@ static inline bool fan_lane_is_own(void)
     return __builtin_expect(own, 1) ? true : fan_lane_claim();
 }
 
-/* Adds to a field that only this thread writes. One instruction: a signal handler on this thread
- * may add to the same field without losing a count. */
+/* Adds to a field that only this thread writes, with one instruction: a signal handler on this
+ * thread may add to the same field, and no count is lost. */
 static inline void fan_lane_add(uint64_t *field, uint64_t amount)
 {
 #if defined(__x86_64__)

@@ -2,7 +2,7 @@
  * Finds the mount of an absolute path from its text alone: by the mount's prefix, its alias, or the
  * folder where its programs and libraries are made real. Also makes the path of a record.
  *
- * Paths are in normal form: no "//", "." or "..". No system call.
+ * Paths are in normal form: without "//", "." and "..". No function makes a system call.
  */
 #ifndef FAN_CLIENT_MOUNTS_H
 #define FAN_CLIENT_MOUNTS_H
@@ -30,8 +30,8 @@ struct fan_view *fan_code_match(const char *path, const char **rest);
  * `rest` to the remainder. */
 struct fan_view *fan_outputs_match(const char *path, const char **rest);
 
-/* Whether a path begins with a prefix. Comparing the second and the last byte first rules out most
- * other paths. */
+/* Returns whether a path begins with a prefix. Comparing the second and the last byte first rules
+ * out most other paths. */
 static inline bool fan_begins_with(const char *path, size_t bytes, const struct fan_text *prefix)
 {
     size_t length = prefix->bytes;
@@ -45,7 +45,8 @@ static inline bool fan_begins_with(const char *path, size_t bytes, const struct 
  * remainder. */
 struct fan_view *fan_job_match(const char *path, const char **rest);
 
-/* fan_match_prefix for a path of known length. Inline, because every path goes through it. */
+/* Does what fan_match_prefix does, for a path of known length. Inline, because every path goes
+ * through it. */
 static inline struct fan_view *fan_match_bytes(const char *path, size_t bytes, const char **rest)
 {
     for (unsigned i = 0; i < fan_job.view_count; i++) {

@@ -12,13 +12,13 @@
 #include "../machine/park.h"
 #include "../machine/vfork.h"
 
-/* "<dir>/pack-00042.fsp", of one that is here in part with ".sparse" behind; the number takes at
- * least five digits. */
+/* Writes the path of a pack, such as "<dir>/pack-00042.fsp", with ".sparse" at the end for a pack
+ * of which only a part is on this node. The number has at least five digits. */
 static void pack_path(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy,
                       char path[4096 + 32])
 {
     const struct fan_text *dir = copy == FAN_PACK_SHARED ? &view->dataset_dir : &view->staged_dir;
-    char *to = path; /* without stpcpy: a sanitizer's is not ready when exec hands files on */
+    char *to = path; /* without stpcpy: a sanitizer's is not ready at exec */
     memcpy(to, dir->text, dir->bytes);
     to += dir->bytes;
     memcpy(to, "/pack-", 6);
@@ -35,7 +35,8 @@ int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy
     return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
 }
 
-/* Maps a file of `bytes`, and closes it. NULL: it is of another size, or cannot be mapped. */
+/* Maps a file of `bytes` bytes, and closes its descriptor. Returns NULL if the file has another
+ * size or cannot be mapped. */
 static const char *map_sized(int fd, uint64_t bytes)
 {
     uint64_t is;
@@ -64,7 +65,7 @@ const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uin
                : NULL;
 }
 
-/* The file `resident`, mapped; NULL where there is none of this dataset. */
+/* Maps the file `resident`. Returns NULL if this dataset has none. */
 static const char *map_resident(const struct fan_view *view, struct fan_dataset *dataset)
 {
     char path[4096 + 16];

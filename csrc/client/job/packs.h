@@ -24,18 +24,18 @@ const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uin
 const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
                                  uint64_t id);
 
-/* Opens such a pack for a moment, if its file is the one that the list of resident records was made
- * for. Returns a descriptor, which the caller closes, or -errno. */
+/* Opens the file of a pack that is on this node in part, if it is the file for which the list of
+ * resident records was made. Returns a descriptor, which the caller closes, or -errno. */
 int fan_pack_open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
 
 /* Returns a descriptor of this copy of `pack`, which the library keeps open (park.h). Returns
- * -EMFILE if none is kept yet and enough packs have one, or the caller is a vfork child, whose new
- * descriptors its parent does not have; -EIO if the pack cannot be opened. */
+ * -EMFILE if the library keeps none and enough other packs have one, or if the caller is a vfork
+ * child, whose new descriptors its parent does not have; -EIO if the pack cannot be opened. */
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
                 enum fan_pack_copy copy);
 
-/* Opens a copy of the pack for a moment. Returns a descriptor, which the caller closes, or -errno.
- */
+/* Opens a copy of the pack for one read. Returns a descriptor, which the caller closes, or
+ * -errno. */
 int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy);
 
 #endif

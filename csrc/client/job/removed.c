@@ -12,7 +12,7 @@
 #include "../machine/spelling.h"
 #include "job.h"
 
-/* Whether the file that is mapped at `address` has lost its name. */
+/* Returns whether the file that is mapped at `address` has lost its name. */
 static bool is_nameless(const void *address)
 {
     static const char mark[] = " (deleted)";
@@ -30,8 +30,8 @@ static bool is_missing(const char *path)
     return FAN_SYS(faccessat, AT_FDCWD, path, F_OK) == -ENOENT;
 }
 
-/* The file that a new program would lack, or NULL. In another mount namespace a path may lead
- * nowhere although its file was never removed. A library in the job directory is a link
+/* Returns the path of the file that a new program would lack, or NULL. In another mount namespace a
+ * path may not exist although its file was never removed. A library in the job directory is a link
  * (fanstore/job/job.py). */
 static const char *find_removed(const char *segment, const char *library)
 {

@@ -1,5 +1,6 @@
 /*
- * The clock for limits and waits. May be called anywhere; no system call if the kernel has a vDSO.
+ * Reads the clock for limits and waits. Safe in signal handlers. Makes no system call if the kernel
+ * has a vDSO.
  */
 #ifndef FAN_CLIENT_CLOCK_H
 #define FAN_CLIENT_CLOCK_H
@@ -7,7 +8,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* CLOCK_MONOTONIC, in ns. */
+/* Returns the time of CLOCK_MONOTONIC in ns. */
 static inline int64_t fan_clock_ns(void)
 {
     struct timespec now;

@@ -1,12 +1,12 @@
-/* copy.h in the instructions of aarch64: every processor has the wide registers, and prefetches
- * streams by itself. */
+/* Implements copy.h with instructions of aarch64. Every such processor has the wide registers, and
+ * prefetches sequential reads by itself. */
 #include "copy.h"
 
 #if defined(__aarch64__)
 
 /*
- * Leaves that keep nothing on the stack, so that fault.c can leave them at fan_copy_faulted from
- * any instruction, with the error in w0.
+ * These functions call no others and keep nothing on the stack, so that fault.c can continue at
+ * fan_copy_faulted from any of their instructions, with the error in w0.
  *
  * fan_copy: x0 to, x1 from, x2 bytes. Stores are aligned; the last 16 bytes are stored once more,
  * from q17 to x5.
@@ -63,7 +63,7 @@ __asm__(".text\n"
         "    ret\n"
         ".size fan_copy, . - fan_copy\n"
 
-        /* x0 from, x1 bytes: one load in 4 KiB, the smallest page there is. */
+        /* x0 from, x1 bytes: loads one byte in 4 KiB, the smallest size of a page. */
         ".p2align 4\n"
         ".globl fan_touch\n"
         ".hidden fan_touch\n"
@@ -79,7 +79,7 @@ __asm__(".text\n"
         "    ret\n"
         ".size fan_touch, . - fan_touch\n"
 
-        /* The same with stores. */
+        /* Like fan_touch, but stores. */
         ".p2align 4\n"
         ".globl fan_blot\n"
         ".hidden fan_blot\n"

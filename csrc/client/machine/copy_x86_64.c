@@ -1,20 +1,20 @@
-/* copy.h in the instructions of x86_64. */
+/* Implements copy.h with instructions of x86_64. */
 #include "copy.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <stdbool.h>
 
-/* Read by the code below. The tests switch it off. */
+/* Whether the code below may use AVX2. The tests switch it off. */
 extern bool fan_copy_has_avx2 __attribute__((visibility("hidden")));
 bool fan_copy_has_avx2;
 
-/* The compiler's own test asks for far more, and under a hypervisor each question takes
- * microseconds. */
+/* Sets fan_copy_has_avx2. The compiler's own test asks the processor for far more, and under a
+ * hypervisor each question takes microseconds. */
 __attribute__((constructor)) static void look_at_processor(void)
 {
     unsigned eax, ebx, ecx, edx, kept;
-    const unsigned avx = bit_OSXSAVE | bit_AVX, wide = 6; /* SSE's and AVX's registers */
+    const unsigned avx = bit_OSXSAVE | bit_AVX, wide = 6; /* the registers of SSE and AVX */
     __cpuid(1, eax, ebx, ecx, edx);
     if ((ecx & avx) != avx)
         return;
@@ -25,8 +25,8 @@ __attribute__((constructor)) static void look_at_processor(void)
     fan_copy_has_avx2 = (ebx & bit_AVX2) != 0;
 }
 
-/* 128 bytes on, to a destination on a boundary of 32. */
-#define MOVE_128                                                                               \
+/* Copies 128 bytes to a destination that is aligned to 32 bytes. */
+#    define MOVE_128                                                                               \
         "    vmovdqu (%rsi), %ymm0\n"                                                              \
         "    vmovdqu 32(%rsi), %ymm1\n"                                                            \
         "    vmovdqu 64(%rsi), %ymm2\n"                                                            \
@@ -38,7 +38,7 @@ __attribute__((constructor)) static void look_at_processor(void)
         "    add $128, %rsi\n"                                                                     \
         "    add $128, %rdi\n"
 
-#define ASK_FOR_NEXT_PAGE                                                                      \
+#    define ASK_FOR_NEXT_PAGE                                                                      \
         "    prefetcht0 4096(%rsi)\n"                                                              \
         "    prefetcht0 4160(%rsi)\n"                                                              \
         "    prefetcht0 4224(%rsi)\n"                                                              \
@@ -46,13 +46,14 @@ __attribute__((constructor)) static void look_at_processor(void)
         "    prefetchw 4096(%rdi)\n"
 
 /*
- * rdi to, rsi from, rdx bytes. A leaf that keeps nothing on the stack, so that fault.c can leave it
- * at fan_copy_faulted from any instruction, with the error in eax.
+ * rdi to, rsi from, rdx bytes. This function calls no other and keeps nothing on the stack, so that
+ * fault.c can continue at fan_copy_faulted from any of its instructions, with the error in eax.
  *
- * What processors prefetch by themselves ends with the page, and `rep movsb` falls to a tenth for
- * destinations a few bytes past a page, as large Python bytes objects are. So up to 384 KiB go by
- * four pages at once, each of them a stream; more goes page by page, with the next one's first
- * lines asked for beforehand, and by `rep movsb` only where the destination is on a cache line.
+ * Processors stop prefetching at the end of a page, and `rep movsb` is ten times slower for
+ * destinations a few bytes past the start of a page, which large Python bytes objects have. So up
+ * to 384 KiB are copied from four pages at once, which the processor prefetches as four streams.
+ * More is copied page by page, and the first lines of the next page are prefetched. `rep movsb` is
+ * used only if the destination begins on a cache line.
  */
 __asm__(".text\n"
         ".p2align 6\n"
@@ -78,7 +79,8 @@ __asm__(".text\n"
         "    xor %eax, %eax\n"
         "    ret\n"
 
-        /* Loads of 16 bytes, aligned stores; the last bytes once more, from xmm5 to r8. */
+        /* Loads of 16 bytes, aligned stores. The last bytes are stored once more, from xmm5 to
+         * r8. */
         ".Lfan_narrow:\n"
         "    movdqu (%rsi), %xmm0\n"
         "    movdqu -16(%rsi,%rdx), %xmm5\n"
@@ -117,7 +119,7 @@ __asm__(".text\n"
         "    xor %eax, %eax\n"
         "    ret\n"
 
-        /* The same with 32 bytes, ymm8 and ymm9. */
+        /* Like the code above, with 32 bytes, ymm8 and ymm9. */
         ".Lfan_wide:\n"
         "    cmp $393216, %rdx\n"
         "    jb 1f\n"
@@ -138,7 +140,7 @@ __asm__(".text\n"
         "    cmp $16384, %rdx\n"
         "    jb .Lfan_wide_rest\n"
 
-        /* Four pages at once. */
+        /* Copies four pages at once. */
         "2:  prefetcht0 16384(%rsi)\n"
         "    prefetcht0 20480(%rsi)\n"
         "    prefetcht0 24576(%rsi)\n"
@@ -190,7 +192,7 @@ __asm__(".text\n"
         "    xor %eax, %eax\n"
         "    ret\n"
 
-        /* Page by page. */
+        /* Copies page by page. */
         ".Lfan_wide_pages:\n" ASK_FOR_NEXT_PAGE "    mov $32, %ecx\n"
         ".p2align 5\n"
         "1:\n" MOVE_128 "    dec %ecx\n"
@@ -208,7 +210,7 @@ __asm__(".text\n"
         "    jmp .Lfan_string\n"
         ".size fan_copy, . - fan_copy\n"
 
-        /* rdi from, rsi bytes: one load a page. */
+        /* rdi from, rsi bytes: loads one byte of each page. */
         ".p2align 4\n"
         ".globl fan_touch\n"
         ".hidden fan_touch\n"
@@ -224,7 +226,7 @@ __asm__(".text\n"
         "    ret\n"
         ".size fan_touch, . - fan_touch\n"
 
-        /* The same with stores. */
+        /* Like fan_touch, but stores. */
         ".p2align 4\n"
         ".globl fan_blot\n"
         ".hidden fan_blot\n"

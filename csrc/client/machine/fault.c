@@ -18,7 +18,7 @@ static bool is_copy(uintptr_t at)
     return at >= (uintptr_t)fan_copy_begin && at < (uintptr_t)fan_copy_end;
 }
 
-/* If the faulting instruction is one of the copy (copy.h), makes the copy return -error. */
+/* If the faulting instruction is one of the copy's (copy.h), makes the copy return -error. */
 static bool leave_copy(void *context, int error)
 {
     mcontext_t *machine = &((ucontext_t *)context)->uc_mcontext;
@@ -36,7 +36,8 @@ static bool leave_copy(void *context, int error)
     return true;
 }
 
-/* The kernel's own struct, so that the real calls are made without libc's (which we wrap). */
+/* The kernel's own struct, which is used to set actions without libc's sigaction, because the
+ * library wraps it. */
 struct kernel_sigaction {
     void (*handler)(int);
     unsigned long flags;
@@ -46,7 +47,7 @@ struct kernel_sigaction {
 
 enum { SA_RESTORER_FLAG = 0x04000000 };
 
-static struct sigaction program_action[2]; /* SIGBUS, SIGSEGV */
+static struct sigaction program_action[2]; /* for SIGBUS, SIGSEGV */
 static atomic_int installed;
 
 static struct sigaction *kept(int signal)
@@ -70,7 +71,7 @@ static void set_kernel_action(int signal, void *handler, unsigned long flags)
     FAN_SYS(rt_sigaction, signal, &action, NULL, sizeof(action.mask));
 }
 
-/* Passes a signal that is not ours to the program, as the kernel would. */
+/* Passes a signal that is not the library's to the program, as the kernel would. */
 static void pass_on(int signal, siginfo_t *info, void *context)
 {
     struct sigaction action = *kept(signal);
@@ -82,7 +83,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
         long process = FAN_SYS(getpid), thread = FAN_SYS(gettid);
         if (from_outside)
             FAN_SYS(tgkill, process, thread, signal);
-        return; /* a fault happens again, now with the default action */
+        return; /* the fault happens again, now with the default action */
     }
     if (action.sa_flags & (int)SA_RESETHAND)
         kept(signal)->sa_handler = SIG_DFL;
@@ -97,7 +98,7 @@ static void pass_on(int signal, siginfo_t *info, void *context)
     FAN_SYS(rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(uint64_t));
 }
 
-/* Memory that may be lost. */
+/* The shared memory that may be lost. */
 static struct {
     char *first;
     size_t bytes;
@@ -152,7 +153,8 @@ void fan_fault_init(void)
     adopt(SIGSEGV);
 }
 
-/* sigaction(2) past us. The libc struct differs from the kernel's in the order of its fields. */
+/* Calls sigaction(2) without the library's wrapper. The libc struct differs from the kernel's in
+ * the order of its fields. */
 static int kernel_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
     struct kernel_sigaction now = {0}, before;
@@ -178,13 +180,13 @@ static int kernel_sigaction(int signal, const struct sigaction *action, struct s
 
 int fan_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
-    if (fan_in_vfork_child()) /* its memory is its parent's, its signals are its own */
+    if (fan_in_vfork_child()) /* a vfork child has its parent's memory, but its own signals */
         return kernel_sigaction(signal, action, old);
     fan_fault_init();
     struct sigaction before = *kept(signal);
     if (action != NULL) {
         *kept(signal) = *action;
-        /* Ours may have been put aside to let a default action happen. */
+        /* The library's handler may have been removed to let a default action happen. */
         set_kernel_action(signal, (void *)on_fault,
                           SA_SIGINFO | SA_NODEFER | SA_ONSTACK |
                               (unsigned long)(action->sa_flags & SA_RESTART));

@@ -1,4 +1,4 @@
-/* Limits that a program sets for itself and that also apply to the library inside it. */
+/* Tells which limits a program has set for itself that also apply to the library inside it. */
 #ifndef FAN_CLIENT_LIMITS_H
 #define FAN_CLIENT_LIMITS_H
 
@@ -6,14 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether RLIMIT_FSIZE allows a file of this size; growing it further would raise SIGXFSZ. */
+/* Returns whether RLIMIT_FSIZE allows a file of this size; growing it further would raise
+ * SIGXFSZ. */
 bool fan_file_limit_allows(uint64_t bytes);
 
 extern atomic_bool fan_restricted_flag;
 
-/* Whether the program has installed a seccomp filter that may kill it for a system call that only
- * the library makes. From then on the library makes only the system calls that the program's call
- * would need on an ordinary file: open, fstat, mmap and close for an open. */
+/* Returns whether the program has installed a seccomp filter that may kill it for a system call
+ * that only the library makes. From then on the library makes only the system calls that the
+ * program's call would need on an ordinary file: open, fstat, mmap and close for an open. */
 static inline bool fan_restricted(void)
 {
     return __builtin_expect(atomic_load_explicit(&fan_restricted_flag, memory_order_relaxed), 0);

@@ -7,7 +7,8 @@
 
 #include "../../common/sys.h"
 
-/* The path of a line, "first-end rwxp offset device inode path", if the address is its. */
+/* Returns the path in a line, "first-end rwxp offset device inode path", if the address lies in
+ * that mapping. */
 static const char *path_in(const char *line, uintptr_t address)
 {
     char *at;
@@ -33,7 +34,7 @@ const char *fan_maps_path(const void *address, char line[FAN_MAPS_LINE_BYTES])
             path = path_in(at, (uintptr_t)address);
         }
         if (path == NULL) {
-            have = strlen(at); /* of a line that goes on with the next read */
+            have = strlen(at); /* the beginning of a line, which the next read continues */
             memmove(line, at, have);
         }
     }

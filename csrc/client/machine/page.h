@@ -13,7 +13,7 @@ enum { FAN_PAGE_MAX_BYTES = 4096 };
 enum { FAN_PAGE_MAX_BYTES = 65536 };
 #endif
 
-/* Makes no system call, because libc stores the size; safe in signal handlers. */
+/* Returns the size. Makes no system call, because libc stores the size; safe in signal handlers. */
 static inline size_t fan_page_bytes(void)
 {
     return FAN_PAGE_MAX_BYTES == 4096 ? 4096 : (size_t)sysconf(_SC_PAGESIZE);

@@ -9,24 +9,25 @@
 #include "../../common/sys.h"
 
 /* The kernel's descriptor table of a process begins with this many entries, and doubles for a
- * higher descriptor: in a process with threads this waits milliseconds for all processors, and each
+ * higher descriptor. In a process with threads this waits milliseconds for all processors, and each
  * fork copies the table. */
 enum { TABLE_BEGINS = 64 };
 
 enum { MARKED = 1 << 20 };
 
 static _Atomic(atomic_int *) holders[FAN_PARKED_MAX];
-static atomic_uint holders_end;            /* none is used from here on */
-static _Atomic uint64_t marks[MARKED / 64]; /* numbers that were ever parked, a bit for each */
+static atomic_uint holders_end;             /* no holder is in use from here on */
+static _Atomic uint64_t marks[MARKED / 64]; /* one bit for each number that was ever parked */
 
 static bool is_free(int fd)
 {
     return fan_sys_fcntl(fd, F_GETFD, 0) == -EBADF;
 }
 
-/* The highest free number for which the table need not grow: a program takes the lowest. Below a
- * limit that is lower yet some room is left, for shells save descriptors from 10 on. Where all down
- * to the middle are taken the program is about to make the table grow itself. */
+/* Returns the highest free number for which the table need not grow, because a program takes the
+ * lowest. Below a limit that is lower still, leaves some room, because shells save descriptors from
+ * 10 on. If all numbers down to the middle are taken, the program is about to make the table grow
+ * itself. */
 static int find_place(void)
 {
     struct rlimit limit;
@@ -93,8 +94,8 @@ static int held_by(unsigned i)
     return holder != NULL ? fan_parked(holder) : -1;
 }
 
-/* Gives what is parked at `fd` the number `high` instead, or -errno in its place. Whether anything
- * was (another thread may have moved it), or that -errno. */
+/* Gives the descriptor parked at `fd` the number `high`. Returns 1; 0 if none is parked there
+ * (another thread may have moved it); or `high` if that is an -errno. */
 static int change_number(int fd, int high)
 {
     for (unsigned i = 0, end = atomic_load(&holders_end); i < end && high >= 0; i++) {
@@ -112,7 +113,7 @@ static int change_number(int fd, int high)
 
 int fan_repark(int fd)
 {
-    if (fan_in_vfork_child()) /* the number is the child's own, the holder its parent's */
+    if (fan_in_vfork_child()) /* the number is the child's, the holder the parent's */
         return 0;
     int rc = change_number(fd, move_high(fd));
     return rc < 0 ? rc : 0;
@@ -143,7 +144,7 @@ bool fan_is_parked(int fd)
     return __builtin_expect(word & 1, 0) && is_held(fd);
 }
 
-/* The lowest parked descriptor in [first, last], or last + 1. */
+/* Returns the lowest parked descriptor in [first, last], or last + 1. */
 static long next_parked(long first, long last)
 {
     long next = last + 1;

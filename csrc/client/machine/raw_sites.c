@@ -4,10 +4,11 @@
 #include <emmintrin.h>
 #include <stdint.h>
 
-/* A call has code behind it: what is decoded before it never reaches the end. */
+/* Bytes that must follow before `end`: code goes on behind a call, so that decoding what is before
+ * the call never reaches the end. */
 enum { INSTRUCTION_BYTES = 8 };
 
-/* The next `syscall`, or two bytes that look like one. */
+/* Returns the next `syscall`, or two bytes that look like one. */
 static const unsigned char *find_syscall(const unsigned char *at, const unsigned char *end)
 {
     const __m128i first = _mm_set1_epi8(0x0f), second = _mm_set1_epi8(0x05);
@@ -25,8 +26,8 @@ static const unsigned char *find_syscall(const unsigned char *at, const unsigned
     return NULL;
 }
 
-/* The bytes of an operand in memory or a register, from its ModRM byte on; 0: it is relative to
- * the instruction, and would mean something else elsewhere. */
+/* Returns the size of an operand in memory or a register, counted from its ModRM byte. Returns 0 if
+ * its address is relative to the instruction, which therefore cannot move. */
 static unsigned operand_bytes(const unsigned char *at)
 {
     unsigned mode = at[0] >> 6, kind = at[0] & 7, bytes = 1;
@@ -48,8 +49,8 @@ static unsigned with_operand(const unsigned char *at, unsigned before, unsigned 
     return operand != 0 ? before + operand + behind : 0;
 }
 
-/* The length of an instruction of the few kinds by which arguments are loaded; 0: another one,
- * which must stay where it is. */
+/* Returns the length of an instruction if it is of the few kinds that load arguments; 0 for any
+ * other, which must stay where it is. */
 static unsigned movable_bytes(const unsigned char *at)
 {
     unsigned rex = (at[0] & 0xf0) == 0x40 ? 1 : 0;
@@ -72,7 +73,8 @@ static unsigned movable_bytes(const unsigned char *at)
     }
 }
 
-/* Whether a movable instruction uses eax: then the value loaded before is no call number. */
+/* Returns whether a movable instruction uses eax. If so, the value loaded before is no call
+ * number. */
 static bool names_eax(const unsigned char *at)
 {
     enum { REX_R = 4, REX_B = 1 };
@@ -88,7 +90,7 @@ static bool names_eax(const unsigned char *at)
 
 enum leading { ANY_LOADS, LOADS_OF_OTHERS /* than eax */ };
 
-/* Whether there are only movable instructions from `at` to the call. */
+/* Returns whether there are only movable instructions from `at` to the call. */
 static bool leads_to(const unsigned char *at, const unsigned char *call, enum leading how)
 {
     while (at < call) {
@@ -100,22 +102,22 @@ static bool leads_to(const unsigned char *at, const unsigned char *call, enum le
     return at == call;
 }
 
-/* Whether a longer instruction may reach over `at`, which then is the middle of it: an address, or
- * a number that is stored. */
+/* Returns whether a longer instruction may contain `at` in its middle: as part of an address or of
+ * a number that it stores. */
 static bool is_inside(const unsigned char *begin, const unsigned char *at,
                       const unsigned char *call)
 {
     enum { LONGEST = 12 };
     for (unsigned back = 1; back < LONGEST && (ptrdiff_t)back <= at - begin; back++) {
         unsigned bytes = movable_bytes(at - back);
-        bool same = back == 1 && (at[-1] & 0xf9) == 0x40; /* a prefix that changes nothing of it */
+        bool same = back == 1 && (at[-1] & 0xf9) == 0x40; /* a prefix that does not change it */
         if (bytes > back && !same && leads_to(at - back + bytes, call, ANY_LOADS))
             return true;
     }
     return false;
 }
 
-/* Whether `mov $number, %eax` of a wanted number lies here. */
+/* Returns whether `mov $number, %eax` with a wanted number lies at `at`. */
 static bool is_number(const unsigned char *begin, const unsigned char *at,
                       const unsigned char *call, bool (*wanted)(long number))
 {

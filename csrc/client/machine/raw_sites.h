@@ -1,6 +1,6 @@
 /*
- * Finds system calls that code makes with the instruction itself and not through libc, as far as
- * they can be redirected. Pure: it only looks at bytes.
+ * Finds system calls that code makes with the instruction itself and not through libc, if they can
+ * be redirected. Only reads bytes, and changes nothing.
  */
 #ifndef FAN_CLIENT_RAW_SITES_H
 #define FAN_CLIENT_RAW_SITES_H
@@ -15,8 +15,8 @@
 #define FAN_RAW_CALLS 0
 #endif
 
-/* One call, from `mov $number, %eax` to the byte after `syscall`. The instructions between the two
- * may be copied to another address. */
+/* One call, from `mov $number, %eax` to the byte after `syscall`. The instructions between these
+ * two may be copied to another address. */
 struct fan_raw_site {
     const unsigned char *begin;
     const unsigned char *end;
@@ -24,8 +24,8 @@ struct fan_raw_site {
 
 enum { FAN_RAW_MOV_BYTES = 5, FAN_RAW_SYSCALL_BYTES = 2, FAN_RAW_SITE_BYTES = 48 };
 
-/* Finds the next site from *at on whose call number is `wanted`, and moves *at behind it. false:
- * there is none before `end`. */
+/* Finds the next site from *at on whose call number is `wanted`, and moves *at behind the site.
+ * Returns false if there is none before `end`. */
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
                   bool (*wanted)(long number), struct fan_raw_site *site);
 

@@ -9,14 +9,14 @@
 
 #define EACH(byte) (UINT64_C(0x0101010101010101) * (byte))
 
-/* The top bit of each byte of `word` that is `byte`. */
+/* Returns a word with the top bit set in each byte that equals `byte` in `word`. */
 static uint64_t bytes_equal(uint64_t word, unsigned char byte)
 {
     uint64_t other = word ^ EACH(byte), low = EACH(0x7f);
     return ~(((other & low) + low) | other | low);
 }
 
-/* Whether one of eight bytes is a slash with a slash or dot behind it. */
+/* Returns whether one of eight bytes is a slash with a slash or dot behind it. */
 static bool odd_in_eight(const char *p)
 {
     uint64_t word, next;
@@ -111,7 +111,7 @@ static bool skip(const char **text, const char *word)
     return true;
 }
 
-/* Behind "/proc/": this process, under one of its names, and "fd/". */
+/* Moves *text, which is behind "/proc/", past a name of this process and "fd/". */
 static bool skip_own(const char **text)
 {
     if (!skip(text, "self/") && !skip(text, "thread-self/") &&

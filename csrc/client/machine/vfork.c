@@ -12,7 +12,7 @@ bool fan_is_vfork_child(void)
 
 void fan_vfork_expect(void)
 {
-    if (!fan_vfork_thread) /* a child made past fork's wrappers owns its memory, too */
+    if (!fan_vfork_thread) /* a child made without fork's wrappers owns its memory, too */
         owner_pid = (int)FAN_SYS(getpid);
     fan_vfork_thread = true;
 }

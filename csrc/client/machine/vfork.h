@@ -9,13 +9,16 @@
 
 #include <stdbool.h>
 
-/* Set just before a vfork, and cleared when the parent's thread notices that its child has gone. */
+/* Set just before a vfork, and cleared when the parent's thread notices that its child has
+ * ended. */
 extern __thread bool fan_vfork_thread __attribute__((tls_model("initial-exec")));
 
-/* Whether this thread, whose fan_vfork_thread is set, is a vfork child's. One system call. */
+/* Returns whether this thread, whose fan_vfork_thread is set, is a vfork child's. Makes one system
+ * call. */
 bool fan_is_vfork_child(void);
 
-/* Whether this thread is a vfork child's. Cheap if no vfork is going on. */
+/* Returns whether this thread is a vfork child's. Makes no system call while fan_vfork_thread is
+ * not set. */
 static inline bool fan_in_vfork_child(void)
 {
     return __builtin_expect(fan_vfork_thread, 0) && fan_is_vfork_child();
@@ -24,7 +27,7 @@ static inline bool fan_in_vfork_child(void)
 /* Call it before a vfork: from now on this thread may be a vfork child's. */
 void fan_vfork_expect(void);
 
-/* Call it when the child has gone: this thread is the parent's until the next fan_vfork_expect. */
+/* Call it when the child has ended: this thread is the parent's until the next fan_vfork_expect. */
 void fan_vfork_over(void);
 
 #endif
