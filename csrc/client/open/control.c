@@ -11,7 +11,7 @@
 #include "../machine/copy.h"
 
 enum {
-    KERNEL_O_LARGEFILE = 0100000, /* what F_GETFL shows for every file of a 64-bit process */
+    KERNEL_O_LARGEFILE = 0100000, /* what F_GETFL shows for each file of a 64-bit process */
     BLOCK_BYTES = 4096,
 };
 
@@ -37,8 +37,8 @@ static int check_range(struct fan_file *file, const struct flock *lock)
     return end < 0 ? -EINVAL : 0;
 }
 
-/* Locks of a file that nobody can write: readers never exclude each other, and a write lock needs
- * a descriptor open for writing. */
+/* Answers the commands that lock a file which nobody can write: readers never exclude each other,
+ * and a write lock needs a descriptor that is open for writing. */
 static long lock_command(struct fan_file *file, int command, void *argument)
 {
     struct flock lock;
@@ -107,7 +107,7 @@ static long give_number(void *argument, int number)
     return fan_copy(argument, &number, sizeof(number));
 }
 
-/* FIONBIO and FIOASYNC; a file tells nobody of its changes. */
+/* Does FIONBIO and FIOASYNC. The latter fails, because an ordinary file sends no signals. */
 static long switch_mode(struct fan_file *file, unsigned long request, const void *argument)
 {
     int on;

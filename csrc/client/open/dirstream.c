@@ -17,9 +17,9 @@
 struct fan_dirstream {
     uint64_t magic;
     struct fan_view *view;
-    struct fan_dataset *dataset; /* NULL: a directory of outputs, `path` */
+    struct fan_dataset *dataset; /* NULL: a directory of outputs, at `path` */
     uint64_t id;
-    uint64_t position; /* 0 ".", 1 "..", then the children */
+    uint64_t position; /* 0: ".", 1: "..", then the children */
     int fd;            /* -1: not opened yet */
     struct fan_entries entries;
     struct dirent entry;
@@ -28,8 +28,8 @@ struct fan_dirstream {
 
 _Static_assert(sizeof(struct dirent) == sizeof(struct dirent64), "64-bit dirent");
 
-/* The directory of a stream. dataset: NULL for a directory of outputs, which has a `path`, and
- * whose inode number `id` is. */
+/* The directory of a stream. dataset: NULL for a directory of outputs. path: only of a directory of
+ * outputs. id: a record, or the inode number of a directory of outputs. */
 struct place {
     struct fan_view *view;
     struct fan_dataset *dataset;
@@ -74,7 +74,7 @@ struct fan_dirstream *fan_dirstream_open(const struct fan_target *target, int *e
     return *error == 0 ? make(&place, -1, error) : NULL;
 }
 
-/* The path in the mount of an open directory of outputs. */
+/* Returns the path in the mount of an open directory of outputs. */
 static int path_of(int fd, struct fan_target_room *room)
 {
     if (room == NULL)
@@ -107,7 +107,8 @@ struct fan_dirstream *fan_dirstream_of(DIR *dir)
     return stream != NULL && stream->magic == STREAM_MAGIC ? stream : NULL;
 }
 
-/* The length of a dirent with a name: up to and with its NUL, a multiple of 8. */
+/* Returns the size of a dirent with a name of this length, which includes its NUL and is rounded up
+ * to a multiple of 8. */
 static unsigned short record_length(size_t name_bytes)
 {
     return (unsigned short)((offsetof(struct dirent, d_name) + name_bytes + 1 + 7) / 8 * 8);
@@ -200,9 +201,9 @@ static int list_file(int fd, const struct fan_file *file, struct fan_entries *en
                : list_outputs(fd, file, entries);
 }
 
-/* The snapshot that a descriptor keeps from its beginning to its end, so that what is made or
- * removed meanwhile neither hides nor repeats a name. NULL: there is no memory. Under
- * decoded.busy. */
+/* Returns the snapshot of the entries, which a descriptor keeps from its beginning to its end, so
+ * that a name that is made or removed meanwhile neither hides nor repeats another. Returns NULL if
+ * there is no memory. The caller holds decoded.busy. */
 static struct fan_entries *snapshot(int fd, struct fan_file *file, bool again, int *error)
 {
     *error = 0;

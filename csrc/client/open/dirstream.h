@@ -1,9 +1,9 @@
 /*
- * Listing a directory of the mount: opendir(3) and its kin over the index, without a system call
- * where no output was ever made.
+ * Lists directories of the mount: opendir(3) and related functions over the index. Makes no system
+ * call for a directory in which no output was ever made.
  *
  * The first word of a stream distinguishes it from libc's: no DIR of libc can hold that value,
- * because a descriptor and a lock lie there. Streams are malloc'ed, as libc's are.
+ * because libc keeps a descriptor and a lock there. Streams are malloc'ed, as libc's are.
  */
 #ifndef FAN_CLIENT_DIRSTREAM_H
 #define FAN_CLIENT_DIRSTREAM_H
@@ -41,10 +41,10 @@ int fan_dirstream_fd(struct fan_dirstream *stream);
 /* Frees the stream. Returns the descriptor to close, or -1. */
 int fan_dirstream_close(struct fan_dirstream *stream);
 
-/* Frees the snapshot of a directory descriptor (filetable.h). */
+/* Frees the snapshot of a directory descriptor (dirstream.c). */
 void fan_getdents_end(struct fan_entries *entries);
 
-/* getdents64(2) of a directory descriptor, at its shared position. */
+/* Does getdents64(2) of a directory descriptor, at its shared position. */
 ssize_t fan_getdents(int fd, struct fan_file *file, void *buffer, size_t bytes);
 
 #endif

@@ -102,9 +102,8 @@ static int list_tree(struct fan_view *view, const struct fan_dataset *dataset, u
     return rc;
 }
 
-/* What was made beside the children of a directory of the dataset. Where nobody can say what that
- * is any more (EIO: the node daemon, or the rank that keeps the names, is gone), the children alone
- * are listed. */
+/* Lists the outputs in a directory of the dataset. Lists only the inputs if the outputs can no
+ * longer be known (EIO: the node daemon, or the rank that keeps the names, is gone). */
 static int list_beside(struct fan_entries *entries, struct fan_view *view, uint64_t id)
 {
     if (!fan_tree_has_ranks())
@@ -137,7 +136,8 @@ int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
     return list_beside(entries, view, id);
 }
 
-/* The inode number of a directory of this mount: the first `bytes` of `path`. -errno. */
+/* Returns the inode number of a directory of this mount, whose path is the first `bytes` bytes of
+ * `path`; or -errno. */
 static int64_t inode_of(const struct fan_view *view, const char *path, size_t bytes,
                         struct fan_target_room *room)
 {
@@ -171,7 +171,8 @@ int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, co
     return fan_output_list(view, path, &entries->outputs);
 }
 
-/* A hostile name must not lead a program that copies the tree out of its target. */
+/* Checks that a name is one component of a path: a hostile name must not make a program that copies
+ * the tree write outside its target. */
 static int check_name(const struct fan_entry *entry)
 {
     bool dots = (entry->name_bytes == 1 || entry->name_bytes == 2) &&

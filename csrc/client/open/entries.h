@@ -1,6 +1,6 @@
 /*
- * A directory's entries, by position: ".", "..", the inputs from the index, then the outputs. The
- * outputs are listed once, at the beginning, or not at all if none was ever made.
+ * Lists a directory's entries by position: ".", "..", the inputs from the index, then the outputs.
+ * The outputs are listed once, at the beginning, or not at all if none was ever made.
  */
 #ifndef FAN_CLIENT_ENTRIES_H
 #define FAN_CLIENT_ENTRIES_H
@@ -31,12 +31,12 @@ struct fan_entry {
 int fan_entries_of_input(struct fan_entries *entries, struct fan_view *view,
                          struct fan_dataset *dataset, uint64_t id);
 
-/* The same for a directory of outputs, by its path in the mount in normal form. own: the
- * directory's inode number, which the caller knows from resolving the path. */
+/* Like fan_entries_of_input, for a directory of outputs, by its path in the mount in normal form.
+ * own: the directory's inode number, which the caller knows from resolving the path. */
 int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, const char *path,
                           uint64_t own);
 
-/* Writes the directory entry at `position` to `entry`. Returns 0, -ENOENT behind the last entry, or
+/* Writes the directory entry at `position` to `entry`. Returns 0, -ENOENT after the last entry, or
  * -EIO if the index or the listing of outputs is damaged. */
 int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry);
 

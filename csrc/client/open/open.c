@@ -17,7 +17,7 @@
 #include "../paths/output_tree.h"
 #include "../paths/skeleton.h"
 
-/* Whether this process may do what is the owner's. */
+/* Returns whether this process may do what only the owner may. */
 static bool owns(const struct fan_target *target)
 {
     const struct fan_index *index = &target->dataset->index;
@@ -26,7 +26,7 @@ static bool owns(const struct fan_target *target)
     return uid == 0 || (owner < index->owner_count && index->owners[owner].uid == uid);
 }
 
-/* The errno that open's flags cause before the content matters; 0 to continue. */
+/* Returns the error that open's flags cause before the content matters, or 0. */
 static int check_flags(const struct fan_target *target, int flags)
 {
     uint32_t mode = target->mode;
@@ -47,7 +47,7 @@ static int check_flags(const struct fan_target *target, int flags)
     return rc == 0 && (flags & O_NOATIME) && !owns(target) ? -EPERM : rc;
 }
 
-/* A file whose blocks are to be kept while it is open. */
+/* Tells the daemon to keep a file's blocks while the file is open, if they come from the daemon. */
 static void announce(struct fan_file *file)
 {
     if (file->record->logical_size == 0)
@@ -72,7 +72,7 @@ static int open_file(const struct fan_target *target, int flags, enum fan_file_k
             fan_sys_close(fd);
         return fd < 0 ? fd : rc;
     }
-    __builtin_prefetch(file->data); /* read next, most often; more lines cost more than they save */
+    __builtin_prefetch(file->data); /* usually read next; more lines cost more than they save */
     if (kind == FAN_FILE_REGULAR && file->data == NULL)
         announce(file);
     return fan_file_give(fd, file);
@@ -96,8 +96,8 @@ static int open_directory(const struct fan_target *target, int flags)
     return fan_file_give(fd, file);
 }
 
-/* Opens a real descriptor that is not ours. Forgets any file of ours at its number: that was closed
- * past the library. */
+/* Opens a file of the kernel. Forgets any file of the library at its number: the program closed
+ * that without the library. */
 static int real_open(int dirfd, const char *path, int flags, unsigned mode)
 {
     int fd = fan_sys_openat(dirfd, path, flags, mode);
@@ -106,7 +106,8 @@ static int real_open(int dirfd, const char *path, int flags, unsigned mode)
     return fd;
 }
 
-/* An unnamed file in a directory of the dataset: it may be given a name. */
+/* Opens an unnamed file in a directory of the dataset, in its counterpart in the output tree, where
+ * it may be given a name. */
 static int open_unnamed(const struct fan_target *target, int flags, unsigned mode)
 {
     FAN_OFF_STACK(struct fan_path, path);
@@ -132,7 +133,7 @@ static int open_original(const struct fan_target *target, int flags)
 static int open_input(const struct fan_target *target, int flags, unsigned mode)
 {
     bool directory = S_ISDIR(target->mode);
-    __builtin_prefetch(target->record); /* looked at once there is a descriptor */
+    __builtin_prefetch(target->record); /* used once there is a descriptor */
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
                : directory                     ? open_unnamed(target, flags, mode)
@@ -154,7 +155,8 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
     return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
 }
 
-/* An unnamed file in a directory of another rank is one beside what stands for that here. */
+/* Opens a target about which the daemon is asked. An unnamed file is made in the directory that
+ * stands for the daemon's here. */
 static int open_beyond(struct fan_target *target, int flags, unsigned mode)
 {
     if ((flags & O_CREAT) && target->slash && target->creatable)
@@ -179,7 +181,7 @@ static int open_missing(const struct fan_target *target, int flags)
     return -target->error;
 }
 
-/* Opens a file that was there a moment ago, and does not make it anew. */
+/* Opens a file that existed a moment ago, and does not make it again. */
 static int open_there(struct fan_target *target, int flags, unsigned mode)
 {
     if ((flags & (O_CREAT | O_EXCL)) == (O_CREAT | O_EXCL))
@@ -194,7 +196,7 @@ static int open_there(struct fan_target *target, int flags, unsigned mode)
 static int open_once(struct fan_target *target, int flags, unsigned mode)
 {
     switch (target->where) {
-    case FAN_OUTSIDE: /* where a link among the outputs led */
+    case FAN_OUTSIDE: /* a link among the outputs led there */
         return real_open(target->dirfd, target->path, flags, mode);
     case FAN_TREE:
         return (flags & O_CREAT) && target->there ? open_there(target, flags, mode)
@@ -211,9 +213,9 @@ static int open_once(struct fan_target *target, int flags, unsigned mode)
 int fan_open(struct fan_target *target, int flags, unsigned mode)
 {
     int fd;
-    if (flags & O_PATH) /* open(2): the others are ignored */
+    if (flags & O_PATH) /* open(2) ignores the other flags */
         flags &= O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW;
-    if ((flags & O_CREAT) && (flags & O_DIRECTORY)) /* Linux 6.4 */
+    if ((flags & O_CREAT) && (flags & O_DIRECTORY)) /* as since Linux 6.4 */
         return -EINVAL;
     do {
         fd = open_once(target, flags, mode);
@@ -235,7 +237,7 @@ bool fan_open_noticed(int fd, int flags)
         return false;
     FAN_OFF_STACK(struct fan_target_room, room);
     if (room == NULL || fan_fd_path_real(fd, room->path, sizeof(room->path)) <= 0 ||
-        fan_outputs_match(room->path, &rest) != NULL || /* opened where it lies */
+        fan_outputs_match(room->path, &rest) != NULL || /* opened at its place in the tree */
         fan_unskeleton(room->path, strlen(room->path), sizeof(room->path)) < 0)
         return false;
     const struct fan_target *target = &room->target;
@@ -256,7 +258,7 @@ int fan_open_copy(struct fan_target *target)
     int fd = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     struct fan_file *file = fd >= 0 ? fan_file_get(fd) : NULL;
     if (file == NULL)
-        return fd; /* an original is a file of the kernel already */
+        return fd; /* an original is an ordinary file already */
     int copy = file->kind == FAN_FILE_REGULAR ? fan_real_copy(file) : -EISDIR;
     fan_file_close(fd);
     return copy;

@@ -7,8 +7,8 @@
 #include "../files/filetable.h"
 #include "../paths/resolve.h"
 
-/* open(2) of a target that was located with the flags of fan_open_resolve (not FAN_OUTSIDE). May
- * resolve the target again. `mode` before the umask. Returns a descriptor, or -errno. */
+/* Does open(2) of a target that was located with the flags of fan_open_resolve (not FAN_OUTSIDE).
+ * May resolve the target again. mode: before the umask. Returns a descriptor, or -errno. */
 int fan_open(struct fan_target *target, int flags, unsigned mode);
 
 /* Makes a real copy (realcopy.h) of the input that is the target, which must be readable. Returns a

@@ -7,7 +7,8 @@
 #include "../machine/limits.h"
 #include "../machine/vfork.h"
 
-/* Opens what a pack is read by. Whether the node daemon is asked for files of it. */
+/* Opens the files from which a pack is read. Returns whether the node daemon is asked for files of
+ * the pack. */
 static bool prepare_pack(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
 {
     switch (fan_view_place(view, pack)) {

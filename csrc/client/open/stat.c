@@ -8,16 +8,17 @@
 #include "../content/original.h"
 #include "../outputs/outputs.h"
 
-/* The type statfs shows: FUSE's, which programs know as "not local, read what you need". */
+/* The type that statfs shows: that of FUSE, which programs know as a file system that is not
+ * local. */
 enum { FAN_STATFS_TYPE = 0x65735546, BLOCK_BYTES = 4096 };
 
-/* rc: of what filled `st` from the index. */
+/* Completes `st`, which was filled from the index with the result `rc`. */
 static int finish_stat(const struct fan_view *view, uint64_t id, int rc, struct stat *st)
 {
     FAN_COUNT(stats, 1);
     st->st_dev = view->device;
     if (rc == 0 && S_ISDIR(st->st_mode) && fan_view_touched(view, id))
-        st->st_nlink = 1; /* not known: there may be directories of outputs in it */
+        st->st_nlink = 1; /* unknown: it may contain directories of outputs */
     return (int)fan_count_error(rc);
 }
 
@@ -33,7 +34,8 @@ static int stat_dentry(const struct fan_target *target, struct stat *st)
     return finish_stat(target->view, target->id, rc, st);
 }
 
-/* Attributes of a file that has changed since its dataset was listed are the original's. */
+/* Returns whether to show the original's attributes, because the file has changed since its dataset
+ * was listed. */
 static bool is_of_original(const struct fan_view *view, const struct fan_dataset *dataset,
                            uint64_t id)
 {
@@ -87,7 +89,8 @@ void fan_stat_to_statx(const struct stat *st, struct statx *stx)
     stx->stx_dev_minor = minor(st->st_dev);
 }
 
-/* Room for outputs, in blocks of BLOCK_BYTES, and for how many files. */
+/* The space for outputs, in blocks of BLOCK_BYTES, and the number of files for which there is
+ * room. */
 struct room {
     uint64_t free, available, files;
 };

@@ -1,5 +1,5 @@
 /*
- * The attributes of a file of the mount: stat and its kin.
+ * Fills the attributes of files of the mount: stat and related calls.
  */
 #ifndef FAN_CLIENT_STAT_H
 #define FAN_CLIENT_STAT_H
@@ -14,14 +14,14 @@
 /* stat(2) of a resolved target (not FAN_BEYOND); -errno if it is missing. */
 int fan_stat(const struct fan_target *target, struct stat *st);
 
-/* statx(2) from a filled stat. */
+/* Fills the struct of statx(2) from a filled stat. */
 void fan_stat_to_statx(const struct stat *st, struct statx *stx);
 
-/* fstat(2) of an open file that is a record or an output. 0 or -errno. */
+/* Does fstat(2) of an open file that is a record or an output. Returns 0 or -errno. */
 int fan_stat_file(int fd, const struct fan_file *file, struct stat *st);
 
-/* statfs(2): shows a file system of a remote type, with the dataset's totals and the free space of
- * the job directory's file system. */
+/* Does statfs(2): shows a file system of a remote type, with the dataset's totals and the free
+ * space of the job directory's file system. */
 void fan_statfs(const struct fan_view *view, const struct fan_dataset *dataset, struct statfs *fs);
 void fan_statvfs(const struct fan_view *view, const struct fan_dataset *dataset,
                  struct statvfs *fs);

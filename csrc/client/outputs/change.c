@@ -14,7 +14,8 @@
 
 enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
 
-/* umask(2) cannot be asked without being set, which other threads would notice. */
+/* Reads /proc, because umask(2) cannot tell the mask without setting it, which other threads would
+ * notice. */
 unsigned fan_umask(void)
 {
     static const char before[] = "\nUmask:\t";
@@ -46,7 +47,8 @@ int fan_output_refuse(const struct fan_target *target, unsigned op)
     return file_with_slash && makes_name(op) ? -EEXIST : rc;
 }
 
-/* Asks until the path stays in the outputs, or has left them for good. */
+/* Asks the daemon until the path no longer leads out of the outputs, or has left them for good.
+ * Returns false if the caller must make the real call. */
 static bool ask(unsigned flags, struct fan_output_call *call, struct fan_target *target, int *rc)
 {
     struct fan_output_answer answer;

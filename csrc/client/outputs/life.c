@@ -8,8 +8,8 @@
 #include "outputs.h"
 #include "writers.h"
 
-/* Writable outputs that were opened here, inherited or adopted: exit, exec and fork cost nothing
- * while there are none. */
+/* How many writable outputs were opened here, inherited or adopted. While this is 0, exit, exec and
+ * fork cost nothing. */
 static atomic_uint count;
 
 static bool is_writable(const struct fan_file *file)
@@ -80,8 +80,8 @@ static void look_surviving(int fd, struct fan_file *file, void *context)
     held->found = held->found || (file == held->file && survives(fd));
 }
 
-/* Releases the outputs that exec closes, and leaves the others to the new program. A vfork child
- * has another number than its parent, which owns the entries. */
+/* Releases an output that exec closes, and leaves any other to the new program. The number of a
+ * vfork child differs from its parent's, which owns the entries. */
 static void hand_on(int fd, struct fan_file *file, void *unused)
 {
     struct held held = {file, false};

@@ -11,7 +11,7 @@
 #include "outputs.h"
 #include "writers.h"
 
-enum { AGAIN_MAX = 100, REPLACED = FAN_OPEN_ELSEWHERE - 1 }; /* no errno */
+enum { AGAIN_MAX = 100, REPLACED = FAN_OPEN_ELSEWHERE - 1 }; /* not an errno */
 
 /* An OPEN request and its answer. */
 struct opening {
@@ -23,7 +23,7 @@ struct opening {
 
 enum { PASSING = O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NOFOLLOW };
 
-/* Whether a descriptor allows changes to the file. */
+/* Returns whether a descriptor allows changes to the file. */
 static bool writes(int flags)
 {
     return !(flags & O_PATH) && (flags & O_ACCMODE) != O_RDONLY;
@@ -53,19 +53,21 @@ static int note_in_tree(int fd, struct fan_view *view, int flags)
     return fan_file_install(fd, file);
 }
 
-/* The same of what was opened just now, or why it was not. */
+/* Does what note_in_tree does for a descriptor that was just opened. Returns the descriptor, or
+ * -errno if it was not opened. */
 static int noted_in_tree(int fd, struct fan_view *view, int flags)
 {
     if (fd < 0)
         return fd;
-    fan_file_remove(fd); /* a number of ours that was closed past us */
+    fan_file_remove(fd); /* the program closed this number without us */
     int rc = note_in_tree(fd, view, flags);
     if (rc != 0)
         fan_sys_close(fd);
     return rc != 0 ? rc : fd;
 }
 
-/* A path of the tree. What was there a moment ago may have been renamed, or be another rank's. */
+/* Opens a path of the tree. Returns REPLACED if the path is missing: the file may have been renamed
+ * since, or belong to another rank. */
 static int open_tree(const struct opening *opening, int flags, unsigned mode)
 {
     struct fan_view *view = opening->target->view;
@@ -91,19 +93,20 @@ static int note(int fd, struct fan_view *view, const struct fan_output_attr *att
     return fan_file_give(fd, fan_file_new(view, attr->ino, FAN_FILE_OUTPUT, status));
 }
 
-/* A copy, which a later version may have replaced. */
+/* Opens a copy of another rank's file. Returns REPLACED if a later version has replaced the
+ * copy. */
 static int open_copy(const struct opening *opening)
 {
     int flags = opening->flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_NOFOLLOW);
     int fd = fan_sys_openat(AT_FDCWD, opening->text, flags, 0);
     if (fd < 0)
         return fd == -ENOENT ? REPLACED : fd;
-    fan_file_remove(fd); /* a number of ours that was closed past us */
+    fan_file_remove(fd); /* the program closed this number without us */
     return note(fd, opening->target->view, &opening->answer.attr, opening->flags);
 }
 
-/* The same open file under the lowest number there is, as open(2) gives it. It came while the link
- * to the daemon had that. */
+/* Moves an open file to the lowest free number, which open(2) would return. When the file came, the
+ * link to the daemon had that number. */
 static int lowered(int fd, int flags)
 {
     int other = fan_sys_fcntl(fd, flags & O_CLOEXEC ? F_DUPFD_CLOEXEC : F_DUPFD, 0);
@@ -118,7 +121,8 @@ static int lowered(int fd, int flags)
     return other;
 }
 
-/* A file that the daemon made, and opened: it may have been renamed since. */
+/* Takes the descriptor of a file that the daemon made and opened, because the file may have been
+ * renamed since. */
 static int take_made(const struct opening *opening)
 {
     int fd = opening->answer.fd;
@@ -127,7 +131,8 @@ static int take_made(const struct opening *opening)
                : noted_in_tree(lowered(fd, opening->flags), opening->target->view, opening->flags);
 }
 
-/* Opens a link with O_PATH: opens a link just like it that has no name any more. */
+/* Opens a link with O_PATH: makes a link with the same target that has no name any more, and opens
+ * that. */
 static int open_link(const struct opening *opening)
 {
     int fd = fan_fresh_link(opening->text, "link", opening->flags);
@@ -141,7 +146,7 @@ static int obey(const struct opening *opening, unsigned mode)
     case FAN_OUTPUT_ELSEWHERE:
         return FAN_OPEN_ELSEWHERE;
     case FAN_OUTPUT_TREE:
-        return open_tree(opening, opening->flags & ~(O_CREAT | O_EXCL), mode); /* it is there */
+        return open_tree(opening, opening->flags & ~(O_CREAT | O_EXCL), mode); /* the file exists */
     case FAN_OUTPUT_MADE:
         return take_made(opening);
     case FAN_OUTPUT_COPY:
@@ -167,8 +172,9 @@ int fan_output_open(struct fan_target *target, int flags, unsigned mode)
     return -ESTALE;
 }
 
-/* What a file that cannot be made for want of its directory answers: whoever removed the whole tree
- * (a cleaner of /tmp) is not to be taken for a program that has not made that. */
+/* Returns the error for a file that cannot be made because its directory is missing: -EIO if the
+ * whole tree was removed (by a cleaner of /tmp), which must not look as if the program forgot to
+ * make the directory. */
 static int tree_error(const struct fan_view *view)
 {
     struct stat st;
@@ -176,7 +182,8 @@ static int tree_error(const struct fan_view *view)
     return rc == 0 ? -ENOENT : -EIO;
 }
 
-/* The kernel need not look for the job directory each time. -EBADF: by the whole path. */
+/* Opens a path from a descriptor of the tree, so that the kernel need not look for the job
+ * directory each time. Returns -EBADF if the caller must use the whole path. */
 static int open_from_top(const struct fan_target *target, int flags, unsigned mode)
 {
     const char *path;

@@ -14,7 +14,7 @@ int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, u
 {
     call->request.view = fan_output_view(target->view);
     call->path = target->path;
-    char *way = text != NULL ? text : target->buffer; /* programs have small stacks */
+    char *way = text != NULL ? text : target->buffer; /* small stacks */
     int rc = text != NULL ? fan_output_ask(call, answer, text)
                           : fan_output_ask_way(call, answer, way);
     if (rc == 0 && answer->where == FAN_OUTPUT_ELSEWHERE)
@@ -47,7 +47,8 @@ void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *
     st->st_ctim = time_of(attr->ctime_ns);
 }
 
-/* By its name, which the daemon knows; a directory that is removed has none. */
+/* Asks the daemon for the attributes of a directory by its name. A directory that was removed has
+ * none. */
 static int stat_directory(int fd, const struct fan_file *file, struct stat *st)
 {
     struct fan_target target;

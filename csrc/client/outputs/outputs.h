@@ -4,8 +4,8 @@
  * (format/output_format.h). Each question is one connection: no state is shared between threads, a
  * fork child needs nothing, and signal handlers may ask.
  *
- * The functions return 0, a descriptor or -errno unless they say otherwise; -EIO if there is no
- * daemon to ask.
+ * Unless their comments say otherwise, the functions return 0, a descriptor or -errno. They return
+ * -EIO if the daemon does not answer.
  */
 #ifndef FAN_CLIENT_OUTPUTS_H
 #define FAN_CLIENT_OUTPUTS_H
@@ -26,20 +26,20 @@
 int fan_output_ask_of(struct fan_target *target, struct fan_output_call *call, unsigned flags,
                       struct fan_output_answer *answer, char text[FAN_OUTPUT_PATH_MAX]);
 
-/* open(2) of a FAN_BEYOND target. `mode` before the umask. Returns a descriptor, -errno, or
+/* Does open(2) of a FAN_BEYOND target. mode: before the umask. Returns a descriptor, -errno, or
  * FAN_OPEN_ELSEWHERE: the target was resolved again. */
 enum { FAN_OPEN_ELSEWHERE = -0x10000 };
 int fan_output_open(struct fan_target *target, int flags, unsigned mode);
 
-/* open(2) of a target that is FAN_TREE. A descriptor or -errno. */
+/* Does open(2) of a target that is FAN_TREE. Returns a descriptor or -errno. */
 int fan_tree_open(const struct fan_target *target, int flags, unsigned mode);
 
-/* Notes a descriptor that the kernel opened past the library, or that another process gave, if it
- * is one of the output tree. Returns whether it is. */
+/* Notes a descriptor that the kernel opened without the library, or that another process gave, if
+ * the descriptor is of the output tree. Returns whether it is. */
 bool fan_tree_noticed(int fd);
 
-/* Call it after the kernel opened `path` outside. A path under /proc may have reopened a descriptor
- * of the output tree: then returns true. */
+/* Call it after the kernel opened `path` outside. Returns true if the path, under /proc, reopened a
+ * descriptor of the output tree. */
 bool fan_output_reopened(int fd, const char *path);
 
 /* Counts one more open writable output. Its descriptor is in the table, or about to be. */
@@ -59,20 +59,21 @@ void fan_output_disown(struct fan_file *file);
 void fan_output_after_fork_child(void);
 void fan_output_before_exec(void);
 void fan_output_after_failed_exec(void);
-void fan_output_adopted(void); /* after exec: what was handed on is in the table */
+void fan_output_adopted(void); /* after exec, when the table has what was passed on */
 void fan_output_at_exit(void);
 
-/* Whether this process has outputs open for writing. */
+/* Returns whether this process has outputs open for writing. */
 bool fan_output_any(void);
 
-/* Call it before a program runs that the library cannot enter: no one will see what it writes. */
+/* Call it before running a program that the library cannot enter: no one will see what that program
+ * writes. */
 void fan_output_leave(void);
 
 /* Sets st from an output's attributes. */
 void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *attr,
                      struct stat *st);
 
-/* fstat(2) of an output's descriptor. Returns 0 or -errno. */
+/* Does fstat(2) of an output's descriptor. Returns 0 or -errno. */
 int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st);
 
 #endif

@@ -13,7 +13,7 @@ void fan_end_locate(struct fan_end *end, int dirfd, const char *path, unsigned f
     end->ours = fan_locate_change(dirfd, path, flags, &end->target);
 }
 
-/* LOOKUP of an end that is FAN_BEYOND. */
+/* Asks the daemon for the attributes of an end that is FAN_BEYOND. */
 static int look(struct fan_end *end)
 {
     struct fan_output_call call = {.request.op = FAN_OUTPUT_LOOKUP};
@@ -27,7 +27,7 @@ static int look(struct fan_end *end)
     return FAN_END_MOVED;
 }
 
-/* The length of the path up to its last name. */
+/* Returns the length of the path up to its last name. */
 static size_t parent_bytes(const char *path)
 {
     size_t length = strlen(path);
@@ -38,7 +38,7 @@ static size_t parent_bytes(const char *path)
     return length;
 }
 
-/* Whether the last name's directory is there, given that the name is not. */
+/* Returns 0 if the directory of the last name exists, given that the name does not; or -errno. */
 static int look_parent(const struct fan_end *end)
 {
     const char *path = end->target.path;
@@ -50,7 +50,7 @@ static int look_parent(const struct fan_end *end)
     return fan_output_ask(&call, &answer, NULL);
 }
 
-/* The same outside. What is missing there may be the name alone. */
+/* Like look_parent, for an end outside. Only the name itself may be missing. */
 static int look_parent_outside(struct fan_target *target)
 {
     struct stat st;
@@ -62,7 +62,7 @@ static int look_parent_outside(struct fan_target *target)
         return -ENAMETOOLONG;
     if (bytes == 0)
         return (int)FAN_SYS(newfstatat, target->dirfd, ".", &st, 0);
-    if (target->path != target->buffer) /* the caller's own: the buffer is free */
+    if (target->path != target->buffer) /* the path is the caller's: the buffer is free */
         memcpy(target->buffer, target->path, bytes);
     char kept = target->buffer[bytes];
     target->buffer[bytes] = '\0';
@@ -84,7 +84,7 @@ int fan_end_reached(struct fan_end *end)
     return rc == -ENOENT ? look_parent(end) : rc;
 }
 
-/* -errno when the real file system has no such file. */
+/* Returns -errno if the real file system has no such file. */
 static int look_outside(const struct fan_end *end)
 {
     struct stat st;
@@ -102,7 +102,7 @@ int fan_end_exists(struct fan_end *end)
     return end->target.where == FAN_BEYOND ? look(end) : 0;
 }
 
-/* The path of an end in its mount. An input's is made from its record. */
+/* Writes the path of an end in its mount. The path of an input is made from its record. */
 static int path_of(struct fan_end *end, const char **path)
 {
     struct fan_target *target = &end->target;
@@ -118,8 +118,8 @@ static int path_of(struct fan_end *end, const char **path)
     return 0;
 }
 
-/* The daemon said that a name leads out of the outputs, or that one does and one does not. From
- * where each goes on, a look at it says. FAN_END_MOVED; -EXDEV, both having stayed. */
+/* Looks at both ends again, after the daemon said that one of them leads out of the outputs.
+ * Returns FAN_END_MOVED, or -EXDEV if neither has moved. */
 static int look_at_both(struct fan_end *from, struct fan_end *to)
 {
     bool moved = from->target.where == FAN_BEYOND && look(from) == FAN_END_MOVED;

@@ -1,5 +1,5 @@
 /*
- * rename and link: two paths, of which at least one lies in a mount.
+ * Does rename and link: operations on two paths, of which at least one lies in a mount.
  */
 #ifndef FAN_CLIENT_PAIR_H
 #define FAN_CLIENT_PAIR_H
@@ -15,8 +15,8 @@ struct fan_end {
     struct fan_target target;
 };
 
-/* The functions below return this if a link led out of the outputs: the ends have been resolved
- * again, and the caller must start over, FAN_END_TURNS_MAX times at most. */
+/* The result of the functions below if a link led out of the outputs: the ends have been resolved
+ * again, and the caller must start over, at most FAN_END_TURNS_MAX times. */
 enum { FAN_END_MOVED = 1, FAN_END_TURNS_MAX = 40 };
 
 /* Resolves a path into an end with fan_locate_change. */

@@ -8,7 +8,8 @@
 
 enum { PROBES_MAX = 512, STEP = 61 };
 
-/* Whether the daemon can see whether this process lives. */
+/* Whether this process is in the daemon's PID namespace, so that the daemon can see whether it
+ * lives. */
 enum known { UNKNOWN, SAME, OTHER };
 static atomic_int known;
 
@@ -39,8 +40,8 @@ static uint32_t own_process(void)
     return own;
 }
 
-/* A process that opens the file again is responsible for it from now on, also for the writes that
- * another left unfinished. */
+/* Forgets that another process was killed with this file unfinished: a process that opens the file
+ * again is responsible for it from now on. */
 static void forget_killed(uint64_t inode)
 {
     struct fan_outputs *outputs = fan_job.outputs;
@@ -57,8 +58,8 @@ static void forget_killed(uint64_t inode)
     }
 }
 
-/* The number of an entry + 1, or 0: there is none. The inode is written once the entry is ours; the
- * daemon makes nothing of one without. */
+/* Claims an entry. Returns its number + 1, or 0 if there is no free entry. Writes the inode after
+ * the entry is claimed; the daemon ignores an entry without an inode. */
 static uint32_t claim(uint64_t inode)
 {
     uint32_t process = own_process();
@@ -152,6 +153,6 @@ void fan_writer_release_of(uint32_t process)
 
 void fan_writer_after_fork_child(void)
 {
-    atomic_store(&known, UNKNOWN); /* it may be the first of another namespace */
+    atomic_store(&known, UNKNOWN); /* the number may be the first of another namespace */
     atomic_store(&number, 0);
 }
