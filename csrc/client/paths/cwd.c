@@ -9,8 +9,8 @@
 #include "../job/mounts.h"
 #include "../machine/vfork.h"
 
-/* kind, view and value in one word, so that threads see them together. While unknown, the value
- * counts the changes, so that an answer from before the last one is not kept. */
+/* kind, view and value in one word, so that threads see them together. While the kind is unknown,
+ * value counts the changes, so that an answer from before the last change is not kept. */
 static _Atomic uint64_t known;
 
 enum { VIEW_SHIFT = 48, KIND_SHIFT = 56 };
@@ -30,7 +30,8 @@ static struct fan_cwd unpack_cwd(uint64_t word)
     };
 }
 
-/* Puts a mount's prefix in the place of the first `skip` bytes. The length or -ERANGE. */
+/* Replaces the first `skip` bytes of a path by a mount's prefix. Returns the new length, or -ERANGE
+ * if the path does not fit. */
 static long replace_head(char *path, size_t length, size_t skip, const struct fan_text *prefix,
                          size_t capacity)
 {
@@ -42,7 +43,8 @@ static long replace_head(char *path, size_t length, size_t skip, const struct fa
     return (long)now;
 }
 
-/* What lies in the job directory, likewise: an output, a program or library made real. */
+/* Rewrites a path in the job directory to the path in the mount: that of an output, or of a program
+ * or library made real. */
 static long unjob(char *path, size_t length, size_t capacity)
 {
     const char *rest;
@@ -110,7 +112,7 @@ struct fan_cwd fan_cwd_get(void)
     if (word >> KIND_SHIFT != FAN_CWD_UNKNOWN)
         return unpack_cwd(word);
     struct fan_cwd cwd = ask();
-    /* Kept only when no chdir came in between. */
+    /* Keep the answer only if there was no chdir meanwhile. */
     atomic_compare_exchange_strong(&known, &word, pack_cwd(cwd));
     return cwd;
 }

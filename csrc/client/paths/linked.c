@@ -83,8 +83,8 @@ int fan_absolute_path(int dirfd, const char *path, char *to, size_t capacity)
     return 0;
 }
 
-/* Reads the link at `done`; its target goes in front of what is left of `rest`. -EINVAL: no
- * link. */
+/* Reads the link at `done`, and puts its target in front of the remaining `rest`. Returns -EINVAL
+ * if it is no link. */
 static long expand(struct paths *room, size_t *length, size_t before)
 {
     char *done = room->done, *rest = room->rest, *target = room->target;

@@ -8,12 +8,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Whether the path contains a symbolic link. One system call. */
+/* Returns whether the path contains a symbolic link. Makes one system call. */
 bool fan_linked(int dirfd, const char *path);
 
-/* Whether a path outside may lead into a mount: through a symbolic link (one at the end counts only
- * if `follow`), or because it starts from an open directory in or above a mount. One or two system
- * calls. */
+/* Returns whether a path outside may lead into a mount: through a symbolic link (a link at the end
+ * counts only if `follow`), or because the path starts from an open directory in or above a mount.
+ * Makes one or two system calls. */
 bool fan_may_lead_in(int dirfd, const char *path, bool follow);
 
 /* Makes a relative path absolute: puts the kernel's path of the directory where it starts in front.
@@ -21,15 +21,15 @@ bool fan_may_lead_in(int dirfd, const char *path, bool follow);
 int fan_absolute_path(int dirfd, const char *path, char *to, size_t capacity);
 
 /* Resolves components and links with readlink(2), a link at the end only if `follow`, until it
- * reaches a mount prefix. true: `to` holds the path in the mount, with the unresolved rest; false:
- * the path ends elsewhere. */
+ * reaches a mount prefix. Returns true if it reaches one: `to` holds the path in the mount, with
+ * the unresolved rest. Returns false if the path ends elsewhere. */
 bool fan_linked_path(int dirfd, const char *path, bool follow, char *to, size_t capacity);
 
-/* The kernel's path of an open directory; shows a skeleton's path as the mount's. Returns the
- * length, or -errno. */
+/* Returns the kernel's path of an open directory; shows a skeleton's path as the mount's. Returns
+ * the length, or -errno. */
 long fan_fd_path(int fd, char *to, size_t capacity);
 
-/* The same, but leaves a skeleton's path as it is. */
+/* Like fan_fd_path, but leaves a skeleton's path unchanged. */
 long fan_fd_path_real(int fd, char *to, size_t capacity);
 
 /* Whether a descriptor is surely of no directory, or of one that lies in no mount and no skeleton,

@@ -9,8 +9,8 @@
 #include "../../common/sys.h"
 #include "../job/job.h"
 
-/* A directory above a mount; or, with `whole`, a mount that existed before, on whose device any
- * directory may be one of the mount's. */
+/* A directory above a mount; or, with `whole`, a mount's directory that existed before the job. Any
+ * directory on the same device as the latter may be in the mount. */
 struct place {
     dev_t device;
     ino_t inode;
@@ -20,7 +20,7 @@ struct place {
 enum { PLACES_MAX = 128 };
 static struct place places[PLACES_MAX];
 static unsigned place_count;
-static atomic_int state; /* NEW, then LEARNING by one thread, then KNOWN; or for ever UNKNOWN */
+static atomic_int state; /* NEW, then LEARNING by one thread, then KNOWN or, for good, UNKNOWN */
 enum { NEW = 0, LEARNING, KNOWN, UNKNOWN };
 
 static bool learn_place(const char *path, bool whole)
@@ -61,7 +61,7 @@ static __attribute__((noinline)) bool learn(void)
 
 static bool is_far(const struct stat *st)
 {
-    bool private = (st->st_mode & 077) == 0; /* as all that FanStore makes */
+    bool private = (st->st_mode & 077) == 0; /* like all directories that FanStore makes */
     if (private || (atomic_load_explicit(&state, memory_order_acquire) != KNOWN && !learn()))
         return false;
     for (unsigned i = 0; i < place_count; i++) {

@@ -15,8 +15,8 @@
 #include "linked.h"
 #include "skeleton.h"
 
-/* Another path of a view's tree, by a parked descriptor: for paths for which the mount's prefix
- * leaves room, and the tree's own does not. */
+/* Another path of a view's tree, through a parked descriptor: for files whose path fits with the
+ * mount's prefix, but not with the tree's own path. */
 struct short_way {
     char text[FAN_FD_LINK_BYTES];
 };
@@ -32,7 +32,7 @@ static int top_of(const struct fan_view *view)
     return fd < 0 ? fd : fan_park(fd, holder);
 }
 
-/* Its length; 0: there is none. */
+/* Writes such a path. Returns its length, or 0 if there is none. */
 static size_t short_way(const struct fan_view *view, struct short_way *way)
 {
     int fd = top_of(view);
@@ -47,8 +47,10 @@ size_t fan_tree_top_bytes(const struct fan_view *view, const char *path)
     return view->outputs.bytes;
 }
 
-/* Its mode, whatever the umask is, tells it from a directory that a program made. Who made it may
- * have been killed before that; the daemon of several ranks has other modes to set. */
+/* Makes a directory with a mode that does not depend on the umask and distinguishes it from a
+ * directory that a program made. An earlier process may have been killed before it set the mode, so
+ * sets the mode of an existing directory, too, except in a job of several ranks, where the daemon
+ * sets other modes. */
 static int make_directory(const char *path)
 {
     long rc = FAN_SYS(mkdirat, AT_FDCWD, path, 0700);
@@ -68,8 +70,9 @@ int64_t fan_tree_directory(const struct fan_view *view, const struct fan_dataset
     return top.bytes > 0 ? fan_path_below(&top, dataset, id, path, capacity) : length;
 }
 
-/* The bit is set once the counterpart is there, so that whoever sees it finds that. Of several
- * ranks each has to set it before one makes an output there: the daemon does that. */
+/* Sets the bit after the counterpart exists, so that every process that sees the bit finds the
+ * counterpart. In a job of several ranks the daemon sets the bits, because each rank has to set its
+ * own before one makes an output there. */
 int fan_tree_make_counterpart(struct fan_view *view, uint64_t id, char *path)
 {
     bool ranks = fan_tree_has_ranks();
@@ -97,7 +100,7 @@ int fan_tree_ask(struct fan_target *target)
     if (length < 0)
         return (int)length;
     if (!fan_begins_with(path->text, (size_t)length, prefix))
-        return -ENOENT; /* it has no name any more */
+        return -ENOENT; /* it no longer has a name */
     const char *rest = path->text + prefix->bytes;
     rest += *rest == '/';
     memcpy(target->buffer, rest, strlen(rest) + 1);
@@ -142,7 +145,7 @@ struct fan_view *fan_tree_match_short(const char *path, const char **rest)
     return NULL;
 }
 
-/* Of a descriptor, as /proc names it. */
+/* Writes the path of a descriptor that /proc names. */
 static int64_t path_by_proc(const char *path, char *buffer, size_t capacity)
 {
     int fd = fan_sys_openat(AT_FDCWD, path, O_PATH | O_CLOEXEC, 0);
@@ -194,7 +197,8 @@ void fan_tree_show_statx(const struct fan_view *view, struct statx *stx)
         stx->stx_size -= FAN_TREE_LINK_BYTES;
 }
 
-/* The bit is set before the link is there, so that whoever can meet the link looks for it. */
+/* Sets the flag before the link exists, so that every process that can meet the link looks for
+ * links. */
 int fan_tree_store_link(const char *target, char stored[PATH_MAX])
 {
     size_t bytes = strlen(target);

@@ -1,8 +1,7 @@
 /*
  * The output tree: each file that a program of this rank makes is an ordinary file of the job
- * directory, in
- * `fan_mount.outputs`, at its path in the mount. The kernel keeps its name, attributes, locks and
- * links, and a call on an output is the same call on that path.
+ * directory, in `fan_mount.outputs`, at its path in the mount. The kernel keeps the file's name,
+ * attributes, locks and links, and a call on an output is the same call on that path.
  *
  * Once a directory of the dataset has an output in it, it has a counterpart in the tree, and its
  * bit in `touched` is set. Only then are missing names of the directory looked up in the tree.
@@ -22,8 +21,8 @@
 
 #include "walk.h"
 
-#define FAN_TREE_LINK "/proc/.fanstore/" /* nobody can make anything there */
-#define FAN_TREE_POINTER "/proc/.fanstore@" /* of a file: the number of its rank follows */
+#define FAN_TREE_LINK "/proc/.fanstore/"    /* nobody can make a file there */
+#define FAN_TREE_POINTER "/proc/.fanstore@" /* of a file: then the number of its rank */
 enum {
     FAN_TREE_LINK_BYTES = sizeof(FAN_TREE_LINK) - 1,
     FAN_TREE_POINTER_BYTES = sizeof(FAN_TREE_POINTER) - 1
@@ -38,8 +37,8 @@ enum {
     FAN_TREE_STAND_IN_MODE = 04700
 };
 
-/* Returns the inode number that every rank reports for an output of this rank. Bit 62 is set, so it
- * is no input's: these have numbers from 2 on. */
+/* Returns the inode number that every rank reports for an output of this rank. Bit 62 is set, which
+ * it is not in the inode number of any input. */
 static inline uint64_t fan_tree_inode(uint64_t inode)
 {
     return (inode ^ (uint64_t)fan_job.header->rank << 44) | UINT64_C(1) << 62;
@@ -50,22 +49,22 @@ static inline bool fan_tree_has_ranks(void)
     return fan_job.header->world_size > 1;
 }
 
-/* Whether there may be symbolic links in the tree. */
+/* Returns whether there may be symbolic links in the tree. */
 static inline bool fan_tree_has_links(void)
 {
     return __atomic_load_n(&fan_job.outputs->links, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Whether a path goes through no link and no "..". One system call at most. */
+/* Returns whether a path goes through no link and no "..". Makes at most one system call. */
 bool fan_tree_is_straight(const struct fan_walk *walk, int dirfd, const char *path);
 
-/* Whether this rank may look at or change a path in the tree by itself, without following a link on
- * the way. */
+/* Returns whether this rank may look at or change a path in the tree by itself, without following a
+ * link on the way. */
 bool fan_tree_is_own(const struct fan_walk *walk, int dirfd, const char *path);
 
-/* Continues a walk from an input directory that has no input `name`: looks for the name, and for
- * the walk's rest behind it, in the tree. slash: a slash follows the name. Ends at FAN_TREE, at
- * another path of the mount, or as fan_walk_beyond. */
+/* Continues a walk from an input directory that has no input `name`: looks in the tree for the name
+ * and for the rest of the walk. slash: a slash follows the name. Ends at FAN_TREE, at another path
+ * of the mount, or like fan_walk_beyond. */
 enum fan_walk_end fan_tree_walk(struct fan_walk *walk, const char *name, bool slash);
 
 /* Turns a FAN_TREE target into a FAN_BEYOND one, about which the daemon is asked. Returns 0 or
@@ -83,17 +82,17 @@ int fan_tree_counterpart(struct fan_view *view, const struct fan_dataset *datase
 /* Makes the counterpart whose path in the tree is already in `path`. */
 int fan_tree_make_counterpart(struct fan_view *view, uint64_t id, char *path);
 
-/* The length of the part of a tree path that stands for the mount's root. */
+/* Returns the length of the part of a tree path that stands for the mount's root. */
 size_t fan_tree_top_bytes(const struct fan_view *view, const char *path);
 
-/* Writes the path of the counterpart of an input directory, whether it exists or not; uses a
- * descriptor of the tree if the plain path does not fit. Returns its length or -errno. */
+/* Writes the path of the counterpart of an input directory, whether the counterpart exists or not.
+ * Uses a descriptor of the tree if the plain path does not fit. Returns the length or -errno. */
 int64_t fan_tree_directory(const struct fan_view *view, const struct fan_dataset *dataset,
                            uint64_t id, char *path, size_t capacity);
 
 /* Returns a parked descriptor of the tree in which a FAN_TREE target lies, and sets `path` to the
- * path from there; or -1. A program that makes system calls past the library may have replaced the
- * descriptor: if a name is not found from it, look for target->path. */
+ * path from there; or returns -1. A program that makes system calls without the library may have
+ * replaced the descriptor: if a name is not found from there, look for target->path. */
 int fan_tree_top(const struct fan_target *target, const char **path);
 
 /* Writes the path of a FAN_TREE target through a descriptor, for a target->path that is too long.
@@ -107,8 +106,8 @@ struct fan_view *fan_tree_match_short(const char *path, const char **rest);
 /* Writes the absolute path in the mount of a FAN_TREE target. Returns its length or -errno. */
 int64_t fan_tree_path(const struct fan_target *target, char *buffer, size_t capacity);
 
-/* The type that readdir(3) shows for an entry of a tree directory: a link in the tree may stand for
- * a file of another rank. */
+/* Returns the type that readdir(3) shows for an entry of a tree directory: a link in the tree may
+ * stand for a file of another rank. */
 static inline unsigned char fan_tree_shown_type(unsigned char type)
 {
     return type == DT_LNK && fan_tree_has_ranks() ? DT_UNKNOWN : type;
@@ -119,8 +118,8 @@ void fan_tree_show(const struct fan_view *view, struct stat *st);
 
 void fan_tree_show_statx(const struct fan_view *view, struct statx *stx);
 
-/* Writes the target of a link, in the form that the tree holds, to `stored`, and notes that the
- * tree has links. Returns 0 or -ENAMETOOLONG. */
+/* Writes the target of a link to `stored`, in the form that the tree holds, and notes that the tree
+ * has links. Returns 0 or -ENAMETOOLONG. */
 int fan_tree_store_link(const char *target, char stored[PATH_MAX]);
 
 /* Call the first two around a rename in the tree (fan_outputs.moves_begun), and fan_tree_changed

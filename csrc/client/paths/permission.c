@@ -18,14 +18,14 @@ static bool in_group(gid_t wanted, gid_t own)
     return false;
 }
 
-/* Checks permissions from the attributes that stat(2) shows. */
+/* The attributes that decide on permissions. */
 struct rights {
     uint32_t mode;
     uid_t uid;
     gid_t gid;
 };
 
-/* The three permission bits that apply to this process. */
+/* Returns the three permission bits that apply to this process. */
 static unsigned class_bits(const struct rights *rights, uid_t uid, gid_t gid)
 {
     if (rights->uid == uid)
@@ -39,7 +39,7 @@ static int check(const struct rights *rights, int mode, bool effective)
 {
     uid_t uid = (uid_t)(effective ? FAN_SYS(geteuid) : FAN_SYS(getuid));
     gid_t gid = (gid_t)(effective ? FAN_SYS(getegid) : FAN_SYS(getgid));
-    if (uid == 0) /* root may all, but run only what somebody may */
+    if (uid == 0) /* root may do everything, but run only what somebody may */
         return (mode & X_OK) && !S_ISDIR(rights->mode) && !(rights->mode & 0111) ? -EACCES : 0;
     return ((unsigned)mode & ~class_bits(rights, uid, gid)) != 0 ? -EACCES : 0;
 }

@@ -12,8 +12,8 @@
 #include "output_tree.h"
 #include "walk.h"
 
-/* Whether an absolute path that matches no mount has nothing to do with one by the letter. What is
- * the kernel's own, or spelled oddly, is looked at closely. */
+/* Returns whether the text of an absolute path that matches no mount shows that it does not lead
+ * into one. Paths of /proc and /dev, and unusual spellings, need a closer look. */
 static inline bool is_far(const char *path, size_t bytes)
 {
     bool kernels_own = (path[1] == 'p' && strncmp(path, "/proc/", 6) == 0) ||
@@ -27,8 +27,8 @@ static bool follows_to(const struct fan_walk *walk, int dirfd, const char *path,
     return fan_linked_path(dirfd, path, follow, to->text, sizeof(to->text));
 }
 
-/* Where a link of the mount led outside, links there may lead in again: what the kernel would find
- * by them is a skeleton at best. */
+/* Ends at a path outside to which a link of the mount led, unless links outside lead into a mount
+ * again: there the kernel would find at best a skeleton. */
 static __attribute__((noinline)) enum fan_walk_end back(struct fan_walk *walk, const char *path)
 {
     FAN_OFF_STACK(struct fan_path, plain);
@@ -46,7 +46,7 @@ static enum fan_walk_end outside_or_back(struct fan_walk *walk, const char *path
     return was_inside ? back(walk, path) : fan_walk_outside(walk->target, AT_FDCWD, path);
 }
 
-/* An unusual spelling: by the letter first, and where that leads into a mount, as the kernel
+/* Resolves an unusual spelling: first by its text, and, if that leads into a mount, as the kernel
  * resolves it. */
 static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
 {
@@ -63,8 +63,8 @@ static enum fan_walk_end odd(struct fan_walk *walk, const char *path)
     return FAN_WALK_ON;
 }
 
-/* Resolves a path that starts in an open directory of another rank, or "" for the directory itself,
- * by the directory's name. */
+/* Resolves a path that starts in an open directory of another rank, by the name of the directory.
+ * The path "" means the directory itself. */
 static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const char *path)
 {
     char *here = walk->target->buffer;
@@ -76,8 +76,8 @@ static enum fan_walk_end below_output(struct fan_walk *walk, int fd, const char 
     return FAN_WALK_ON;
 }
 
-/* The same of a directory of this rank: by its descriptor where the path can only lead to something
- * of this rank's below it. */
+/* Resolves a path that starts in an open directory of this rank: by its descriptor if the path can
+ * only lead to something of this rank below that directory. */
 static enum fan_walk_end below_tree(struct fan_walk *walk, int fd, const char *path)
 {
     if (path[0] == '\0' ||
@@ -87,7 +87,7 @@ static enum fan_walk_end below_tree(struct fan_walk *walk, int fd, const char *p
     long length = fan_fd_path(fd, here, sizeof(walk->target->buffer));
     const char *rest;
     if (length <= 0 || here[0] != '/' || fan_match_prefix(here, &rest) == NULL)
-        return fan_tree_found(walk, fd, path); /* it has no name any more */
+        return fan_tree_found(walk, fd, path); /* it no longer has a name */
     if (!fan_walk_put(walk->target, here, (size_t)length, path))
         return fan_walk_missing(walk, ENAMETOOLONG, false);
     return FAN_WALK_ON;
@@ -107,7 +107,8 @@ static enum fan_walk_end at_file(struct fan_walk *walk, int fd, const struct fan
                                                             : fan_walk_unusable(walk);
 }
 
-/* The file that a path under /proc names, where that is not the kernel's to follow: or NULL. */
+/* Returns the file of the library that a path under /proc names, unless the kernel can follow the
+ * path by itself; otherwise NULL. */
 static const struct fan_file *file_by_proc(const char *path, int *fd)
 {
     *fd = fan_proc_fd(path);
@@ -115,7 +116,7 @@ static const struct fan_file *file_by_proc(const char *path, int *fd)
     return file == NULL || file->kind == FAN_FILE_NEAR ? NULL : file;
 }
 
-/* Begins with an absolute path, in a mount or outside. */
+/* Begins a walk at an absolute path, in a mount or outside. */
 static enum fan_walk_end begin(struct fan_walk *walk, const char *path)
 {
     const char *rest;
@@ -149,7 +150,7 @@ static __attribute__((noinline)) bool go_on(struct fan_walk *walk)
     return end;
 }
 
-/* The result of a walk, which may first have to continue at another path. */
+/* Returns the result of a walk, after continuing at another path if need be. */
 static inline bool answer(struct fan_walk *walk, enum fan_walk_end end)
 {
     return __builtin_expect(end != FAN_WALK_ON, 1) ? end : go_on(walk);
@@ -160,7 +161,7 @@ static bool absolute(struct fan_walk *walk, const char *path)
     return answer(walk, begin(walk, path));
 }
 
-/* A path below a directory above a mount prefix. */
+/* Resolves a path that starts at a directory above a mount prefix. */
 static bool near_path(struct fan_walk *walk, const struct fan_view *view, size_t above,
                       const char *path)
 {
@@ -172,7 +173,7 @@ static bool near_path(struct fan_walk *walk, const struct fan_view *view, size_t
     return absolute(walk, target->buffer);
 }
 
-/* By the path of the working directory. */
+/* Resolves a relative path by the path of the working directory. */
 static bool from_here(struct fan_walk *walk, const char *path)
 {
     struct fan_target *target = walk->target;
@@ -223,13 +224,13 @@ static bool below_fd(struct fan_walk *walk, int dirfd, const char *path)
                                          : fan_walk_found(walk, false);
 }
 
-/* Whether strlen may read the address: it is neither NULL nor in the kernel's half. */
+/* Returns whether strlen may read the address: it is neither NULL nor in the kernel's half. */
 static bool plausible(const char *path)
 {
     return (uintptr_t)path >= 4096 && (intptr_t)path > 0;
 }
 
-/* Follows links outside. Returns whether they lead into a mount; a link there may have led out
+/* Follows links outside. Returns whether they lead into a mount. A link there may have led out
  * again. */
 static bool locate_linked(int dirfd, const char *path, unsigned flags, struct fan_target *target)
 {
@@ -282,7 +283,7 @@ bool fan_locate(int dirfd, const char *path, unsigned flags, struct fan_target *
         return true;
     if (target->where == FAN_TREE)
         return false;
-    bool followed = target->path != path; /* it came out of a mount */
+    bool followed = target->path != path; /* a link led out of a mount */
     if (!(flags & FAN_THROUGH) || followed || path[0] == '\0' ||
         !fan_may_lead_in(dirfd, path, !(flags & FAN_NOFOLLOW)))
         return false;

@@ -31,7 +31,8 @@ int fan_make_directories(char *path, size_t start, fan_make_directory *make)
     return rc == -ENOENT ? make(path) : rc;
 }
 
-/* The deepest spelling that works: the mount's own path where it is real, else the skeleton's. */
+/* Writes the path of a real directory: in the mount itself if that exists on the real file system,
+ * otherwise in the skeleton. */
 static int64_t real_path(const struct fan_view *view, const struct fan_dataset *dataset,
                          uint64_t id, struct fan_path *room)
 {

@@ -7,7 +7,8 @@
 #include "../machine/spelling.h"
 #include "output_tree.h"
 
-/* Takes "//" and "/./" out of a path that ends at `end`, from the back. Where it begins now. */
+/* Removes "//" and "/./" from a path that ends at `end`, starting from the end. Returns where the
+ * path begins now. */
 static char *squeeze(char *path, char *end)
 {
     char *to = end;
@@ -21,15 +22,16 @@ static char *squeeze(char *path, char *end)
     return to;
 }
 
-/* Puts the path in the tree of the directory stood in, and `name` with all behind it, into the
- * target's buffer, where `name` may lie already. The length of the former or -errno. */
+/* Writes the tree path of the walk's directory, and `name` with the rest of the path, to the
+ * target's buffer, which may already contain `name`. Returns the length of the directory's path or
+ * -errno. */
 static int64_t put(const struct fan_walk *walk, const char *name)
 {
     char *buffer = walk->target->buffer;
     size_t size = strlen(name) + 1, capacity = sizeof(walk->target->buffer);
     if (size > capacity)
         return -ENAMETOOLONG;
-    char *tail = memmove(buffer + capacity - size, name, size); /* programs have small stacks */
+    char *tail = memmove(buffer + capacity - size, name, size); /* small stacks */
     tail = squeeze(tail, tail + size - 1);
     size = strlen(tail) + 1;
     int64_t base = fan_tree_directory(walk->view, walk->dataset, walk->id, buffer, capacity - size);
@@ -52,7 +54,7 @@ bool fan_tree_found(const struct fan_walk *walk, int dirfd, const char *path)
     return false;
 }
 
-/* The kernel follows no link of the tree, and says what is at the end of a path without one. */
+/* Asks the kernel, which cannot follow a link of the tree, what is at the end of the path. */
 bool fan_tree_is_straight(const struct fan_walk *walk, int dirfd, const char *path)
 {
     struct stat st;
@@ -62,8 +64,8 @@ bool fan_tree_is_straight(const struct fan_walk *walk, int dirfd, const char *pa
            (!S_ISLNK(st.st_mode) || (walk->flags & FAN_NOFOLLOW));
 }
 
-/* A component of the path in the target's buffer, on its way through the tree. start, end: bytes.
- */
+/* A component of the path in the target's buffer, which a walk goes through in the tree. start,
+ * end: bytes. */
 struct step {
     size_t start, end;
     bool last, slash;
@@ -86,8 +88,8 @@ static bool next_step(const char *path, struct step *step)
     return true;
 }
 
-/* Goes on at a path of the mount: `head`, relative to the directory that ends before `upto` bytes
- * of the buffer, or absolute; then what is left behind `rest` bytes. */
+/* Continues at a path of the mount: `head`, then the part of the buffer from byte `rest` on. `head`
+ * is absolute, or relative to the directory whose path is the first `upto` bytes of the buffer. */
 static enum fan_walk_end go_on(struct fan_walk *walk, size_t upto, const char *head, size_t rest)
 {
     const struct fan_text *prefix = &walk->view->prefix;
@@ -112,7 +114,7 @@ static enum fan_walk_end go_on(struct fan_walk *walk, size_t upto, const char *h
     return FAN_WALK_ON;
 }
 
-/* ".." of what lies before it, which has to be a directory. */
+/* Goes up from what is before the "..", which must be a directory. */
 static enum fan_walk_end go_up(struct fan_walk *walk, const struct step *step)
 {
     char *buffer = walk->target->buffer;
@@ -132,12 +134,12 @@ static enum fan_walk_end go_up(struct fan_walk *walk, const struct step *step)
     return go_on(walk, above, "", step->end);
 }
 
-/* 1: it is no link, or is not to be followed. */
+/* Follows a link. Returns 1 if it is no link, or must not be followed. */
 static int follow(struct fan_walk *walk, const struct step *step, enum fan_walk_end *end)
 {
     char *buffer = walk->target->buffer, kept = buffer[step->end];
     FAN_OFF_STACK(struct fan_path, link);
-    bool changes = walk->flags & FAN_CHANGE; /* which no slash makes follow the last name */
+    bool changes = walk->flags & FAN_CHANGE; /* no slash then makes it follow the last name */
     if (step->last && (walk->flags & FAN_NOFOLLOW) && (changes || !step->slash))
         return 1;
     buffer[step->end] = '\0';
@@ -155,7 +157,7 @@ static int follow(struct fan_walk *walk, const struct step *step, enum fan_walk_
     return 0;
 }
 
-/* Takes a "." out of a path that goes on behind it. */
+/* Removes a "." from a path that continues after it. */
 static void drop_dot(char *path, struct step *step)
 {
     const char *left = path + step->end;
@@ -167,8 +169,9 @@ static void drop_dot(char *path, struct step *step)
     step->end = step->start - 1;
 }
 
-/* Looks for links and "..", component by component. What is missing the kernel says, but for what
- * lies behind it: a directory that is made meanwhile must not lead out of the tree. */
+/* Looks for links and "..", component by component. The kernel reports a missing last name, but the
+ * walk ends if there is more behind a missing name: a directory that is made meanwhile must not
+ * lead out of the tree. */
 static enum fan_walk_end look_through(struct fan_walk *walk, size_t base)
 {
     char *buffer = walk->target->buffer;
@@ -197,7 +200,7 @@ static enum fan_walk_end look_through(struct fan_walk *walk, size_t base)
     return fan_tree_found(walk, AT_FDCWD, buffer);
 }
 
-/* Whether an entry of the tree only stands for another rank's file or directory. */
+/* Returns whether an entry of the tree only stands for another rank's file or directory. */
 static bool is_pointer(int dirfd, const char *path, const struct stat *st)
 {
     char target[FAN_TREE_POINTER_BYTES];
@@ -208,7 +211,8 @@ static bool is_pointer(int dirfd, const char *path, const struct stat *st)
            memcmp(target, FAN_TREE_POINTER, sizeof(target)) == 0;
 }
 
-/* Whether this rank keeps the names in the directory of a path, which has no slash at its end. */
+/* Returns whether this rank keeps the names in the directory of a path, which has no slash at its
+ * end. */
 static bool keeps(int dirfd, char *path)
 {
     struct stat st;
@@ -222,7 +226,8 @@ static bool keeps(int dirfd, char *path)
            mode != FAN_TREE_COUNTERPART_MODE;
 }
 
-/* Removes the slashes at the end of the path: with them the kernel would follow a link there. */
+/* Copies the path without the slashes at its end, with which the kernel would follow a link
+ * there. */
 static bool copy_plain(struct fan_path *to, const char *path, bool *slash)
 {
     size_t bytes = strlen(path);
@@ -236,15 +241,15 @@ static bool copy_plain(struct fan_path *to, const char *path, bool *slash)
     return true;
 }
 
-/* If other ranks may have files in a directory, the daemon renames or removes it, and tells them.
- */
+/* Returns whether other ranks may have files in a directory. Then the daemon renames or removes it,
+ * and tells those ranks. */
 static bool is_visited(const struct stat *st)
 {
     return S_ISDIR(st->st_mode) &&
            __atomic_load_n(&fan_job.outputs->visited, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* Whether what a path leads to is there, and this rank's; as most looks find it. */
+/* Returns whether a path leads to an existing file of this rank. Only finds the common cases. */
 static bool is_seen(const struct fan_walk *walk, int dirfd, const char *path)
 {
     struct stat st;
@@ -254,7 +259,7 @@ static bool is_seen(const struct fan_walk *walk, int dirfd, const char *path)
            !S_ISLNK(st.st_mode) && !is_pointer(dirfd, path, &st);
 }
 
-/* The same, of any path and any call. */
+/* Like is_seen, for any path and any call. */
 static __attribute__((noinline)) bool is_own(const struct fan_walk *walk, int dirfd,
                                              const char *path)
 {
@@ -285,8 +290,8 @@ bool fan_tree_is_own(const struct fan_walk *walk, int dirfd, const char *path)
     return !fan_has_dot_dot(path) && (is_seen(walk, dirfd, path) || is_own(walk, dirfd, path));
 }
 
-/* Ends the walk at the path in the target's buffer, as a path of the mount: the daemon decides what
- * it is. */
+/* Ends the walk at the path in the target's buffer, which becomes a path of the mount: the daemon
+ * decides what is there. */
 static enum fan_walk_end beyond(struct fan_walk *walk, bool last, bool slash)
 {
     char *buffer = walk->target->buffer;

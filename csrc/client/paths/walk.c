@@ -24,7 +24,7 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     return true;
 }
 
-/* ".." of the mount's root: continues outside, in the parent of the prefix. */
+/* Follows ".." from the mount's root: continues outside, in the parent of the prefix. */
 static enum fan_walk_end leave(struct fan_walk *walk)
 {
     const struct fan_text *prefix = &walk->view->prefix;
@@ -39,7 +39,7 @@ static enum fan_walk_end leave(struct fan_walk *walk)
     return FAN_WALK_ON;
 }
 
-/* Puts a link's target and what is left into the target's buffer. 0 or -errno. */
+/* Writes a link's target and the rest of the path to the target's buffer. Returns 0 or -errno. */
 static int follow(struct fan_walk *walk, const struct fan_record *link)
 {
     const char *to;
@@ -72,7 +72,7 @@ static void stand(struct fan_walk *walk, const struct fan_child *child)
     walk->dentry = child->dentry;
 }
 
-/* Moves to the directory above. false: the index is damaged. */
+/* Moves to the directory above. Returns false if the index is damaged. */
 static bool go_up(struct fan_walk *walk)
 {
     const struct fan_index *index = &walk->dataset->index;

@@ -1,7 +1,7 @@
 /*
  * A walk along a path inside a mount (resolve.h lists the possible results). The functions that
- * return a bool return the result of fan_locate. A walk that leaves its mount, or that a link leads
- * to another path, returns FAN_WALK_ON: the caller continues from there (resolve.c).
+ * return a bool return the result of fan_locate. A walk that leaves its mount, or that follows a
+ * link to another path, returns FAN_WALK_ON: the caller continues from there (resolve.c).
  */
 #ifndef FAN_CLIENT_WALK_H
 #define FAN_CLIENT_WALK_H
@@ -10,8 +10,8 @@
 
 enum { FAN_LINKS_MAX = 40 };
 
-/* A walk in progress. It has reached record `id`, mostly a directory; `rest` is still to be walked.
- * view: NULL until the walk enters a mount. */
+/* A walk in progress. It has reached record `id`, usually a directory; `rest` is the remaining
+ * path. view: NULL until the walk enters a mount. */
 struct fan_walk {
     struct fan_target *target;
     struct fan_view *view;
@@ -25,7 +25,8 @@ struct fan_walk {
     unsigned flags;
 };
 
-/* Places the walk in directory `id` of a mount. false: the mount's index cannot be used. */
+/* Places the walk in directory `id` of a mount. Returns false if the mount's index cannot be
+ * used. */
 static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, uint64_t id,
                                   const char *rest)
 {
@@ -57,15 +58,16 @@ bool fan_walk_missing(const struct fan_walk *walk, int error, bool creatable);
 bool fan_walk_missing_name(const struct fan_walk *walk, int error, bool creatable, bool slash);
 bool fan_walk_outside(struct fan_target *target, int dirfd, const char *path);
 
-/* Ends the walk at the path in the target's buffer, relative to the mount: FAN_BEYOND, or the
- * daemon's answer. last: only the last name of the path is not among the inputs. */
+/* Ends the walk at the path in the target's buffer, relative to the mount: as FAN_BEYOND, or with
+ * the daemon's answer. last: only the last name of the path is not among the inputs. */
 enum fan_walk_end fan_walk_beyond(struct fan_walk *walk, bool last, bool slash);
 
-/* Ends a walk whose index cannot be mapped, for want of a descriptor or for good. */
+/* Ends a walk whose index cannot be mapped, either because there is no free descriptor or for
+ * good. */
 bool fan_walk_unusable(const struct fan_walk *walk);
 
-/* Puts `head` "/" `tail` into the target's buffer, where `tail` may lie already. false: does not
- * fit. */
+/* Writes `head` "/" `tail` to the target's buffer, which may already contain `tail`. Returns false
+ * if the result does not fit. */
 bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail);
 
 #endif

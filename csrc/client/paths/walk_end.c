@@ -1,4 +1,4 @@
-/* The ends of walks (walk.h): outside, at a missing name, or with the daemon's answer. */
+/* Ends walks (walk.h): outside, at a missing name, or with the daemon's answer. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -46,7 +46,7 @@ bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes
     return fan_join(target->buffer, sizeof(target->buffer), head, head_bytes, tail);
 }
 
-/* What the path in the target's buffer is, of outputs: the daemon says. */
+/* Asks the daemon what the path in the target's buffer is among the outputs. */
 static enum fan_walk_end ask(struct fan_walk *walk)
 {
     struct fan_target *target = walk->target;
