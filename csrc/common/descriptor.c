@@ -9,7 +9,8 @@
 
 size_t fan_fd_link(int fd, char link[FAN_FD_LINK_BYTES])
 {
-    /* Without stpcpy: a sanitizer's is not ready when exec hands files on. */
+    /* Does not use stpcpy: a sanitizer's is not ready yet when a new program takes over open
+     * files. */
     memcpy(link, FAN_FD_LINKS, sizeof(FAN_FD_LINKS));
     char *end = fan_put_number(link + sizeof(FAN_FD_LINKS) - 1, (unsigned)fd);
     *end = '\0';
@@ -23,7 +24,8 @@ int fan_fd_reopen(int fd, int flags)
     return fan_sys_openat(AT_FDCWD, link, flags | O_CLOEXEC, 0);
 }
 
-/* The kernel writes as many descriptors as fit, and in CMSG_SPACE two would. */
+/* Room for one descriptor: the kernel writes as many as fit, and CMSG_SPACE would have room for
+ * two. */
 enum { CONTROL_BYTES = CMSG_LEN(sizeof(int)) };
 
 long fan_fd_send(int socket, const void *data, size_t bytes, int fd, int flags)

@@ -1,7 +1,7 @@
 /*
- * Descriptors: names one by its link in /proc, reopens its file, and sends one through a socket.
- * Makes only system calls: no lock and no malloc; safe in signal handlers, after fork and in a
- * vfork child.
+ * Names a descriptor by its link in /proc, reopens its file, and sends it through a socket. Makes
+ * only system calls: takes no lock and does not call malloc; safe in signal handlers, after fork
+ * and in a vfork child.
  */
 #ifndef FAN_COMMON_DESCRIPTOR_H
 #define FAN_COMMON_DESCRIPTOR_H
@@ -11,17 +11,20 @@
 #define FAN_FD_LINKS "/proc/self/fd/"
 enum { FAN_FD_LINK_BYTES = 32 };
 
-/* Writes "/proc/self/fd/<fd>", terminated. Returns its length. */
+/* Writes "/proc/self/fd/<fd>" and a NUL. Returns the length without the NUL. */
 size_t fan_fd_link(int fd, char link[FAN_FD_LINK_BYTES]);
 
-/* Opens the file of `fd` again, close-on-exec; the caller closes it. -errno as open(2). */
+/* Opens the file of `fd` again, close-on-exec. Returns a descriptor, which the caller closes, or
+ * the -errno of open(2). */
 int fan_fd_reopen(int fd, int flags);
 
-/* sendmsg(2) of `bytes` > 0 together with a duplicate of `fd`. The count or -errno. */
+/* Does sendmsg(2) of `bytes` > 0 bytes together with a duplicate of `fd`. Returns the number of
+ * bytes sent or -errno. */
 long fan_fd_send(int socket, const void *data, size_t bytes, int fd, int flags);
 
-/* recvmsg(2) of up to `bytes`, blocking unless `flags` say otherwise. The count or -errno. *fd
- * becomes the descriptor that came along, close-on-exec and the caller's; -1: none came. */
+/* Does recvmsg(2) of up to `bytes` bytes, and blocks unless `flags` forbid it. Returns the number
+ * of bytes or -errno. Sets *fd to the descriptor that came with them, close-on-exec, which the
+ * caller closes; or to -1 if none came. */
 long fan_fd_receive(int socket, void *data, size_t bytes, int *fd, int flags);
 
 #endif

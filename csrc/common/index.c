@@ -96,7 +96,7 @@ static int check_slots(const struct fan_index_header *header, struct fan_fault *
     return header->max_probe <= slots ? 0 : REFUSE(fault, max_probe);
 }
 
-/* All records but the root have a dentry, and nothing is probed for. */
+/* Checks the dentries: all records but the root have one, and looking one up probes no slots. */
 static int check_dentries(const struct fan_index_header *header, struct fan_fault *fault)
 {
     const struct fan_section *sections = header->sections;
@@ -184,7 +184,8 @@ int fan_index_name(const struct fan_index *index, const struct fan_record *recor
     return 0;
 }
 
-/* The parent of a record; ids fall strictly on the way to the root, so no chain can loop. */
+/* Returns the parent of a record. Every parent's id is smaller than its child's, so no chain can
+ * loop. */
 static int64_t parent_of(const struct fan_index *index, uint64_t id)
 {
     const struct fan_record *record = fan_index_record(index, id);
@@ -213,9 +214,10 @@ int64_t fan_index_path(const struct fan_index *index, uint64_t id, char *buffer,
     return (int64_t)(capacity - start);
 }
 
-/* Hashes the names of the `depth` records that lead down to `id`. Names are found from the leaf up, and
- * hashed from the root down. A long way is walked once for marks on it, and then from mark to mark, for
- * threads with small stacks come here: it takes 0.5 KiB for each factor of WAY_KEPT in `depth`. */
+/* Hashes the names of the `depth` records that lead down to `id`. Names are found from the leaf up,
+ * but hashed from the root down. A long way is first walked to remember some records on it, and
+ * then from one of these to the next, because threads with small stacks call this: it needs 0.5 KiB
+ * for each factor of WAY_KEPT in `depth`. */
 static int hash_way(const struct fan_index *index, uint64_t id, uint64_t depth, uint64_t *hash)
 {
     enum { WAY_KEPT = 64 };
@@ -319,7 +321,8 @@ static void split_time(int64_t mtime_ns, struct timespec *time)
     time->tv_nsec = rest;
 }
 
-/* Fills a struct stat with what a record and its dentry both say; `source` is either. */
+/* Fills a struct stat with the attributes that a record and its dentry both have; `source` is one
+ * of these two. */
 #define FILL_STAT(index, record_id, source, st)                                                    \
     fill_stat(index, record_id, (source)->logical_size, (source)->mtime_ns, (source)->mode,        \
               (source)->owner, (source)->nlink, st)

@@ -1,11 +1,11 @@
 /*
- * Reading an index in memory: check it, look a path up in it, walk its records.
+ * Reads an index in memory: checks it, looks up paths, and walks its records.
  *
  * The index is immutable and untrusted. fan_index_attach checks the header and every section's
  * bounds, so that the accessors below never leave the mapping; references inside a record are
- * checked where they are used and answered with -EIO. Nothing here allocates, locks or blocks;
- * everything is safe in signal handlers and after fork. Checksums are the caller's (the node
- * daemon verifies them once, when it stages the index).
+ * checked when they are used, and a bad one gives -EIO. No function allocates, takes a lock or
+ * blocks; all are safe in signal handlers and after fork. The caller verifies checksums (the node
+ * daemon does so once, when it stages the index).
  */
 #ifndef FAN_COMMON_INDEX_H
 #define FAN_COMMON_INDEX_H
@@ -33,7 +33,7 @@ struct fan_index {
     const struct fan_owner *owners;
     const struct fan_link *links;
     const struct fan_pack_info *packs;
-    const struct fan_dentry *dentries; /* NULL where there are slots instead */
+    const struct fan_dentry *dentries; /* NULL if the index has slots instead */
     const uint16_t *pilots;
     const struct fan_part *parts;
     const uint8_t *tags;
@@ -55,16 +55,16 @@ struct fan_child {
     const struct fan_dentry *dentry;
 };
 
-/* Fills `index` from the `bytes` at `base`, which must stay mapped and 64-byte aligned.
- * 0, or -EINVAL with `fault` saying which field. */
+/* Fills `index` from the `bytes` bytes at `base`, which must stay mapped and be aligned to 64
+ * bytes. Returns 0, or -EINVAL with the bad field in `fault`. */
 int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
                      struct fan_fault *fault);
 
-/* The name of a record. 0, or -EIO when it lies outside the names section. */
+/* Finds the name of a record. Returns 0, or -EIO if the name lies outside the names section. */
 int fan_index_name(const struct fan_index *index, const struct fan_record *record,
                    const char **name, size_t *name_bytes);
 
-/* Finds the child of directory `parent` (whose path hash is `parent_hash`) called `name`. 0, or
+/* Finds the child `name` of directory `parent`, whose path hash is `parent_hash`. Returns 0 or
  * -ENOENT. */
 int fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
                     const char *name, size_t name_bytes, struct fan_child *child);
@@ -74,29 +74,31 @@ int fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t par
 #define FAN_NO_DENTRY UINT64_MAX
 uint64_t fan_index_dentry(const struct fan_index *index, uint64_t hash);
 
-/* The path hash of a record, from its chain of parents. 0, or -EIO. */
+/* Computes the path hash of a record from its chain of parents. Returns 0 or -EIO. */
 int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash);
 
-/* Writes the relpath of a record to `buffer` (not terminated; "" for the root). Returns the length,
+/* Writes the relpath of a record to `buffer`, without a NUL ("" for the root). Returns its length,
  * -ERANGE if it does not fit, or -EIO. */
 int64_t fan_index_path(const struct fan_index *index, uint64_t id, char *buffer, size_t capacity);
 
-/* Looks up a relpath in normal form (no empty, "." or ".." component; "" is the root), following
- * no links. The record id, -ENOENT, or -EIO. */
+/* Looks up a relpath in normal form (no empty, "." or ".." component; "" is the root), and follows
+ * no links. Returns the record id, -ENOENT, or -EIO. */
 int64_t fan_index_lookup(const struct fan_index *index, const char *relpath, size_t bytes);
 
-/* The range of a directory's children. 0, or -EIO when it leaves the records or loops back. */
+/* Finds the range of a directory's children. Returns 0, or -EIO if the range leaves the records or
+ * loops back. */
 int fan_index_children(const struct fan_index *index, uint64_t id, uint64_t *first,
                        uint64_t *count);
 
-/* The target of a symbolic link. 0, or -EIO. */
+/* Finds the target of a symbolic link. Returns 0 or -EIO. */
 int fan_index_target(const struct fan_index *index, const struct fan_record *record,
                      const char **target, size_t *target_bytes);
 
-/* The inode number of a record: its id plus two, that of the first name for a hard link. */
+/* Returns the inode number of a record: its id plus two, or, for a hard link, the number of the
+ * first name. */
 uint64_t fan_index_inode(const struct fan_index *index, uint64_t id);
 
-/* Fills a struct stat (all but st_dev). 0, or -EIO. */
+/* Fills a struct stat except st_dev. Returns 0 or -EIO. */
 int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st);
 int fan_index_stat_dentry(const struct fan_index *index, const struct fan_dentry *dentry,
                           struct stat *st);

@@ -5,7 +5,7 @@
 #include "dentry.h"
 #include "index.h"
 
-/* Names are short: without a call. */
+/* Compares names without a call, because they are short. */
 static inline bool same_bytes(const void *a, const void *b, size_t n)
 {
     const unsigned char *p = a, *q = b;
@@ -86,7 +86,7 @@ static int find_dentry(const struct fan_index *index, uint64_t parent, const cha
     if (number == FAN_NO_DENTRY)
         return -ENOENT;
     const struct fan_dentry *dentry = &index->dentries[number];
-    __builtin_prefetch(dentry); /* it takes as long as the tag, where that is not cached either */
+    __builtin_prefetch(dentry); /* an uncached dentry takes as long as the tag */
     if (index->tags[number] != fan_tag_of(child->hash) ||
         !is_dentry(index, dentry, parent, name, name_bytes))
         return -ENOENT;

@@ -3,7 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* The finalizer of SplitMix64: each bit of the input changes half of the output's. */
+/* Mixes a number with the finalizer of SplitMix64: each bit of the input changes half of the
+ * output's bits. */
 static uint64_t mix(uint64_t x)
 {
     x = (x ^ (x >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);

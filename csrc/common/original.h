@@ -1,6 +1,6 @@
 /*
- * The originals of a dataset whose packs are planned (FAN_INDEX_PLANNED): the files of the
- * directory that was listed. A record's checksum is then the state in which the listing found the
+ * The originals of a dataset whose packs are planned (FAN_INDEX_PLANNED): the files in the
+ * directory that was listed. A record's checksum is then the state that the listing noted for the
  * file.
  */
 #ifndef FAN_COMMON_ORIGINAL_H
@@ -13,11 +13,11 @@
 
 #include "index.h"
 
-/* The state of a file: a hash of its size and of the times of its last change. Never 0, the state
- * that a listing notes for a file which may have changed without a trace. */
+/* Returns the state of a file: a hash of its size and of the times of its last change. Never 0, the
+ * state that a listing notes for a file which may have changed without a trace. */
 uint64_t fan_file_state(uint64_t size, int64_t mtime_ns, int64_t ctime_ns);
 
-/* The state of a file as lstat or fstat described it. */
+/* Returns the state of a file from the result of lstat or fstat. */
 uint64_t fan_stat_state(const struct stat *st);
 
 /* Writes the path of a record's original, which lies in the directory `source`. Returns 0,

@@ -1,9 +1,9 @@
 /*
- * The hash of a path: a chain over its components, so that a child's hash is one step from its
- * directory's. Part of the index format; docs/format.md specifies it.
+ * Hashes paths: component by component, so that a child's hash is one step from its directory's.
+ * Part of the index format; docs/format.md specifies it.
  *
- * A step reads 8 bytes at a time and folds the 128-bit product, in the manner of multiply-fold
- * hashes. It is not keyed: a hostile dataset can make its own look-ups slow, never wrong.
+ * A step reads 8 bytes at a time and folds the 128-bit product, like other multiply-fold hashes.
+ * The hash has no key: a hostile dataset can make its own look-ups slow, but never wrong.
  */
 #ifndef FAN_COMMON_PATH_HASH_H
 #define FAN_COMMON_PATH_HASH_H
@@ -29,8 +29,8 @@ static inline uint64_t fan_hash_word(const unsigned char *p)
     return word;
 }
 
-/* The last `n` (0 to 7) of `all` bytes that end at `end`, as one little-endian word. Its loads may
- * overlap, but read no other byte. */
+/* Returns the last `n` (0 to 7) of `all` bytes that end at `end`, as one little-endian word. Its
+ * loads may overlap, but read no other byte. */
 static inline uint64_t fan_hash_tail(const unsigned char *end, size_t n, size_t all)
 {
     uint32_t low, high;
@@ -46,7 +46,8 @@ static inline uint64_t fan_hash_tail(const unsigned char *end, size_t n, size_t 
     return low | (uint64_t)high << (8 * (n - 4));
 }
 
-/* The hash of directory `hash` extended by one component of `n` bytes (no slash). Pure. */
+/* Returns the hash of a directory's child: the directory's hash, extended by one component of `n`
+ * bytes (no slash). */
 static inline uint64_t fan_path_hash_step(uint64_t hash, const void *name, size_t n)
 {
     const unsigned char *p = name, *end = p + n;

@@ -10,7 +10,7 @@
 
 #include "../format/shm_format.h"
 
-/* Whether `count` entries at `offset` lie in a segment and are aligned to 8 bytes. */
+/* Returns whether `count` entries at `offset` lie in a segment and are aligned to 8 bytes. */
 static inline bool fan_segment_has(uint64_t segment_bytes, uint64_t offset, uint64_t count,
                                    uint64_t entry_bytes)
 {
@@ -18,7 +18,8 @@ static inline bool fan_segment_has(uint64_t segment_bytes, uint64_t offset, uint
            count <= (segment_bytes - offset) / entry_bytes;
 }
 
-/* Whether a mapping of `bytes` is a job segment of this version with all its mounts inside. */
+/* Returns whether a mapping of `bytes` bytes is a job segment of this version that contains all its
+ * mounts. */
 static inline bool fan_is_job_segment(const struct fan_job_header *header, uint64_t bytes)
 {
     return bytes >= sizeof(*header) &&

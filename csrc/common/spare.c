@@ -2,7 +2,8 @@
 
 #include "sys.h"
 
-/* In front of what the user is given. bytes: of the mapping, this included. */
+/* Lies in front of the memory that the caller gets. bytes: the size of the mapping, including this
+ * struct. */
 struct head {
     size_t bytes;
 } __attribute__((aligned(64)));
@@ -12,7 +13,8 @@ static void unmap(struct head *head)
     fan_sys_munmap(head, head->bytes);
 }
 
-/* A kept one of at least `bytes`. Those that are smaller go: they would be in the way again. */
+/* Returns a kept mapping of at least `bytes` bytes, or NULL. Unmaps smaller ones, because they
+ * would be in the way again. */
 static struct head *find(struct fan_spares *spares, size_t bytes)
 {
     for (unsigned i = 0; i < FAN_SPARES; i++) {

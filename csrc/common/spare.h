@@ -1,7 +1,7 @@
 /*
- * Keeps freed memory mappings for the next caller that needs memory. Neither malloc nor a lock:
- * safe in signal handlers, after fork and in a vfork child. If a longjmp skips the call that gives
- * memory back, that memory is lost.
+ * Keeps freed memory mappings for the next caller that needs memory. Calls no malloc and takes no
+ * lock: safe in signal handlers, after fork and in a vfork child. If a longjmp skips the call that
+ * gives memory back, that memory is lost.
  */
 #ifndef FAN_COMMON_SPARE_H
 #define FAN_COMMON_SPARE_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 
 enum {
-    FAN_SPARES = 16,                /* kept at most */
+    FAN_SPARES = 16,                /* how many are kept at most */
     FAN_SPARE_KEPT_BYTES = 4 << 20, /* larger memory goes back to the kernel at once */
 };
 
@@ -19,16 +19,17 @@ struct fan_spares {
     _Atomic(void *) kept[FAN_SPARES];
 };
 
-/* Returns at least `bytes`, aligned to 64, with arbitrary content; the caller gives them back with
- * fan_spare_give. NULL if there is no memory. */
+/* Returns memory of at least `bytes` bytes, aligned to 64, with arbitrary content, which the caller
+ * gives back with fan_spare_give. Returns NULL if there is no memory. */
 void *fan_spare_take(struct fan_spares *spares, size_t bytes);
 
 void fan_spare_give(struct fan_spares *spares, void *memory);
 
 /*
  * Declares a variable that is too large for the stack of a signal handler or of a small thread (16
- * KiB), such as two paths: a pointer to memory that is given back at the end of its scope. NULL if
- * there is no memory. Do not use it in a function that ends in exec: that gives nothing back.
+ * KiB), such as two paths: a pointer to memory that is given back at the end of its scope. The
+ * pointer is NULL if there is no memory. Do not use the macro in a function that ends in exec,
+ * because the memory would not be given back.
  */
 #define FAN_OFF_STACK(type, name)                                                                  \
     _Static_assert(sizeof(type) <= FAN_OFF_STACK_BYTES, "too large even for this");                \

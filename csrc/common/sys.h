@@ -1,7 +1,7 @@
 /*
- * System calls without libc: no errno, no cancellation, no symbol that a preload could intercept.
- * Each returns the kernel's result, -errno on failure. Safe in signal handlers, after fork and in a
- * vfork child.
+ * Makes system calls without libc: without errno or cancellation, and without a symbol that a
+ * preload library could intercept. Each function returns the kernel's result, which is -errno on
+ * failure. Safe in signal handlers, after fork and in a vfork child.
  *
  * Calls of up to five arguments carry a mark in the sixth, which the kernel ignores: the filter of
  * `--trap` (csrc/trap) does not catch calls with the mark. The register is cleared after each call,
@@ -81,7 +81,8 @@ static inline long fan_sys_pread(int fd, void *buffer, size_t bytes, int64_t off
     return FAN_SYS(pread64, fd, buffer, bytes, offset);
 }
 
-/* Repeats pread(2) until all is read. Returns 0; -EIO, also if the file ends too early; -EFAULT. */
+/* Repeats pread(2) until all bytes are read. Returns 0; -EIO, also if the file ends too early; or
+ * -EFAULT. */
 static inline int fan_sys_read_full(int fd, void *to, size_t bytes, uint64_t offset)
 {
     for (size_t done = 0; done < bytes;) {
@@ -110,7 +111,8 @@ static inline int fan_sys_failed(long answer)
     return (unsigned long)answer >= (unsigned long)-4095L;
 }
 
-/* Maps zeroed private memory, in whole pages; fan_sys_munmap frees it. NULL if there is none. */
+/* Maps zeroed private memory, in whole pages; fan_sys_munmap frees it. Returns NULL if there is
+ * none. */
 static inline void *fan_sys_memory(size_t bytes)
 {
     long at = fan_sys_mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
-/* Numbers of system calls that are newer than some C libraries' headers; the same on all machines.
- */
+/* Defines numbers of system calls that are newer than the headers of some C libraries. They are the
+ * same on all machines. */
 #ifndef FAN_COMMON_SYSCALL_NUMBERS_H
 #define FAN_COMMON_SYSCALL_NUMBERS_H
 
