@@ -16,7 +16,7 @@
 #include "origin.h"
 #include "target.h"
 
-/* As newer headers have it. */
+/* Defined as in newer headers. */
 #ifndef SECCOMP_ADDFD_FLAG_SEND
 #define SECCOMP_ADDFD_FLAG_SEND (1UL << 1)
 #endif
@@ -36,7 +36,8 @@ bool fan_call_valid(const struct fan_call *call)
     return ioctl(call->listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &id) == 0;
 }
 
-/* A process of this user: of another one the kernel knows better what it may do. */
+/* Returns whether a process belongs to this user. What another user's process may do, only the
+ * kernel knows. */
 static bool is_own(const struct fan_call *call)
 {
     char path[32];
@@ -69,8 +70,7 @@ bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned
     const char *rest;
     if (spot->given[0] == '\0' &&
         (fan_target_is_nameless(spot->path) || fan_match_prefix(spot->path, &rest) == NULL))
-        return false; /* an open descriptor leads nowhere else; an output without a name is its own
-                       */
+        return false; /* not led elsewhere, or the process's own */
     unsigned flags = (follow ? 0u : FAN_NOFOLLOW) | FAN_THROUGH | FAN_DEFER;
     if (!fan_locate(AT_FDCWD, spot->path, flags, &spot->target) && spot->target.where != FAN_TREE) {
         if (spot->target.path != spot->path)
@@ -105,7 +105,7 @@ void fan_call_end(void)
 {
     fan_output_behalf = 0;
     if (umask_is_theirs)
-        umask(077); /* the next call of this thread makes files of its own with it */
+        umask(077); /* the umask for the supervisor's own files */
     umask_is_theirs = false;
     if (!umask_is_held)
         return;
@@ -124,7 +124,8 @@ static long add(const struct fan_call *call, int fd, bool cloexec, uint32_t flag
     return fan_call_result(ioctl(call->listener, SECCOMP_IOCTL_NOTIF_ADDFD, &given));
 }
 
-/* Whether signals do not interrupt caught calls (family/filter.c): since Linux 5.19. */
+/* Returns whether signals do not interrupt caught calls (family/filter.c), which is so since Linux
+ * 5.19. */
 static bool signals_wait(void)
 {
     struct utsname system;
@@ -134,9 +135,10 @@ static bool signals_wait(void)
     return major > 5 || (major == 5 && minor >= 19);
 }
 
-/* Our copy is closed before the process goes on: else a lock, or a program open for writing, would
- * outlast the process's own close. Where a signal could interrupt the call between the two, the
- * process would keep a descriptor that it does not know; there both are one step. */
+/* Closes this process's copy before the caller continues. Otherwise a lock, or a program open for
+ * writing, would outlast the caller's own close. If a signal could interrupt the call after the
+ * descriptor is given, the caller would keep a descriptor that it does not know: then one step
+ * gives the descriptor and ends the call. */
 long fan_call_give(const struct fan_call *call, int fd, bool cloexec)
 {
     bool together = !signals_wait();

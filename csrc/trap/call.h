@@ -1,6 +1,7 @@
 /*
- * A caught system call, and its answer. A handler returns -errno or the call's value;
- * FAN_CALL_CONTINUE: let the kernel do the call; FAN_CALL_DONE: the call has been answered already.
+ * Finds the file that a caught system call means, and answers the call. A handler returns -errno or
+ * the call's value; FAN_CALL_CONTINUE to let the kernel do the call; or FAN_CALL_DONE if the call
+ * has been answered already.
  */
 #ifndef FAN_TRAP_CALL_H
 #define FAN_TRAP_CALL_H
@@ -26,32 +27,35 @@ struct fan_call {
 /* A call's path that leads into a mount. */
 struct fan_spot {
     char given[PATH_MAX]; /* as the program wrote it */
-    char path[PATH_MAX];  /* from the root, as far as /proc and the working directory go */
+    char path[PATH_MAX];  /* from the root, after following /proc and the working directory */
     struct fan_target target;
 };
 
 /* How to treat the last component and an empty path. */
 enum fan_spot_how {
-    FAN_SPOT_FOLLOW = 1, /* a link at the end is followed */
-    FAN_SPOT_EMPTY = 2,  /* "" (or NULL) is the descriptor itself */
+    FAN_SPOT_FOLLOW = 1, /* follow a link at the end */
+    FAN_SPOT_EMPTY = 2,  /* "" (or NULL) means the descriptor itself */
 };
 
-/* Whether the path at address `at`, relative to `dirfd`, leads into a mount. true: fills `spot`,
- * and the thread asks the node daemon on behalf of the calling process from now on. false: let the
- * kernel do the call; spot->path is set, or "" if it cannot be found out. */
+/* Returns whether the path at address `at`, relative to `dirfd`, leads into a mount. If it does,
+ * fills `spot`, and this thread asks the node daemon on behalf of the calling process from now on.
+ * If not, the kernel must do the call; spot->path is set, or is "" if the path cannot be found
+ * out. */
 bool fan_call_find(const struct fan_call *call, int dirfd, uint64_t at, unsigned how,
                     struct fan_spot *spot);
 
 /* Makes this thread ask the node daemon on behalf of the calling process. */
 void fan_call_ask_for(const struct fan_call *call);
 
-/* Whether the process still waits for this call. If so, data read from its memory was its own. */
+/* Returns whether the process still waits for this call. If so, data that was read from its memory
+ * belonged to it. */
 bool fan_call_valid(const struct fan_call *call);
 
 /* Gives this thread the umask of the process until fan_call_end. */
 void fan_call_umask(const struct fan_call *call);
 
-/* Call it if threads cannot have a umask each: calls that need one then wait for each other. */
+/* Makes calls that need a umask wait for each other. Call it if the threads cannot each have a
+ * umask. */
 void fan_call_share_umask(void);
 
 /* Gives a descriptor of this process to the calling one, and closes `fd`. Returns FAN_CALL_DONE,
@@ -62,7 +66,7 @@ long fan_call_give(const struct fan_call *call, int fd, bool cloexec);
  * forgets the process for which the thread asked the daemon. */
 void fan_call_end(void);
 
-/* Returns -errno for a result of -1, else the result. */
+/* Returns -errno for a result of -1, otherwise the result. */
 long fan_call_result(long rc);
 
 #endif

@@ -10,7 +10,8 @@
 #include "../preload/syscall/syscall.h"
 #include "target.h"
 
-/* What a process that ends by itself has open is finished. */
+/* Removes the writer's entries of a process that exits by itself, because its outputs are
+ * finished. */
 static long handle_exit(const struct fan_call *call)
 {
     struct fan_target_status status;
@@ -19,7 +20,7 @@ static long handle_exit(const struct fan_call *call)
     return FAN_CALL_CONTINUE;
 }
 
-/* Whether a call that takes AT_EMPTY_PATH is about its descriptor. */
+/* Returns whether a call that takes AT_EMPTY_PATH is about its descriptor. */
 static bool names_descriptor(const struct fan_call *call, int flags)
 {
     char first;
@@ -29,7 +30,7 @@ static bool names_descriptor(const struct fan_call *call, int flags)
            (fan_target_read(call->tid, call->args[1], &first, 1) == 0 && first == '\0');
 }
 
-/* newfstatat and statx: for an open descriptor, answers for the file where it leads. */
+/* Answers newfstatat and statx. For an open descriptor, uses the file to which it leads. */
 static long handle_stat(const struct fan_call *call, int flags)
 {
     char path[PATH_MAX];
@@ -52,7 +53,7 @@ static long handle_fstat(const struct fan_call *call)
     return handle_stat(&same, AT_EMPTY_PATH);
 }
 
-/* Copies a text without its NUL, as much as fits. */
+/* Copies as much of a text as fits to the caller, without its NUL. */
 static long give_text(const struct fan_call *call, const char *text, size_t length, uint64_t at,
                       uint64_t room)
 {
@@ -64,7 +65,8 @@ static long give_text(const struct fan_call *call, const char *text, size_t leng
     return fan_target_write(call->tid, at, text, bytes) == 0 ? (long)bytes : -EFAULT;
 }
 
-/* Where a link of /proc leads that stands for a file of a mount: the length of the path there. */
+/* Finds where a link of /proc leads that stands for a file of a mount. Returns the length of the
+ * path there, or 0. */
 static int shown_link(const struct fan_call *call, int dirfd, uint64_t at, char path[PATH_MAX])
 {
     char given[PATH_MAX];
@@ -77,7 +79,8 @@ static int shown_link(const struct fan_call *call, int dirfd, uint64_t at, char 
                                                                                            : 0;
 }
 
-/* readlinkat has no flag that "" is the descriptor: it is so always. */
+/* Answers readlink and readlinkat. For the latter, "" always means the descriptor, without a
+ * flag. */
 static long handle_readlink(const struct fan_call *call)
 {
     struct fan_spot spot;
@@ -117,7 +120,7 @@ bool fan_is_caught(long number)
            number == SYS_exit_group;
 }
 
-/* Calls whose answer is more than that of their row in calls.def. */
+/* Answers the calls whose answer needs more than their row in calls.def. */
 static long handle(const struct fan_call *call)
 {
     switch (call->number) {

@@ -58,7 +58,7 @@ static int put_link(const char *path, const char *to)
     return rc == -EEXIST ? 0 : (int)rc;
 }
 
-/* Whether a name is a link to `to`. */
+/* Returns whether a name is a link to `to`. */
 static bool leads_to(const char *path, const char *to)
 {
     char text[PATH_MAX];
@@ -66,15 +66,15 @@ static bool leads_to(const char *path, const char *to)
     return strcmp(text, to) == 0;
 }
 
-/* The mount of a path, if names may be made in it. */
+/* Returns the mount of a path, if names may be made in it; otherwise NULL. */
 static struct fan_view *made_view(const char *path, const char **rest)
 {
     struct fan_view *view = fan_match_prefix(path, rest);
     return view != NULL && view->prefix_made ? view : NULL;
 }
 
-/* Makes the last component of `done` real; those before it are real already. For a link, sets
- * `done` to the link's target, from the root, and returns 1. */
+/* Makes the last component of `done` real; the components before it are real already. For a link,
+ * sets `done` to the link's absolute target, and returns 1. */
 static int make_real(char done[PATH_MAX])
 {
     char to[PATH_MAX];
@@ -82,7 +82,7 @@ static int make_real(char done[PATH_MAX])
     struct stat st;
     if (lstat(done, &st) != 0)
         return -errno;
-    bool made = made_view(done, &rest) != NULL; /* else a link led elsewhere */
+    bool made = made_view(done, &rest) != NULL; /* false: a link led elsewhere */
     if (!S_ISLNK(st.st_mode)) {
         long rc = !S_ISDIR(st.st_mode) ? -ENOTDIR
                   : made               ? FAN_SYS(mkdirat, AT_FDCWD, done, 0700)
@@ -91,7 +91,7 @@ static int make_real(char done[PATH_MAX])
     }
     if (realpath(done, to) == NULL)
         return -errno;
-    char spelt[PATH_MAX + 2] = "/."; /* so that whoever cleans up knows it for ours */
+    char spelt[PATH_MAX + 2] = "/."; /* the spelling by which it is recognised as FanStore's */
     strcpy(spelt + 2, to);
     int rc = made ? put_link(done, spelt) : 0;
     strcpy(done, to);
@@ -104,7 +104,7 @@ static int lead(const char *path, int links)
     const char *at;
     struct fan_view *view = made_view(path, &at);
     if (view == NULL)
-        return fan_match_prefix(path, &at) == NULL ? 0 : -EOPNOTSUPP; /* outside all is there */
+        return fan_match_prefix(path, &at) == NULL ? 0 : -EOPNOTSUPP; /* all exists outside */
     memcpy(done, view->prefix.text, view->prefix.bytes + 1);
     while (*(at += strspn(at, "/")) != '\0') {
         size_t bytes = strcspn(at, "/"), length = strlen(done);
@@ -112,7 +112,7 @@ static int lead(const char *path, int links)
             return -ENAMETOOLONG;
         if (fan_is_dot_dot(at, bytes)) {
             char *last = strrchr(done, '/');
-            if (last != NULL) /* else at the root, whose ".." it is itself */
+            if (last != NULL) /* otherwise at the root, whose parent is the root */
                 *last = '\0';
         } else if (!fan_is_dot(at, bytes)) {
             done[length] = '/';
@@ -144,10 +144,10 @@ int fan_names_program(const char *path, const char *copy)
     *strrchr(parent, '/') = '\0';
     int rc = lead(parent, LINKS_MAX);
     if (rc == 0 && (realpath(parent, real) == NULL || made_view(real, &rest) == NULL))
-        return -EOPNOTSUPP; /* a link led where the names are others' */
+        return -EOPNOTSUPP; /* a link led where no names may be made */
     rc = rc == 0 ? put_link(path, copy) : rc;
-    if (rc != 0 || leads_to(path, copy)) /* it stays: another process may be starting it */
+    if (rc != 0 || leads_to(path, copy)) /* another process may be starting it */
         return rc;
-    FAN_SYS(unlinkat, AT_FDCWD, path, 0); /* that of another version */
+    FAN_SYS(unlinkat, AT_FDCWD, path, 0); /* a link to another version */
     return put_link(path, copy);
 }

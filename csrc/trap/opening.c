@@ -1,4 +1,4 @@
-/* open and its kin: a descriptor of the kernel's own for each file of a mount. */
+/* Answers open and related calls: makes a descriptor of the kernel for each file of a mount. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -17,10 +17,11 @@
 #include "target.h"
 #include "tree.h"
 
-/* A supervisor copies for each open: it leaves less in memory than the library does. */
+/* The largest copy that is kept in memory. It is smaller than in the library, because a supervisor
+ * makes a copy for each open. */
 enum { IN_MEMORY_BYTES = 64 << 20 };
 
-/* The real directory behind one of a mount. */
+/* Opens the real directory that stands for a directory of a mount. */
 static int open_directory(int fd, int flags)
 {
     char path[PATH_MAX];
@@ -36,7 +37,7 @@ static int open_directory(int fd, int flags)
     return fan_trap_tree_open(view, rest, path, fixed ? file->id : FAN_TRAP_TREE_CHANGES, flags);
 }
 
-/* A descriptor that means nothing to the library any more. */
+/* Makes the library forget a descriptor, which stays open. */
 static int bare(int fd)
 {
     struct fan_file *file = fan_file_get(fd);
@@ -47,7 +48,8 @@ static int bare(int fd)
     return fd;
 }
 
-/* O_PATH's own descriptor cannot be handed over. */
+/* Opens the file of an O_PATH descriptor for reading, because such a descriptor cannot be given to
+ * another process. */
 static int readable(int fd, int flags)
 {
     if (!(flags & O_PATH))
@@ -64,7 +66,7 @@ static long give_output(const struct fan_call *call, int fd, int flags)
     return fd < 0 ? fd : fan_call_give(call, fd, cloexec);
 }
 
-/* Hands over what was opened here. */
+/* Gives the caller a descriptor of the kernel for the file that was opened here. */
 static long hand_over(const struct fan_call *call, int fd, int flags)
 {
     bool cloexec = flags & O_CLOEXEC;
@@ -105,8 +107,8 @@ static bool follows(int flags)
     return !(flags & O_NOFOLLOW) && (flags & (O_CREAT | O_EXCL)) != (O_CREAT | O_EXCL);
 }
 
-/* What an open asks for, whichever of the calls it is; false: the kernel is to say what is wrong.
- */
+/* Reads the flags and mode of an open, for any of the calls. Returns false if the kernel must
+ * report what is wrong. */
 static bool reads_how(const struct fan_call *call, struct open_how *how)
 {
     switch (call->number) {
@@ -139,7 +141,7 @@ long fan_handle_open(const struct fan_call *call)
         !fan_call_find(call, at_form ? (int)call->args[0] : AT_FDCWD, call->args[at_form],
                        follows((int)how.flags) ? FAN_SPOT_FOLLOW : 0, &spot))
         return FAN_CALL_CONTINUE;
-    if (how.resolve != 0) /* refused, as on a kernel without the call */
+    if (how.resolve != 0) /* refused as by a kernel without this call */
         return -ENOSYS;
     return open_place(call, &spot, (int)how.flags, (mode_t)how.mode);
 }

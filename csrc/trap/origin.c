@@ -18,7 +18,7 @@ void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME
     fan_copy_name_put(&copy, name);
 }
 
-/* What is behind the root and a slash, or NULL. */
+/* Returns the part of a link after the tree's root and a slash, or NULL. */
 static const char *below_root(const char *link)
 {
     size_t bytes = strlen(fan_origin_root);

@@ -1,7 +1,7 @@
 /*
- * Recognises the stand-ins for a mount's files in processes without the library. The name of a copy
- * holds its view and record, and directories lie in a tree of this supervisor's own, so a link in
- * /proc shows which file of which mount a descriptor stands for.
+ * Recognises the files that stand for a mount's files in processes without the library. The name of
+ * a copy contains its view and record, and directories lie in this supervisor's own tree, so a link
+ * in /proc shows which file of which mount a descriptor stands for.
  */
 #ifndef FAN_TRAP_ORIGIN_H
 #define FAN_TRAP_ORIGIN_H
@@ -22,17 +22,17 @@ extern char fan_origin_root[PATH_MAX];
 void fan_origin_name(struct fan_view *view, uint64_t id, char name[FAN_COPY_NAME_BYTES]);
 
 /* Rewrites a link of /proc in place: that of a copy, or of a directory of the tree or of a
- * skeleton, becomes the path in the mount; others stay. Returns the length. */
+ * skeleton, becomes the path in the mount; others do not change. Returns the length. */
 int fan_origin_shown(char to[PATH_MAX], size_t length);
 
-/* Does the same for a path of a directory of the tree, or of a file there, which is only a
- * placeholder. */
+/* Does what fan_origin_shown does for the path of a directory of the tree, or of a placeholder file
+ * there. */
 int fan_origin_shown_path(char to[PATH_MAX], size_t length);
 
-/* Whether a link leads to a stand-in for a file of a mount. */
+/* Returns whether a link leads to a stand-in for a file of a mount. */
 bool fan_origin_is_ours(const char *link);
 
-/* Writes the path in the tree of a directory, given by its path in a mount. Returns 0 or
+/* Writes the tree path of a directory, which is given by its path in a mount. Returns 0 or
  * -ENAMETOOLONG. */
 int fan_origin_tree(const struct fan_view *view, const char *relpath, char to[PATH_MAX]);
 

@@ -1,4 +1,5 @@
-/* chdir and exec of caught processes: the kernel does them, on real names that are made for it. */
+/* Answers chdir and exec of caught processes: makes real names, with which the kernel does the
+ * call. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,14 +17,15 @@
 #include "target.h"
 #include "tree.h"
 
-/* Whether the kernel finds a directory under a path by itself. */
+/* Returns whether the kernel finds a directory at a path by itself. */
 static bool is_there(const char *path)
 {
     struct stat st;
     return FAN_SYS(newfstatat, AT_FDCWD, path, &st, 0) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The process is in a directory of the tree: the kernel continues in the tree. */
+/* If the process is in a directory of the tree, makes the directory `path` there, because the
+ * kernel continues in the tree. */
 static void lead_in_tree(const struct fan_call *call, const char *path)
 {
     char link[32], here[PATH_MAX];
@@ -55,11 +57,11 @@ long fan_handle_chdir(const struct fan_call *call)
         lead_in_tree(call, spot->path);
     int rc = fan_names_lead(spot->path);
     if (rc == -EOPNOTSUPP && is_there(spot->path))
-        rc = 0; /* the directory that was there before the mount */
+        rc = 0; /* the directory existed before the mount */
     return rc == 0 ? FAN_CALL_CONTINUE : rc;
 }
 
-/* A program of a mount as a file of the tree's. */
+/* Copies a program of a mount to a file of the tree, and writes its path. */
 static int copy_program(struct fan_file *file, char path[PATH_MAX])
 {
     char name[FAN_COPY_NAME_BYTES], fresh[PATH_MAX];
@@ -80,7 +82,7 @@ static int copy_program(struct fan_file *file, char path[PATH_MAX])
     return rc;
 }
 
-/* The real file behind a program, opened as `fd`. */
+/* Writes the path of the real file behind a program, which is opened as `fd`. */
 static int real_program(int fd, char path[PATH_MAX])
 {
     struct fan_file *file = fan_file_get(fd);
@@ -97,7 +99,7 @@ long fan_handle_execve(const struct fan_call *call)
     struct stat st;
     const struct fan_spot *spot = &spots.spot[0];
     if (!fan_run_find(call, &spots) || spot->given[0] == '\0')
-        return FAN_CALL_CONTINUE; /* also of an open copy, which the kernel starts */
+        return FAN_CALL_CONTINUE; /* also for an open copy, which the kernel starts */
     if (stat(spot->path, &st) != 0 || access(spot->path, X_OK) != 0)
         return -errno;
     if (!S_ISREG(st.st_mode))
@@ -109,6 +111,6 @@ long fan_handle_execve(const struct fan_call *call)
     close(fd);
     rc = rc == 0 ? fan_names_program(spot->path, path) : rc;
     if (rc == -EOPNOTSUPP && FAN_SYS(newfstatat, AT_FDCWD, spot->path, &st, 0) == 0)
-        rc = 0; /* the file that was there before the mount */
+        rc = 0; /* the file existed before the mount */
     return rc == 0 ? FAN_CALL_CONTINUE : rc;
 }

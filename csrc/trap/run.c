@@ -16,14 +16,14 @@
 #include "target.h"
 #include "tree.h"
 
-/* No attribute of a file is larger, and no path is longer. */
+/* The largest buffer: no attribute of a file is larger, and no path is longer. */
 enum { BUFFER_BYTES_MAX = 64 << 10, ARGUMENTS = 6 };
 
 /* The replacement for an argument that points to the caller's memory. */
 struct buffer {
     char *own;
     uint64_t theirs;
-    size_t bytes; /* to be given back when the call has been made */
+    size_t bytes; /* to give back after the call */
 };
 
 struct run {
@@ -34,7 +34,7 @@ struct run {
     int borrowed; /* a descriptor of the caller's, or -1 */
 };
 
-/* Arguments of one size. */
+/* The arguments whose size is fixed. */
 static const struct kind {
     char letter;
     bool read, written;
@@ -54,7 +54,7 @@ static bool is_path(char letter)
     return letter == 'p' || letter == 'l' || letter == 'n';
 }
 
-/* The fan_spot_how flags for the path at `at`, from its letter and the call's flags. */
+/* Returns the fan_spot_how flags for the path at `at`, from its letter and the call's flags. */
 static unsigned how_of(const struct fan_call *call, const char *letters, int at)
 {
     size_t flags_at = strcspn(letters, "ayw");
@@ -75,8 +75,9 @@ static unsigned how_of(const struct fan_call *call, const char *letters, int at)
     return (follow ? FAN_SPOT_FOLLOW : 0u) | (flags & AT_EMPTY_PATH ? FAN_SPOT_EMPTY : 0u);
 }
 
-/* The preload library passes one path of a pair as it is, relative to an output directory, and the
- * other below the tree of outputs: both must be the mount's here, or they seem to be apart. */
+/* Rewrites all paths of a call to paths in the mount. The preload library may pass one path of a
+ * pair relative to an output directory and the other below the output tree; here both must be the
+ * mount's, because otherwise they would seem to lie in different file systems. */
 static void show_all(struct fan_spots *spots)
 {
     for (unsigned i = 0; i < spots->count; i++)
@@ -113,7 +114,7 @@ static void put_path(struct run *run, int at, char *path)
         run->args[at - 1] = AT_FDCWD;
 }
 
-/* Room of this process for an argument. 0 or -ENOMEM. */
+/* Allocates memory of this process for an argument. Returns 0 or -ENOMEM. */
 static int make(struct run *run, int at, size_t bytes)
 {
     struct buffer *buffer = &run->buffers[at];
@@ -133,7 +134,8 @@ static int take(struct run *run, int at, size_t bytes)
                : fan_target_read(run->call->tid, run->call->args[at], run->buffers[at].own, bytes);
 }
 
-/* A buffer whose size is the next argument: `read`, or to be written. */
+/* Takes a buffer whose size is the next argument. read: the call reads the buffer; otherwise the
+ * call writes it. */
 static int take_sized(struct run *run, int at, bool read)
 {
     uint64_t bytes = run->call->args[at + 1];
@@ -192,7 +194,7 @@ static int take_argument(struct run *run, int at)
         return run->borrowed < 0 ? run->borrowed : 0;
     case 'a':
     case 'y':
-        run->args[at] &= ~(long)AT_EMPTY_PATH; /* the path is a full one now */
+        run->args[at] &= ~(long)AT_EMPTY_PATH; /* the path is absolute now */
         return 0;
     case 't':
         return take_text(run, at);
@@ -206,7 +208,7 @@ static int take_argument(struct run *run, int at)
     }
 }
 
-/* How much of an argument goes back to the caller when the call gave `rc`. */
+/* Returns how many bytes of an argument to give back to the caller when the call returned `rc`. */
 static size_t bytes_back(const struct run *run, int at, long rc)
 {
     const struct buffer *buffer = &run->buffers[at];
@@ -215,7 +217,7 @@ static size_t bytes_back(const struct run *run, int at, long rc)
         return 0;
     if (run->letters[at] == 'I' && rc == -EOVERFLOW)
         return buffer->bytes;
-    if (run->letters[at] == 'H') /* that it does not fit is said in it */
+    if (run->letters[at] == 'H') /* it says the size that is needed */
         return rc == 0            ? sizeof(*handle) + handle->handle_bytes
                : rc == -EOVERFLOW ? sizeof(*handle)
                                   : 0;
@@ -239,7 +241,7 @@ static long give_back(const struct run *run, long rc)
     return rc;
 }
 
-/* Makes the call; its paths are in place. */
+/* Makes the call, whose paths are set. */
 static long make_call(struct run *run)
 {
     long rc = 0;
@@ -267,7 +269,8 @@ static struct run begin(const struct fan_call *call)
     return run;
 }
 
-/* Processes in a directory that was renamed or removed follow it. */
+/* Moves or removes a directory of the tree together with the mount's, so that processes in that
+ * directory follow it. */
 static void keep_tree(const struct fan_call *call, const struct fan_spots *spots)
 {
     switch (call->number) {
@@ -305,7 +308,7 @@ long fan_run(const struct fan_call *call)
         if (is_path(run.letters[at]))
             put_path(&run, at, spots.spot[count++].path);
     }
-    if (count > 1) /* the node daemon is asked whichever of the two paths it is about */
+    if (count > 1) /* either path may be for the node daemon */
         fan_call_ask_for(call);
     long rc = make_call(&run);
     if (rc == 0)

@@ -12,7 +12,7 @@
 #include "../common/sys.h"
 #include "origin.h"
 
-/* As newer headers have it. */
+/* Defined as in newer headers. */
 #ifndef SYS_pidfd_getfd
 #    define SYS_pidfd_getfd 438
 #endif
@@ -65,8 +65,9 @@ int fan_target_fd_link(pid_t tid, int fd, char to[PATH_MAX])
     return fan_target_link(tid, name, to);
 }
 
-/* Behind "/proc/self/", "/proc/thread-self/" or "/proc/<number>/", each perhaps with
- * "task/<number>/": what follows, and whose it is. NULL: none of these. */
+/* Returns what follows "/proc/self/", "/proc/thread-self/" or "/proc/<number>/" and perhaps
+ * "task/<number>/" in a path, and sets `whose` to the process. Returns NULL if the path begins with
+ * none of these. */
 static const char *below_process(const char *path, pid_t tid, pid_t *whose)
 {
     static const char *const own[] = {"/proc/self", "/proc/thread-self"};
@@ -86,7 +87,8 @@ static const char *below_process(const char *path, pid_t tid, pid_t *whose)
     return *end == '/' ? end + 1 : NULL;
 }
 
-/* How many bytes of a path below /proc/WHOSE name one of a process's own things; 0: none. */
+/* Returns the length of the name of a link of a process at the start of `at`, the part of a path
+ * after /proc/<number>/; 0 if there is none. */
 static size_t thing_bytes(const char *at)
 {
     static const char *const things[] = {"cwd", "exe", "root"};
@@ -98,8 +100,8 @@ static size_t thing_bytes(const char *at)
     return digits > 0 ? 3 + digits : 0;
 }
 
-/* The name in /proc/WHOSE of one of a process's own things, such as "cwd" or "fd/N", in `name`;
- * NULL or the rest of the path behind it. */
+/* Writes the name in /proc/<number> of a link of a process, such as "cwd" or "fd/N", to `name`.
+ * Returns the rest of the path after that name, or NULL if the path names none. */
 static const char *own_thing(const char *path, pid_t tid, pid_t *whose, char name[32])
 {
     static const char *const streams[] = {"/dev/stdin", "/dev/stdout", "/dev/stderr"};
@@ -125,7 +127,8 @@ static const char *own_thing(const char *path, pid_t tid, pid_t *whose, char nam
     return at + bytes;
 }
 
-/* Looks through what /proc says of processes. The length. */
+/* Replaces links of processes in /proc at the start of a path by their targets. Returns the
+ * length. */
 static int through_proc(pid_t tid, bool follow, char to[PATH_MAX])
 {
     char there[PATH_MAX], name[32];
@@ -138,7 +141,7 @@ static int through_proc(pid_t tid, bool follow, char to[PATH_MAX])
         if (length < 0 || there[0] != '/')
             break;
         size_t left = strlen(rest);
-        if (length == 1 && left > 0) /* the root, with the slash that `rest` begins with */
+        if (length == 1 && left > 0) /* no second slash: `rest` begins with one */
             length = 0;
         if ((size_t)length + left >= PATH_MAX)
             return -ENAMETOOLONG;

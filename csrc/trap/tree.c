@@ -19,7 +19,7 @@
 enum { DEPTH_MAX = 2048 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static unsigned char *filled[FAN_JOB_MOUNTS_MAX]; /* a bit for each record */
+static unsigned char *filled[FAN_JOB_MOUNTS_MAX]; /* one bit for each record */
 
 int fan_trap_tree_begin(void)
 {
@@ -72,7 +72,7 @@ static void set_filled(const struct fan_view *view, uint64_t id)
         (*bits)[id / 8] |= (unsigned char)(1u << (id % 8));
 }
 
-/* Makes one name as it is in the mount; removes an entry of another type that was there. */
+/* Makes one entry as it is in the mount, and removes an entry of another type with that name. */
 static void put(int at, const char *path, const struct dirent *entry)
 {
     char full[PATH_MAX], text[PATH_MAX];
@@ -103,7 +103,7 @@ static int compare_names(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Removes entries that the mount does not have. names: those that it has, sorted. */
+/* Removes entries that the mount does not have. names: the entries that the mount has, sorted. */
 static void drop_others(int fd, char **names, size_t count)
 {
     DIR *dir = fdopendir(fan_sys_openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
@@ -119,7 +119,7 @@ static void drop_others(int fd, char **names, size_t count)
         closedir(dir);
 }
 
-/* Makes the directory `fd` of the tree list what `path` does. */
+/* Gives the directory `fd` of the tree the entries of the directory `path` of the mount. */
 static int fill(int fd, const char *path, bool changes)
 {
     DIR *dir = opendir(path);
@@ -151,8 +151,8 @@ static int fill(int fd, const char *path, bool changes)
     return 0;
 }
 
-/* Whether an open directory is the tree's: ".." and links may have led out of it, even to the files
- * that were packed. */
+/* Returns whether an open directory lies in the tree. It may not, because ".." and links may have
+ * led out of the tree, even to the files that were packed. */
 static bool is_inside(int fd)
 {
     char path[PATH_MAX];
@@ -168,8 +168,8 @@ static bool leads_inside(const char *path, int follow)
     return inside;
 }
 
-/* One directory on the way to another. What is a file now was one when it was listed; links on the
- * way are followed, and nothing is made or replaced where they leave the tree. */
+/* Makes one directory on the way to another. A file there was listed as one earlier and is
+ * replaced. Follows links on the way, but makes and replaces nothing outside the tree. */
 static int make_step(char *path, bool last)
 {
     struct stat st;
@@ -227,7 +227,7 @@ int fan_trap_tree_open(struct fan_view *view, const char *relpath, const char *p
     return again;
 }
 
-/* The tree's path for one of a mount. */
+/* Writes the tree path for a path of a mount. Returns false if there is none. */
 static bool tree_path(const char *path, char real[PATH_MAX])
 {
     const char *rest;

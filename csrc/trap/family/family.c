@@ -13,11 +13,11 @@ void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *ste
 {
     struct fan_news news = {.kind = (int32_t)kind, .value = value};
     snprintf(news.step, sizeof(news.step), "%s", step);
-    FAN_SYS(write, pipe, &news, sizeof(news)); /* less than a pipe takes in one piece */
+    FAN_SYS(write, pipe, &news, sizeof(news)); /* small enough for one write */
 }
 
 enum { STEP_NS = 200000 };
-#define LIMIT_NS 10000000000 /* what a dead file system holds goes when that lets it */
+#define LIMIT_NS 10000000000 /* a process on a dead file system may not end */
 
 static void kill_children(void)
 {
@@ -28,7 +28,8 @@ static void kill_children(void)
         fclose(stream);
 }
 
-/* The children of what is killed become ours, for we are a subreaper: the next round's. */
+/* Works in rounds: the children of a killed process become this process's, because it is a
+ * subreaper, and are killed in the next round. */
 void fan_family_end(void)
 {
     const struct timespec step = {.tv_nsec = STEP_NS};

@@ -20,10 +20,10 @@
 /* The messages that the supervisor, or a command that could not be started, sends to the stand-in.
  */
 enum fan_news_kind {
-    FAN_NEWS_STARTED = 1, /* value: the command's process */
+    FAN_NEWS_STARTED = 1, /* value: the command's process number */
     FAN_NEWS_STOPPED,     /* value: the signal */
     FAN_NEWS_ENDED,       /* value: its wait status */
-    FAN_NEWS_LAST,        /* its wait status; the supervisor ends, too */
+    FAN_NEWS_LAST,        /* its wait status; the supervisor also ends */
     FAN_NEWS_NOT_EXEC,    /* value: exec's errno */
     FAN_NEWS_FAILED,      /* value: errno; step: what failed */
 };
@@ -36,8 +36,8 @@ struct fan_news {
 
 void fan_news_tell(int pipe, enum fan_news_kind kind, int value, const char *step);
 
-/* The time at which the supervisor got each signal. It is in the command's process group, so the
- * command got the same signals. Shared between the processes. */
+/* The time at which the supervisor last got each signal. The supervisor is in the command's process
+ * group, so the command got the same signals. Shared between the processes. */
 struct fan_witness {
     _Atomic int64_t seen_ns[_NSIG];
     _Atomic pid_t supervisor;
@@ -54,7 +54,7 @@ int fan_stand_in(char **argv, const char *say);
 void fan_guard(char **argv, int news, const sigset_t *mask) __attribute__((noreturn));
 
 /* Runs the supervisor's process; does not return. guard: the socket over which the guard gets the
- * listener; its hang-up shows that the guard has ended. */
+ * listener; the socket hangs up when the guard has ended. */
 void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigset_t *mask)
     __attribute__((noreturn));
 

@@ -10,7 +10,7 @@
 #include "../../common/sys.h"
 #include "../handlers.h"
 
-/* As newer headers have it. */
+/* Defined as in newer headers. */
 #ifndef SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
 #    define SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV (1UL << 5)
 #endif
@@ -45,8 +45,9 @@ static void answer(unsigned what)
     add(STATEMENT(BPF_RET | BPF_K, what));
 }
 
-/* Lets calls of another architecture pass. io_uring opens files past any filter, so it is made to
- * look missing, and programs fall back. The library's own calls carry its mark (common/sys.h). */
+/* Writes the filter. Calls of another architecture pass. io_uring opens files that no filter sees,
+ * so the kernel reports it as missing, and programs use other calls. The library's own calls carry
+ * its mark (common/sys.h). */
 static void write_program(void)
 {
     unsigned caught[FILTER_MAX], count = 0;

@@ -12,8 +12,9 @@
 
 enum { OWN_FAILURE = 125 };
 
-/* A name of its own, in place of the arguments: who kills the command or the supervisor by name
- * (pkill, with -f, too) means not this process, which ends the rest. */
+/* Gives the process its own name, in place of the arguments, so that a user who kills the command
+ * or the supervisor by name (pkill, also with -f) does not kill this process, which must end the
+ * others. */
 static void take_name(char **argv)
 {
     static const char name[] = "fanstore-guard";
@@ -25,8 +26,8 @@ static void take_name(char **argv)
     prctl(PR_SET_NAME, name, 0, 0, 0);
 }
 
-/* Keeps the listener open: if the supervisor is gone, caught calls then wait. Otherwise they would
- * fail, and the programs would continue with the errors. */
+/* Keeps the listener open, so that caught calls wait if the supervisor has ended. Otherwise the
+ * calls would fail, and the programs would continue with the errors. */
 static void __attribute__((noreturn)) guard(pid_t supervisor, int news, int socket, char **argv)
 {
     take_name(argv);

@@ -17,8 +17,9 @@
 
 static char preload[8192];
 
-/* Under the numbers of closed streams there must be nothing of ours: the supervisor would lose it
- * with the command's streams. The command finds them closed. */
+/* Opens /dev/null under the numbers of closed streams, so that this process gets no descriptor of
+ * its own there: the supervisor would close it with the command's streams. The command finds these
+ * streams closed. */
 static void fill_streams(void)
 {
     int fd;
@@ -33,7 +34,7 @@ int main(int argc, char **argv)
 {
     if (argc < 4)
         return 125;
-    if (getenv("LD_PRELOAD") != NULL) { /* a library of the same calls is in our way */
+    if (getenv("LD_PRELOAD") != NULL) { /* a preloaded library wraps the same calls */
         unsetenv("LD_PRELOAD");
         FAN_SYS(execve, "/proc/self/exe", argv, environ);
         return 125;

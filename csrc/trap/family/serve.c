@@ -14,13 +14,14 @@
 #include "../../common/sys.h"
 #include "../handlers.h"
 
-/* As newer headers have it. */
+/* Defined as in newer headers. */
 #ifndef SECCOMP_IOCTL_NOTIF_SET_FLAGS
 #    define SECCOMP_IOCTL_NOTIF_SET_FLAGS SECCOMP_IOW(4, __u64)
 #    define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
-/* A call may take long (a remote file), so another thread is started whenever none waits. */
+/* A call may take long (a remote file), so a new thread is started whenever no thread is
+ * waiting. */
 enum { THREADS_FIRST = 2, THREADS_MAX = 256, STACK_BYTES = 1 << 20 };
 
 static int listener;
@@ -87,10 +88,10 @@ static void *run(void *unused)
     struct fan_call call;
     (void)unused;
     bool usable = notice != NULL && response != NULL;
-    unshare(CLONE_FS); /* a umask of its own; containers may forbid it (fan_serve) */
+    unshare(CLONE_FS); /* its own umask; containers may forbid it (fan_serve) */
     while (usable) {
         if (!take(notice, &call)) {
-            if (errno == EINTR || errno == ENOENT) /* the process has gone meanwhile */
+            if (errno == EINTR || errno == ENOENT) /* the process has ended meanwhile */
                 continue;
             break;
         }

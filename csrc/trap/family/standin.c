@@ -27,7 +27,7 @@ struct stand_in {
     bool ended;
 };
 
-/* Ends as the command did. */
+/* Ends this process as the command ended. */
 static int end_like(int status)
 {
     if (!WIFSIGNALED(status))
@@ -35,7 +35,7 @@ static int end_like(int status)
     const struct rlimit none = {0, 0};
     sigset_t only;
     int number = WTERMSIG(status);
-    setrlimit(RLIMIT_CORE, &none); /* there is one already */
+    setrlimit(RLIMIT_CORE, &none); /* the command has left one */
     signal(number, SIG_DFL);
     sigemptyset(&only);
     sigaddset(&only, number);
@@ -63,7 +63,7 @@ static void hear(struct stand_in *own, const struct fan_news *news)
     case FAN_NEWS_NOT_EXEC:
         fprintf(stderr, "%s: error: %s: %s\n", own->say, own->argv[0], strerror(news->value));
         own->code = news->value == ENOENT || news->value == ENOTDIR ? NOT_FOUND : NOT_EXECUTABLE;
-        return; /* its end is told, too */
+        return; /* the end of its process is also told */
     default:
         fprintf(stderr, "%s: error: --trap: %s: %s\n", own->say, news->step,
                 news->value == EBUSY ? "another seccomp listener watches this process already"
@@ -73,7 +73,7 @@ static void hear(struct stand_in *own, const struct fan_news *news)
     own->ended = true;
 }
 
-/* The name of who sent a signal. */
+/* Returns whether slurmstepd sent a signal. */
 static bool is_slurms(pid_t sender)
 {
     char path[40], name[16] = "";
@@ -86,7 +86,8 @@ static bool is_slurms(pid_t sender)
     return is;
 }
 
-/* Whether a signal was sent to the whole group: it comes to all of it within a moment. */
+/* Returns whether a signal was sent to the whole process group, in which case the supervisor gets
+ * it within a moment. */
 static bool is_groups(unsigned number)
 {
     const struct timespec step = {.tv_nsec = WITNESS_STEP_NS};
@@ -99,7 +100,8 @@ static bool is_groups(unsigned number)
     return false;
 }
 
-/* The terminal, Slurm and who signals the group signal the command, too. */
+/* Passes a signal to the command, unless the command gets it anyway: from the terminal, from Slurm,
+ * or because it was sent to the group. */
 static void pass_on(const struct stand_in *own, const struct signalfd_siginfo *info)
 {
     bool reached = info->ssi_code == SI_KERNEL || (pid_t)info->ssi_pid == fan_witness->supervisor ||

@@ -16,15 +16,15 @@
 #include "../tree.h"
 
 struct supervisor {
-    int news;     /* to the stand-in; -1: it has gone */
-    int listener; /* -1: everybody who was watched has gone */
+    int news;     /* to the stand-in; -1: the stand-in has ended */
+    int listener; /* -1: all watched processes have ended */
     int signals;
-    int guard;               /* ends with the guard */
+    int guard;               /* hangs up when the guard ends */
     pid_t stand_in, command; /* 0: it has ended */
 };
 
-/* The command's process until it execs. It dies with the supervisor, without which it could open
- * nothing. */
+/* Runs the command's process until exec. It dies with the supervisor, without which it could not
+ * open a file. */
 static void __attribute__((noreturn)) become(char **argv, int news, int socket,
                                              const sigset_t *mask, pid_t parent)
 {
@@ -55,7 +55,7 @@ static void __attribute__((noreturn)) fail(const struct supervisor *own, const c
     _exit(125);
 }
 
-/* Whether nobody is left who is watched. */
+/* Returns whether no watched process is left. */
 static bool alone(const struct supervisor *own)
 {
     const struct timespec none = {0};
@@ -64,7 +64,7 @@ static bool alone(const struct supervisor *own)
                                  polled.revents & POLLHUP);
 }
 
-/* The command has ended; others of its family may go on. */
+/* Tells the stand-in that the command has ended. Descendants of the command may continue. */
 static void tell_end(struct supervisor *own, int status)
 {
     own->command = 0;
@@ -95,7 +95,8 @@ static void reap(struct supervisor *own)
     }
 }
 
-/* The stand-in has gone: killed, where the command has not ended; that goes with it. */
+/* Handles the end of the stand-in. If the command has not ended, the stand-in was killed, and this
+ * kills the command. */
 static void lose_stand_in(struct supervisor *own)
 {
     if (own->command > 0)
@@ -104,7 +105,8 @@ static void lose_stand_in(struct supervisor *own)
     own->news = -1;
 }
 
-/* The guard was killed: nobody would end the family if this process were, too. */
+/* Ends the family after the guard was killed: nobody would end the family if this process were
+ * killed, too. */
 static void __attribute__((noreturn)) lose_guard(void)
 {
     fan_family_end();
@@ -179,7 +181,7 @@ void fan_supervise(char **argv, int news, int guard, pid_t stand_in, const sigse
     fan_let_go((const int[]){own.news, own.signals, own.guard, socket, -1});
     raise_limits();
     own.listener = fan_receive_fd(socket);
-    if (own.listener < 0) { /* it has said why */
+    if (own.listener < 0) { /* the command's process has reported why */
         fan_trap_tree_end();
         _exit(125);
     }
