@@ -63,7 +63,7 @@ def order_source(name: str) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Returns a time in a unit that suits it."""
+    """Returns a time as text, in a suitable unit."""
     for unit, size in (("h", 3600.0), ("min", 60.0), ("s", 1.0), ("ms", 1e-3)):
         if seconds >= size * (2 if size > 1 else 1):
             value = seconds / size

@@ -26,15 +26,16 @@ struct fan_spots {
     struct fan_spot spot[2];
 };
 
-/* Finds the paths of a call. Returns whether one leads into a mount; false: let the kernel do the
- * call. */
+/* Finds the paths of a call. Returns whether one of them leads into a mount; if not, let the kernel
+ * do the call. */
 bool fan_run_find(const struct fan_call *call, struct fan_spots *spots);
 
 /* Answers a call with a path in the way in which the library answers it (preload/calls.def), with
  * absolute paths and buffers of this process in place of the caller's. */
 long fan_run(const struct fan_call *call);
 
-/* Answers a call with one path, which the caller has resolved to `path` of a mount. */
+/* Answers a call with one path, which the caller of this function has resolved to `path` in a
+ * mount. */
 long fan_run_of(const struct fan_call *call, char *path);
 
 #endif

@@ -26,7 +26,7 @@ static const char *below_root(const char *link)
     return below ? link + bytes + 1 : NULL;
 }
 
-/* Finds the record of a copy from its link in /proc. false: it is no copy's link. */
+/* Finds the record of a copy from its link in /proc. Returns false if the link is not a copy's. */
 static bool find_record(const char *link, struct fan_view **view, uint64_t *id)
 {
     struct fan_copy_name copy;

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from fanstore.foresight.sample_files import Learnt
     from fanstore.node.opens import Opens
 
-_PAUSE_S = 0.05  # a look takes 0.2 ms for each loader
-_HASTE_S = 0.005  # if an epoch has just begun, or a lane filled an eighth of its room
-_IDLE_PAUSE_S = 0.25  # until following begins
-_NOTES_MIN = 64  # opens that are noted before following begins
-_LOOK_S = 5.0  # between looks for processes that have ended
+_PAUSE_S = 0.05  # between two checks, each of which takes 0.2 ms for each loader
+_HASTE_S = 0.005  # if an epoch has just begun, or a lane is an eighth full
+_IDLE_PAUSE_S = 0.25  # until the following of opens begins
+_NOTES_MIN = 64  # noted opens at which the following begins
+_LOOK_S = 5.0  # between two checks for processes that have ended
 _BACKLOG = 128
 _REASONS_MAX = 8
 _NOT_OF_TORCH = ("announce", "tf.data")  # kinds of announcements that are no sampler of torch
@@ -99,7 +99,7 @@ class Announced:
         """Accepts one connection and reads its announcement. Returns whether there was one."""
         try:
             link, _ = self.listener.accept()
-        except OSError:  # the peer has gone, or no descriptors are left
+        except OSError:  # the peer has ended, or no descriptor is free
             time.sleep(_HASTE_S)
             return False
         with link:
@@ -107,7 +107,7 @@ class Announced:
         return True
 
     def pause_s(self, heard: bool) -> float | None:
-        """Returns the seconds until the next look; None: until a process connects. heard: an epoch
+        """Returns the seconds until the next check; None: until a process connects. heard: an epoch
         has just begun."""
         if self._opens is not None:
             hasty = heard or 8 * self._opens.most > self._opens.lane_notes

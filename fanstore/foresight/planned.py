@@ -62,6 +62,6 @@ class Planned:
                 course.note(side_by_side(parts))
 
     def end(self) -> None:
-        """Ends all epochs; the counts stay."""
+        """Ends all epochs. The counts stay."""
         for course in self._courses.values():
             course.end()

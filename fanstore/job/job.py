@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 
 class NodeJob:
-    """Opens and closes all that one job needs. `close` accepts a half-opened job."""
+    """Opens and closes all resources of one job. `close` may be called after a failed `open`."""
 
     def __init__(self, plan: JobPlan, stop: Stop) -> None:
         self.plan = plan

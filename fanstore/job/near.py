@@ -53,7 +53,7 @@ def _bring_near(job: NodeJob, request: BringNear) -> Reached:
 
 
 def _dropped(job: NodeJob) -> int:
-    """Returns how many hints have found no room so far."""
+    """Returns how many hints were dropped so far for want of room."""
     return 0 if job.server is None else job.server.figures().hints_dropped
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from fanstore.foresight.node_plan import NodePlan
     from fanstore.foresight.planned import Planned
 
-_END_WAIT_S = 5.0  # other ranks wait for this one meanwhile
+_END_WAIT_S = 5.0  # not longer, because other ranks wait for this one
 
 
 class JobOrders:
@@ -57,7 +57,7 @@ class JobOrders:
         self._sink.close()
 
     def figures(self) -> OrderFigures:
-        """Returns how well reading was predicted, and why programs announced no more."""
+        """Returns how well reads were predicted, and why programs made no more announcements."""
         found = self._source.figures()
         refused = {**found.refused, self._problem: 1} if self._problem else found.refused
         return replace(found, refused=refused, notes=self._directory.order_notes())
@@ -65,7 +65,7 @@ class JobOrders:
     def _run(self) -> None:
         try:
             self._follow()
-        except Exception as error:  # the job goes on without foresight
+        except Exception as error:  # the job goes on without predictions
             traceback.print_exception(error, file=sys.stderr)
             self._problem = f"{type(error).__name__}: {error}"
         self._source.end()
@@ -159,7 +159,7 @@ def _kept_orders(
 def _planned(
     directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
 ) -> Planned:
-    """Follows the order of a plan in the first mount of its dataset."""
+    """Returns a source for the order of a plan, in the first mount of the plan's dataset."""
     from fanstore.foresight.planned import Planned
 
     ids = [item.info.dataset_id for item in served]

@@ -47,17 +47,17 @@ def _is_prefix(name: str) -> bool:
 
 
 def trapped(command: Sequence[str], environ: Mapping[str, str]) -> tuple[list[str], dict[str, str]]:
-    """Returns the command and environment that start `command` under csrc/trap's supervisor. The
-    supervisor contains the code of the preload library, so it does not preload it; the command
-    does. Raises FanstoreError if the supervisor was not built."""
+    """Returns the command and environment that run `command` under the supervisor in csrc/trap. The
+    supervisor contains the code of the preload library, so only the command itself preloads the
+    library. Raises FanstoreError if the supervisor was not built."""
     own = dict(environ)
     preload = own.pop("LD_PRELOAD", "")
     return [os.fspath(trap_path()), report.speaker(), preload, *command], own
 
 
 def refuse_nesting(environ: Mapping[str, str]) -> None:
-    """Raises FanstoreError inside a job that is alive, unless FANSTORE_OFF is set. (A job that has
-    ended may have left its variables.)"""
+    """Raises FanstoreError inside a live job, unless FANSTORE_OFF is set. (A job that has ended may
+    have left its variables.)"""
     is_outside = environ.get("FANSTORE_OFF", "0") not in ("", "0")
     job = "" if is_outside else environ.get("FANSTORE_JOB_DIR", "")
     if not job or not _is_alive(job):
@@ -73,5 +73,5 @@ def _is_alive(job: str) -> bool:
     try:
         with locks.free(os.path.join(job, "lock")) as unused:
             return not unused
-    except OSError:  # another user's, whose mounts are not seen here anyway
+    except OSError:  # a job of another user, whose mounts this process does not see
         return False

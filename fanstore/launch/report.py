@@ -257,9 +257,9 @@ def _came_line(ranks: Sequence[FinalStatus]) -> str:
 
 
 def order_lines(ranks: Sequence[Status]) -> list[str]:
-    """Returns lines, from the status of some ranks, about the share of opens whose order was known
-    and the bytes that were prefetched, or why the order was not known. Returns none if nothing was
-    opened, or no program has loaders that could announce an order."""
+    """Returns lines about the share of opens that were predicted and the bytes that were
+    prefetched, or about why the order was unknown. ranks: their status. Returns none if nothing was
+    opened, or if no program has a loader that could announce an order."""
     told = [rank.order for rank in ranks if rank.order is not None]
     opens = sum(rank.counters.opens for rank in ranks) if told else 0
     epochs = sum(each.epochs for each in told)
@@ -298,14 +298,15 @@ def _brought(ranks: Sequence[Status]) -> list[str]:
 
 
 def tell_missing_plots(page: str) -> None:
-    """Warns, before hours are spent, that a report will have no page."""
+    """Warns at the start, and not after hours, that a report will have no page because matplotlib
+    is missing."""
     if page and not can_draw():
         say(f"report: {NO_PLOTS}; there will be only JSON")
 
 
 def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
-    """Starts to make the report that the user asked for, on rank 0; None if there is none to
-    make."""
+    """Starts a process that makes the report, if the user asked for one, on rank 0; otherwise
+    returns None."""
     asked = summary.report
     if asked is None or summary.rank > 0:
         return None
@@ -314,7 +315,7 @@ def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
 
 
 def tell_report(asked: AskedReport | None, code: int, quiet: bool) -> None:
-    """Reports whether the report was made. code: the exit code of the process that made it."""
+    """Prints whether the report was made. code: the exit code of the process that made it."""
     if asked is None:
         return
     page, trace = asked.page, asked.trace

@@ -134,7 +134,7 @@ class Wrapper:
         return code
 
     def _make_report(self, summary: JobSummary) -> None:
-        """Makes the report that the user asked for; a signal from ENDING stops it."""
+        """Makes the report that the user asked for. A signal in ENDING stops that."""
         process = report.start_report(summary)
         if process is None:
             return

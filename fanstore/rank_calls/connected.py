@@ -104,8 +104,8 @@ class _Other:
 
 
 class ConnectedPeers(Peers):
-    """The Peers of a rank in a job of several. Register the functions with `serve`, then call
-    `start`."""
+    """Implements Peers for a rank in a job of several. Register the functions with `serve`, then
+    call `start`."""
 
     def __init__(self, rank: int, world_size: int, mail: Mail, deadline_s: float) -> None:
         """deadline_s: a rank is lost if it owes an answer and sends nothing for three times as

@@ -22,14 +22,14 @@ LOCAL, REMOTE, SHARED = range(3)  # sources
 
 def fetch_rate(cached: float, cache_rate: float, storage_rate: float) -> float:
     """Returns the rate of fetches, F(x), if a fraction `cached` of a dataset is in a cache that
-    never replaces its content (MinIO): the rates in any unit."""
+    never replaces its content (MinIO). Rates may be in any unit."""
     checks.fraction("cached", cached)
     cache = checks.rate("cache_rate", cache_rate)
     return 1 / (cached / cache + (1 - cached) / checks.rate("storage_rate", storage_rate))
 
 
 def training_rate(fetch: float, preprocess: float, compute: float) -> float:
-    """Returns the rate of training: that of its slowest stage."""
+    """Returns the rate of training, which is the rate of its slowest stage."""
     stages = {"fetch": fetch, "preprocess": preprocess, "compute": compute}
     return min(checks.rate(name, value) for name, value in stages.items())
 

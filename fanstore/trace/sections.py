@@ -12,7 +12,7 @@ import xxhash
 from fanstore._native import ffi, lib
 from fanstore.errors import FanstoreError
 
-# The sources that programs wait for, in the order of enum fan_stall_source.
+# The sources for which programs wait, in the order of enum fan_stall_source.
 SOURCES = tuple(
     name.removeprefix("FAN_STALL_").lower()
     for _, name in sorted(ffi.typeof("enum fan_stall_source").elements.items())

@@ -35,8 +35,8 @@ _PORT_MOST = 65535
 
 
 def take_port(settings: Settings, hosts: Sequence[str], rank: int) -> socket.socket | None:
-    """Returns a bound socket; None if no port is wanted. hosts: the node of each rank: ranks of one
-    host take successive ports, in their order. Raises UsageError."""
+    """Returns a bound socket; None if no port is wanted. hosts: the node of each rank; ranks on one
+    host get successive ports, in their order. Raises UsageError."""
     if settings.metrics_port is None:
         return None
     first = settings.metrics_port
@@ -78,7 +78,7 @@ def url_of(listener: socket.socket | None) -> str:
     return f"http://{os.uname().nodename if anywhere else address}:{port}/metrics"
 
 
-# The sources whose bytes are counted. Bytes from a local pack have no count of their own.
+# The sources whose bytes are counted. Bytes from a local pack are not counted by themselves.
 _ELSEWHERE = ("cache", "rank", "shared")
 
 

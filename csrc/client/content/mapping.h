@@ -17,8 +17,8 @@ struct fan_file;
 /* Returns the address, or -errno (-4095 to -1). */
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset);
 
-/* Whether an input is mapped at `address`. Looks for the names of packs and copies in the kernel's
- * list of mappings. Slow; for calls that change mappings. Neither allocates nor locks. */
+/* Returns whether an input is mapped at `address`. Looks for the names of packs and copies in the
+ * kernel's list of mappings. Slow; for calls that change mappings. Neither allocates nor locks. */
 bool fan_mapped_at(const void *address);
 
 /* Returns whether mremap(2) would make a mapping of an input larger. The kernel would fill the new

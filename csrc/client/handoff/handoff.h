@@ -70,18 +70,18 @@ void fan_received(int fd);
  * of an input, enters it there and returns true. Leaves errno alone. */
 bool fan_received_late(int fd, const struct stat *st);
 
-/* Whether a descriptor is a real copy of record `id` of the view. */
+/* Returns whether a descriptor is a real copy of record `id` of the view. */
 bool fan_is_copy_of(int fd, const struct fan_view *view, uint64_t id);
 
-/* Attaches this process to a job, as fan_job_attach, and sets the file table's hooks. */
+/* Attaches this process to a job, like fan_job_attach, and sets the file table's hooks. */
 int fan_process_attach(const char *directory, const char *library);
 
-/* Call it in a fork child before any other function of the client. Forgets what belongs to the
- * parent alone, and notes that this process, too, has the parent's outputs open. */
+/* Call it in a fork child before any other function of the client. Forgets state that belongs only
+ * to the parent, and records that this process, too, has the parent's outputs open. */
 void fan_process_after_fork_child(void);
 
 /* Makes libc call fan_file_before_fork and fan_process_after_fork_child at each fork. Further calls
- * do nothing. It allocates. */
+ * do nothing. Allocates. */
 void fan_process_watch_forks(void);
 
 #endif

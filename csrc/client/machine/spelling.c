@@ -101,7 +101,7 @@ bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, co
     return true;
 }
 
-/* If *text begins with the word, moves it past the word. */
+/* If *text begins with the word, moves *text past the word. */
 static bool skip(const char **text, const char *word)
 {
     size_t bytes = strlen(word);

@@ -30,7 +30,7 @@ void fan_restrict(void);
 long fan_control(int fd, struct fan_file *file, int command, long argument);
 long fan_device_control(int fd, struct fan_file *file, unsigned long request, void *argument);
 
-/* F_GETFL of a FAN_FILE_COPY: adds the flags that the kernel cannot set on a copy. */
+/* Does F_GETFL of a FAN_FILE_COPY: adds the flags that the kernel cannot set on a copy. */
 long fan_copy_status(int fd, const struct fan_file *file);
 
 #endif

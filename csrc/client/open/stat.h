@@ -11,7 +11,7 @@
 #include "../files/filetable.h"
 #include "../paths/resolve.h"
 
-/* stat(2) of a resolved target (not FAN_BEYOND); -errno if it is missing. */
+/* Does stat(2) of a resolved target (not FAN_BEYOND). Returns -errno if it is missing. */
 int fan_stat(const struct fan_target *target, struct stat *st);
 
 /* Fills the struct of statx(2) from a filled stat. */

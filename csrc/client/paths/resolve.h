@@ -82,7 +82,8 @@ static inline unsigned fan_at_resolve(int flags)
            (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
 }
 
-/* Whether open(2) with these flags would make or change something, or let its caller do so. */
+/* Returns whether open(2) with these flags would make or change something, or let its caller do
+ * so. */
 static inline bool fan_open_changes(int flags)
 {
     return (flags & O_PATH) == 0 &&

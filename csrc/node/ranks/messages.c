@@ -9,7 +9,8 @@
 #include "ranks.h"
 #include "../machine/shared.h"
 
-/* The link is the message's first member. */
+/* Frees the messages of a list. The link is a message's first member, so both have the same
+ * address. */
 static void free_list(struct fan_queue *list)
 {
     for (struct fan_queued *message; (message = fan_queue_take(list)) != NULL;)

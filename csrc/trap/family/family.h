@@ -71,13 +71,13 @@ int fan_filter_install(void);
  * -errno. They end with the process. */
 int fan_serve(int listener);
 
-/* Sends `fd` over a socket of a pair; does nothing if the other side has gone. */
+/* Sends `fd` over a socket of a pair. Does nothing if the other side has ended. */
 void fan_send_fd(int socket, int fd);
 
-/* Receives a descriptor; -1: the other side has gone. */
+/* Receives a descriptor. Returns -1 if the other side has ended. */
 int fan_receive_fd(int socket);
 
-/* Lets go of everything that belongs to the command: its streams, its working directory, and its
+/* Closes everything that belongs to the command: its streams, its working directory, and its
  * descriptors except those in `kept`, which ends with -1. */
 void fan_let_go(const int *kept);
 

@@ -130,26 +130,25 @@ def begins_as(opened: Order, order: Order) -> bool | None:
     return len(order) >= _PERIOD_MIN and 8 * int(np.isin(opened[:run], head).sum()) >= 7 * run
 
 
-_HEAD = 64  # opens that an order has to explain
+_HEAD = 64  # first opens that a rule must explain
 _FILES_MIN, _FILES_MAX = 256, 1 << 21
 
 
 class Rules:
-    """The rules, for the records of one dataset.
+    """Finds a rule that explains opens, for one dataset.
 
-    records: returns a structured array with `parent` and `mode` of each record. Records stand level
-    by level, those of a directory together and sorted by name, so the order of their ids is the
-    listing.
-    """
+    records: returns a structured array with `parent` and `mode` of each record. Records are stored
+    level by level, those of a directory together and sorted by name, so the order of their ids is
+    the listing."""
 
     def __init__(self, records: Callable[[], NDArray[Any]]) -> None:
         self._records = records
         self._failed: set[int] = set()  # directories for which no rule holds
 
     def order_of(self, opened: Order) -> Order | None:
-        """Returns the order that begins with the first of these opens and goes round the files, if
-        a rule explains all of the first 64 opens; else None. The files are those below the deepest
-        directory that holds all 64."""
+        """Returns an order that begins with the first of these opens and goes round the files, if a
+        rule explains the first 64 opens; otherwise None. The files are those below the deepest
+        directory that contains all 64."""
         if len(opened) < _HEAD:
             return None
         head = opened[:_HEAD]
@@ -168,8 +167,8 @@ class Rules:
 
 
 def _common_parent(parents: NDArray[Any], records: Order) -> int:
-    """Returns the deepest directory that has all these records below it. A parent's id is smaller
-    than its child's."""
+    """Returns the deepest directory that contains all these records. A parent's id is smaller than
+    its child's."""
     found = {int(parents[record]) for record in records}
     while len(found) > 1:
         deepest = max(found)
@@ -182,7 +181,7 @@ def _files_below(records: NDArray[Any], top: int) -> Order:
     parents = records["parent"]
     below = np.zeros(len(records), bool)
     below[top] = True
-    while True:  # once for each level
+    while True:  # one round for each level
         more = below | below[parents]
         if (more == below).all():
             break

@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
 
 _STEPS_MAX = 64
-_LENGTHS = {"shuffle": 6, "take": 2, "skip": 2, "shard": 3, "repeat": 2}  # of steps, by name
-_ROUNDS_MAX, _REPEATED_MAX = 16, 1 << 22  # of repeat, which may have no end
+# The number of values of a step, by its name.
+_LENGTHS = {"shuffle": 6, "take": 2, "skip": 2, "shard": 3, "repeat": 2}
+_ROUNDS_MAX, _REPEATED_MAX = 16, 1 << 22  # limits for repeat, which may have no end
 
 
 def pipeline_samples(said: Mapping[str, Any]) -> NDArray[Any]:
@@ -44,7 +45,7 @@ def pipeline_samples(said: Mapping[str, Any]) -> NDArray[Any]:
 
 
 def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
-    """Returns the order of `count` files after some steps. nth: the round of a repeat."""
+    """Returns the order of `count` files after some steps. nth: the round, if they are repeated."""
     if not steps:
         return np.arange(count, dtype=np.uint32)
     *before, (name, first, *rest) = steps
@@ -61,7 +62,8 @@ def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
 
 
 def _repeated(count: int, steps: Sequence[Any], times: int) -> NDArray[Any]:
-    """Returns some rounds of the steps before a repeat. Their shuffles go on between rounds."""
+    """Returns the order of several rounds of the steps before a repeat. Their shuffles continue
+    from round to round."""
     if any(name == "repeat" for name, *_ in steps):
         raise ValueError("a repeat of a repeat is not followed")
     rounds = _ROUNDS_MAX if times < 0 else min(times, _ROUNDS_MAX)
@@ -79,7 +81,7 @@ def _shuffled(count: int, buffer_size: int, rest: Sequence[Any], nth: int | None
     return next(epochs)
 
 
-DRAWN_MAX = 1 << 27  # in an epoch of one process
+DRAWN_MAX = 1 << 27  # the most samples in an epoch of one process
 
 
 def samples(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[np.integer[Any]]:

@@ -19,12 +19,12 @@ from fanstore.outputs.model.entries import NAME_MAX, Attr, Identity
 def copy_object(
     source: bytes, temporary: bytes, attr: Attr, advance: Callable[[int], None]
 ) -> None:
-    """Copies a file with its holes, gives the copy `attr`, and syncs it. Calls `advance` with each
-    count of bytes copied; it may raise to give up. If anything is raised, no copy is left
-    behind."""
+    """Copies a file with its holes, gives the copy the attributes `attr`, and syncs it. Calls
+    `advance` with each number of bytes copied, which may raise to end the copying. After an
+    exception no copy is left."""
     try:
         copy_file(source, temporary, attr, advance, synced=True)
-    except FileExistsError:  # a killed daemon has left it
+    except FileExistsError:  # left by a daemon that was killed
         os.unlink(temporary)
         copy_file(source, temporary, attr, advance, synced=True)
 
@@ -58,7 +58,7 @@ _MANY = 32  # from this number of files on, the whole file system is synced
 
 
 def sync_all(fds: Sequence[int]) -> list[OSError | None]:
-    """Syncs files or directories of one file system; returns for each the error, or None."""
+    """Syncs files or directories of one file system. Returns the error, or None, for each."""
     if len(fds) >= _MANY:
         errors = ffi.new("int32_t[]", len(fds))
         if lib.fan_sync_whole(ffi.new("int32_t[]", fds), len(fds), errors):

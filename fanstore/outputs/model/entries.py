@@ -125,7 +125,7 @@ def partial_names(name: bytes) -> Iterator[bytes]:
 
 
 def partial_paths(path: str) -> Iterator[str]:
-    """Yields the path with its last name replaced by each of its partial_names."""
+    """Yields the path with each of the partial_names of its last component in place of that."""
     directory, name = os.path.split(path)
     for partial in partial_names(os.fsencode(name)):
         yield os.path.join(directory, os.fsdecode(partial))

@@ -99,7 +99,7 @@ class Listener:
 
     async def _answer(self, stream: socket.socket) -> tuple[bytes, int]:
         """Returns the answer for a client, and a descriptor to send with it, or -1. Raises OSError
-        if the client is gone."""
+        if the client has ended."""
         uid = peer_uid(stream)
         if uid != os.geteuid():
             return serialise_error(errno.EACCES), -1

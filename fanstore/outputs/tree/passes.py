@@ -66,7 +66,7 @@ class Todo:
 
     @property
     def is_link(self) -> bool:
-        """Whether this is a symbolic link."""
+        """Whether the entry is a symbolic link."""
         return stat.S_ISLNK(self.found.st_mode)
 
 
