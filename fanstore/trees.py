@@ -14,8 +14,8 @@ _OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 @dataclass(frozen=True)
 class Directory:
-    """A directory that a walk visits. fd: its descriptor, valid until the walk goes on. directories
-    and others: the names in it; symbolic links are among the others."""
+    """A directory that a walk visits. fd: its descriptor, valid until the walk continues.
+    directories and others: the names in it; symbolic links are among the others."""
 
     fd: int
     directories: list[str]
@@ -24,7 +24,7 @@ class Directory:
 
     @property
     def path(self) -> str:
-        """The path of the directory; read it before the walk goes on."""
+        """Returns the path of the directory; read it before the walk continues."""
         return "/".join(self._way)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 _NAMED_MOST = 20
 
-# The sources that programs wait for.
+# The sources for which programs wait, in words.
 SOURCE_WORDS = {
     "disk": "the local disk",
     "cache": "the block cache",
@@ -17,9 +17,9 @@ SOURCE_WORDS = {
 
 
 def a_guess(name: str, known: Iterable[str]) -> str:
-    """Returns a guess of the known name that was meant by an unknown one, to put behind it; "" if
-    none is like it."""
-    from difflib import get_close_matches  # 4 ms
+    """Returns a phrase that guesses which known name was meant by an unknown one, to print after
+    it; "" if no known name is similar."""
+    from difflib import get_close_matches  # imported here because it takes 4 ms
 
     close = get_close_matches(name, list(known), 1)
     return f" (is {close[0]} meant?)" if close else ""

@@ -127,7 +127,7 @@ PYTHON_ROOMS: Rooms = {
     "startup": {*_BASE, "beats", "launcher"},
     "transport": {*_BASE, "startup", "user_cache"},
     "rank_calls": {"_native"},
-    # Of the file system: plan files, as nodes follow them. `study` makes such files.
+    # Plan files, which nodes follow and `study` makes.
     "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
     **storeys(
         "outputs", "model files tree ranks service", _OUTPUTS, "."

@@ -1,5 +1,5 @@
-/* Decimal numbers in places where printf(3) must not be called: signal handlers and vfork children.
- */
+/* Writes and reads decimal numbers in places where printf(3) must not be called: signal handlers
+ * and vfork children. */
 #ifndef FAN_COMMON_NUMBER_H
 #define FAN_COMMON_NUMBER_H
 
@@ -23,8 +23,8 @@ static inline char *fan_put_number(char *to, unsigned number)
     return fan_put_padded(to, number, 1);
 }
 
-/* Reads the digits at *text, and moves *text past them. -1: there are none, or they say more than
- * `most`. */
+/* Reads the digits at *text, and moves *text past them. Returns -1 if there are none, or if the
+ * number is larger than `most`. */
 static inline long fan_take_number(const char **text, long most)
 {
     const char *start = *text;

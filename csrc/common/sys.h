@@ -119,9 +119,9 @@ static inline void *fan_sys_memory(size_t bytes)
     return fan_sys_failed(at) ? NULL : (void *)at;
 }
 
-/* Stores mapped memory (NULL: there was none) at `place`, the address of an atomic pointer that is
- * NULL at first. If another thread was faster, unmaps the memory. Returns what is to be used: NULL,
- * or the pointer at `place`. */
+/* Stores mapped memory (NULL if there was none) at `place`, the address of an atomic pointer that
+ * is NULL at first. If another thread has stored memory there already, unmaps `made`. Returns the
+ * memory to use: NULL, or the pointer at `place`. */
 static inline void *fan_sys_publish(void *place, void *made, size_t bytes)
 {
     void *expected = NULL;
@@ -132,7 +132,8 @@ static inline void *fan_sys_publish(void *place, void *made, size_t bytes)
     return expected;
 }
 
-/* readlink(2): writes the target, as far as it fits, and a NUL. Returns its length or -errno. */
+/* Does readlink(2): writes as much of the target as fits, and a NUL. Returns its length or
+ * -errno. */
 static inline long fan_sys_readlink(int dirfd, const char *path, char *to, size_t capacity)
 {
     long length = FAN_SYS(readlinkat, dirfd, path, to, capacity - 1);
@@ -140,7 +141,7 @@ static inline long fan_sys_readlink(int dirfd, const char *path, char *to, size_
     return length;
 }
 
-/* Reads the beginning of a file, as far as it fits, and puts a NUL behind it. Returns the length or
+/* Reads as much of a file from its beginning as fits, and adds a NUL. Returns the length or
  * -errno. */
 static inline long fan_sys_read_text(const char *path, char *to, size_t capacity)
 {

@@ -144,7 +144,7 @@ struct fan_cache_header {
     uint64_t resident_bytes;
     uint64_t peak_resident_bytes;
     uint64_t wanted_sessions[64]; /* a bit for each session: clients set it */
-    uint32_t hinted;              /* the same for `hinted` of all sessions together */
+    uint32_t hinted;              /* clients set it with `hinted` of a session */
     uint32_t reserved[15];
 };
 /* cffi: end */

@@ -17,11 +17,11 @@ enum {
     EVENTS = 32,
     POLLS_MAX = 8,                  /* after this many polls a turn ends, even if more arrives */
     SPIN_NS = 200000,               /* after an event: the time until the first sleep */
-    SPIN_OUTSTANDING_NS = 20000000, /* the same while bytes are on their way: a block takes less */
+    SPIN_OUTSTANDING_NS = 20000000, /* while bytes are on their way: a block takes less */
     TURNS_AWAKE = 3,                /* turns before a sleep: the next poll may find more */
-    SLEEP_SHARE = 8,                /* it sleeps for this part of the time since the last event */
+    SLEEP_SHARE = 8,                /* sleeps for this part of the time since the last event */
     QUIET_SHARE = 1000,             /* if quiet, it sleeps longer: for this part of that time */
-    QUIET_SLEEP_NS = 50000000,      /* but at most this long */
+    QUIET_SLEEP_NS = 50000000,      /* longest sleep when quiet */
     ALONE_SLEEP_NS = 1000000000,
     TIMER_SLACK_NS = 1000, /* by default the kernel lengthens sleeps by 50 us */
     DRAIN_NS = 1000000000,

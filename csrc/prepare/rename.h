@@ -1,4 +1,4 @@
-/* Steps by which finished files get to the disk and to their final names. */
+/* Writes finished files to the disk and gives them their final names. */
 #ifndef FAN_PREPARE_RENAME_H
 #define FAN_PREPARE_RENAME_H
 

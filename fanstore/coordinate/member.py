@@ -127,7 +127,7 @@ class Coordination:
                     self._ask(Abandon(), Heard)
 
     def close(self) -> None:
-        """Leaves the coordination; the other jobs go on without this one."""
+        """Leaves the coordination; the other jobs continue without this one."""
         if os.getpid() != self._pid:
             return
         self._drop()

@@ -47,7 +47,8 @@ class Staging:
     epoch: int = -1
     roster: tuple[int, ...] = ()
     able: set[int] = field(default_factory=set)
-    stalled: set[int] = field(default_factory=set)  # late members that asked for no work since
+    # Late members that have asked for no work since they were late.
+    stalled: set[int] = field(default_factory=set)
     members: set[int] = field(default_factory=set)
     waiting: set[int] = field(default_factory=set)  # members that wait for the next epoch
     at: dict[int, int] = field(default_factory=dict)  # member: the batch that it uses next

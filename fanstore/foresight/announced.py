@@ -40,12 +40,11 @@ _NOT_OF_TORCH = ("announce", "tf.data")  # kinds of announcements that are no sa
 
 
 class Announced:
-    """Hears what is told at `listener`, the socket `order` of the job directory.
+    """Receives announcements at `listener`, the socket `order` of the job directory.
 
     mounts: the dataset of each mount, and the spellings of its prefix. sink: receives the expected
     reads. only_torch: listen to torch's loaders alone, and follow no reader that announces nothing.
-    keeps: returns the kept orders of earlier jobs, for each mount.
-    """
+    keeps: returns the kept orders of earlier jobs, for each mount."""
 
     def __init__(
         self,
@@ -84,7 +83,7 @@ class Announced:
         )
 
     def end(self) -> None:
-        """Ends all that is followed, and keeps the orders for later jobs."""
+        """Ends all epochs that it follows, and keeps the orders for later jobs."""
         if self._loaders is not None:
             self._loaders.end()
         if self._learnt is not None:
@@ -115,7 +114,7 @@ class Announced:
         return None if self._lanes is None else _IDLE_PAUSE_S
 
     def look(self) -> None:
-        """Follows the opens since the last look, and begins to if there are enough."""
+        """Follows the opens since the last call; begins to follow if there are enough opens."""
         if self._loaders is None and self._lanes and self._lanes.noted() >= _NOTES_MIN:
             self._begin()
         self._follow()

@@ -42,7 +42,7 @@ class Announcement:
     sampler, and "paths", the dataset's files if they were not sent before. place: "first": the
     epoch begins; "more": these reads follow those announced before; "instead": these replace those
     announced before and not read yet. failed: why this process will announce nothing more, or "".
-    name: of a dataset without a list of files."""
+    name: the name of a dataset without a list of files."""
 
     pid: int
     loader: int

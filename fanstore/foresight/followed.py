@@ -23,8 +23,8 @@ _FOUND = 64  # expected opens that prove that a dropped order holds again
 
 
 def figures_of(counts: Counts, source: str) -> OrderFigures:
-    """Returns counts by name. counts: known epochs, foreseen opens, strange (unexpected) opens, and
-    epochs that left their order. source: how the order was known, for people, or ""."""
+    """Returns counts by name. counts: known epochs, predicted opens, strange (unexpected) opens,
+    and epochs that left their order. source: how the order was known, for people, or ""."""
     epochs, predicted, strange, broken = (int(each) for each in counts)
     return OrderFigures(
         epochs=epochs, predicted=predicted, strange=strange, broken=broken,
@@ -178,7 +178,7 @@ class Course:
         return FollowedEpoch(self._sink, expected, token, follower=follower)
 
     def note(self, opened: Any) -> None:
-        """Matches opens, and goes on to the next epoch when one ends."""
+        """Matches opens with the present epoch, and starts the next epoch when one ends."""
         if self._search is not None:
             self._take_up(self._search, opened)
             return

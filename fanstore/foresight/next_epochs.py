@@ -53,8 +53,8 @@ class Coming:
         tokens: Sequence[int],
     ) -> None:
         """Sends the sink a guess of the epoch after the one that has just begun. said, parts: the
-        announcement of the epoch that began, for fanstore.foresight.order.samplers; tokens:
-        those of its parts."""
+        announcement of the epoch that began, for fanstore.foresight.order.samplers; tokens: the
+        tokens of its parts."""
         before = self._latest.get(key[0], key)
         self._latest[key[0]] = key
         guess = self._guesses.setdefault(key, NextEpoch()).guess(said, parts)

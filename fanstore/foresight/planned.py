@@ -1,4 +1,4 @@
-"""Follows a command through the order that its user or a plan named."""
+"""Follows a command through the order that its user or a plan has named."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
 from fanstore.node.opens import Opens
 
-_PAUSE_S = 0.05  # a look takes 1 ms
+_PAUSE_S = 0.05  # between two looks at the opens, of which each takes 1 ms
 _IDLE_PAUSE_S = 0.2  # if nothing was opened for a while
 _IDLE_LOOKS = 50
 
@@ -37,7 +37,7 @@ class Planned:
         self._courses = {
             mount: Course(sink, each, is_taken_up=True) for mount, each in epochs.items()
         }
-        self._quiet = 0  # looks without an open
+        self._quiet = 0  # how many looks found no open
 
     def figures(self) -> OrderFigures:
         """Returns counts like Announced.figures."""
@@ -45,15 +45,15 @@ class Planned:
         return figures_of(counts, self._source)
 
     def hear(self) -> bool:
-        """Returns False: nobody connects."""
+        """Returns False, because no process connects."""
         return False
 
     def pause_s(self, heard: bool) -> float:
-        """Returns the seconds until the next look."""
+        """Returns the seconds until the next call of `look`."""
         return _PAUSE_S if self._quiet < _IDLE_LOOKS else _IDLE_PAUSE_S
 
     def look(self) -> None:
-        """Follows the opens since the last look."""
+        """Follows the opens since the last call."""
         found = self._opens.take()
         self._quiet = 0 if found else self._quiet + 1
         for mount, course in self._courses.items():

@@ -350,7 +350,8 @@ class NodeJob:
         return whole
 
     def _tell_changed_originals(self) -> None:
-        """Names the files that differed from their listing; has the next job list them anew."""
+        """Names the files that differed from their listing, and makes the next job list them
+        again."""
         for mount, item in enumerate(self.served if self._segment_fd >= 0 else ()):
             changed = read_damaged(self._segment, mount) if item.dataset.is_planned else []
             if not changed:
@@ -362,7 +363,7 @@ class NodeJob:
                 "programs that opened one later got it as it was then, and the next job lists the "
                 "directory anew"
             )
-            with contextlib.suppress(OSError):  # of rank 0, which may be on another node
+            with contextlib.suppress(OSError):  # rank 0's listing may be on another node
                 os.unlink(item.info.index_path)
 
     def ranks_to_serve(self) -> int:
@@ -420,7 +421,7 @@ class NodeJob:
     def _note_damage(self, segment: str) -> None:
         """Records the damaged files that the core has found while it fetched records."""
         for mount, item in enumerate(self.served):
-            if item.dataset.is_planned:  # there such a mark means something else
+            if item.dataset.is_planned:  # such a mark is not about damage there
                 continue
             found: dict[int, list[int]] = {}
             for record in read_damaged(segment, mount):

@@ -34,7 +34,7 @@ _END_WAIT_S = 5.0  # not longer, because other ranks wait for this one
 
 
 class JobOrders:
-    """A thread in which a source of orders tells its sink what will be read."""
+    """Runs a thread in which a source of orders tells its sink what will be read."""
 
     def __init__(self, source: Announced | Planned, sink: Sink, directory: JobDirectory) -> None:
         self._source = source
@@ -47,8 +47,8 @@ class JobOrders:
         self._thread.start()
 
     def stop(self) -> None:
-        """Has the source count the last opens and end, and waits for it for a limited time. Call it
-        before the node is closed."""
+        """Makes the source count the last opens and end, and waits for it for a limited time. Call
+        it before the node is closed."""
         self._stopping = True
         os.eventfd_write(self._wakeup, 1)
         self._thread.join(_END_WAIT_S)
@@ -79,7 +79,7 @@ class JobOrders:
         while not stopping:
             pause_s = self._source.pause_s(heard)
             asked = poll.poll(None if pause_s is None else pause_s * 1000)
-            stopping = self._stopping  # looks once more
+            stopping = self._stopping  # then this is the last look
             heard = bool(asked) and not stopping and self._source.hear()
             self._source.look()
 

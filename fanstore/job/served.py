@@ -73,7 +73,7 @@ def traced_dataset(item: ServedDataset) -> TracedDataset:
     shares = item.staging.shares
     return TracedDataset(
         name=item.info.name,
-        directory=os.path.dirname(item.info.index_path),  # of a listed directory: the listing's
+        directory=os.path.dirname(item.info.index_path),  # a listed directory has its own listing
         dataset_id=item.info.dataset_id,
         mount_prefix=item.prefix.path,
         pack_ranks=item.staging.staged_ranks,

@@ -1,5 +1,5 @@
-"""The lines that FanStore prints on stderr before and after a command, and the report of a job at
-its end, which a separate process makes: a signal can end that one."""
+"""Prints the lines of FanStore on stderr before and after a command, and makes the report of a job
+at its end in a separate process, which a signal can end."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from fanstore.wording import (
 
 DAMAGED_SHOWN = 20
 
-# Waits are told that are at least so long, and this part of the job's time.
+# Waits are reported if they took at least so many seconds and this part of the job's time.
 _WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
-# A smaller part of the bytes that were prefetched is not told to be late or unread.
+# If a smaller part of the prefetched bytes came late or was not read, that is not reported.
 _WORTH = 0.1
 
 _speaker = "fanstore"
@@ -105,8 +105,8 @@ def warning_lines(summary: JobSummary) -> list[str]:
 
 
 def summary_lines(summary: JobSummary, took_s: float) -> list[str]:
-    """Returns lines about what a job has served in `took_s`: for all ranks on rank 0 if all are
-    there, else for this one."""
+    """Returns lines about what a job has served in `took_s`: on rank 0 for all ranks, if their
+    status is known; otherwise for this rank."""
     if summary.any_looked is not None and summary.rank > 0:
         return []
     ranks = summary.all_ranks()
@@ -207,8 +207,8 @@ def _read_line(ranks: Sequence[FinalStatus], took_s: float) -> str:
 
 
 def _waited_lines(ranks: Sequence[FinalStatus], took_s: float) -> list[str]:
-    """Returns a line about the waits of programs, with an option that would have spared the most of
-    them; none if they were short."""
+    """Returns a line about the waits of programs, with the option that would have avoided most of
+    them; no line if the waits were short."""
     waited_s: dict[str, float] = {}
     for rank in ranks:
         for source, seconds in rank.waited_s.items():
@@ -225,7 +225,7 @@ def _waited_lines(ranks: Sequence[FinalStatus], took_s: float) -> list[str]:
 
 
 def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
-    """Returns the option that spares waits for a source, or "" if there is none."""
+    """Returns the option that avoids waits for a source, or "" if there is none."""
     datasets = ranks[0].datasets
     if source == "rank" and (replicas := min(each.replicas for each in datasets)) < len(ranks):
         return f"--replicas {replicas + 1} would keep more of the files on their own node"
@@ -272,7 +272,8 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
 
 
 def _known(told: Sequence[OrderFigures], opens: int) -> list[str]:
-    """Returns no line if nothing was known: there is nothing to do about that."""
+    """Returns a line about the predicted opens; none if nothing was predicted, because nobody can
+    do anything about that."""
     predicted, broken = sum(each.predicted for each in told), sum(each.broken for each in told)
     names = {name for each in told for name in each.samplers}
     samplers = sorted(map(order_source, names))

@@ -358,8 +358,8 @@ class Wrapper:
         return heard or told_to_end > 0
 
     def _clean_up(self, hangs: bool = False) -> None:
-        """Does what a dead daemon no longer can: saves outputs and removes leftovers. hangs: see
-        `rescue_job`."""
+        """Does the work of a daemon that was killed: saves outputs and removes leftovers. hangs:
+        see `rescue_job`."""
         if self._job_directory:
             self._rescue(self._job_directory, hangs)
         clean_up_directory(self._plan.local.path)

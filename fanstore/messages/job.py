@@ -75,8 +75,8 @@ class AbsentRank(Message):
 
 
 class WaitingOutputs(Message):
-    """The outputs that a dead daemon left on its node, and may not have placed. No field: they
-    cannot be known."""
+    """The outputs that a killed daemon left on its node, and may not have placed. Has no fields,
+    because the outputs cannot be known."""
 
     waiting: int | None = None
     waiting_bytes: int | None = None

@@ -22,8 +22,8 @@ class Refusal(Message):
 
 
 class BeginSession(DaemonRequest):
-    """From a program that reads remote files: asks for a session number and the block cache's
-    memory file (csrc/client/content/session.c)."""
+    """Asks for a session number and the block cache's memory file, on behalf of a program that
+    reads remote files (csrc/client/content/session.c)."""
 
     NAME: ClassVar[str] = "session"
 

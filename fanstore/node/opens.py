@@ -75,7 +75,7 @@ class Tagged:
         return np.concatenate(reads) if reads else np.empty(0, READ)
 
 
-_DEPTH_MAX = 64  # of parents that are followed
+_DEPTH_MAX = 64  # as many parents of a process are followed
 
 
 class Opens:

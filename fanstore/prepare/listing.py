@@ -1,10 +1,9 @@
 """Lists a directory to train from as it is: makes the index that `prepare` would make, with packs
 that are planned but not written. The node daemons read each file from its original.
 
-The listing is kept for the next job in the user's cache, one folder a directory. It is made anew if
-a directory changed, or one of a few files that are looked at. Other files that were edited in place
-are found when the job opens them (csrc/common/original.h).
-"""
+The listing is kept for the next job in the user's cache, one folder a directory. It is made again
+if a directory changed, or one of a few files that are looked at. Other files that were edited in
+place are found when the job opens them (csrc/common/original.h)."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ from fanstore.trees import remove_tree
 from fanstore.user_cache import cache_folder
 from fanstore.wording import counted
 
-# How many files are compared with a kept listing; directories are compared all.
+# How many files are compared with a kept listing; all directories are compared.
 SAMPLES = 1000
 _KEPT_DAYS = 30
 _BLOCK_BYTES = 1 << 20
@@ -47,12 +46,11 @@ class Listing:
 
 
 def listing_of(source: Path, show: Callable[[int], None], anew: bool = False) -> Listing:
-    """Returns the listing of a directory: the kept one if it still holds, else a new one. show:
-    called with the number of entries found so far; anew: do not look for a kept one.
+    """Returns the listing of a directory: the kept listing if it still holds, otherwise a new one.
+    show: called with the number of entries found so far; anew: does not look for a kept listing.
 
     Raises UsageError if the directory cannot be listed, FanstoreError if the cache cannot be
-    written.
-    """
+    written."""
     started = time.monotonic()
     path = _folder_of(source) / INDEX_NAME
     if not anew and _still_holds(path, source):

@@ -169,7 +169,7 @@ def spread(
     packs = room.zeros(len(tree), np.int64)
     for pack, ids in kept.items():
         packs[ids] = pack
-    counts, totals = [0, 0], [0, 0]  # of the files not for every node, and of those for every node
+    counts, totals = [0, 0], [0, 0]  # for files not on every node, and for files on every node
     for part in room.pieces(len(content)):
         replica, sizes = everywhere[content[part]], _sizes(tree, content[part])
         for which, chosen in enumerate((~replica, replica)):

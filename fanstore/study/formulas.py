@@ -1,10 +1,9 @@
-"""Formulas of two papers, for the rates and times of the simulator and `fanstore analyze`. Sizes
-are in bytes, rates in bytes per second, times in seconds.
+"""Computes the rates and times of the simulator and `fanstore analyze` with formulas of two papers.
+Sizes are in bytes, rates in bytes per second, times in seconds.
 
 The rates: CoorDL and DS-Analyzer (Mohan et al., VLDB 2021). The times: NoPFS (Dryden et al., SC21),
 section 4: a sample is read into the staging buffer by one of some threads (fetched, then prepared
-and written there), and consumed in the order of reads.
-"""
+and written there), and consumed in the order of reads."""
 
 from __future__ import annotations
 

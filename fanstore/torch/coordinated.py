@@ -74,7 +74,7 @@ class CoordinatedDataLoader:
             yield tree_unflatten([torch.from_numpy(array) for array in arrays], self._shape)
 
     def close(self) -> None:
-        """Leaves the coordination; the other jobs go on."""
+        """Leaves the coordination; the other jobs continue."""
         self._member.close()
 
     def __enter__(self) -> CoordinatedDataLoader:

@@ -74,7 +74,7 @@ class Resumed:
         self._state: dict[str, Any] | None = state
 
     def __len__(self) -> int:
-        return len(self._sampler)  # of a whole epoch, as the loader's length
+        return len(self._sampler)  # the length of a whole epoch, like the loader's
 
     def __iter__(self) -> Iterator[Any]:
         state, self._state = self._state, None

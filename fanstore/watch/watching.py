@@ -1,6 +1,6 @@
 """Sets up the watching of a job: names its ranks, takes the TCP port for Prometheus if the user
-asked for one, and measures. The port is taken before anything is staged: if it is taken already,
-the job does not begin."""
+asked for one, and measures. Takes the port before anything is staged, so that the job does not
+begin if another process has the port."""
 
 from __future__ import annotations
 

@@ -1,5 +1,6 @@
-"""What outputs cost beside the local file system: names made, looked at and changed under a mount
-and in a plain directory by the same program, in turn; one process, and four at once.
+"""Measures what outputs cost, compared with the local file system: names made, looked at and
+changed under a mount and in a plain directory by the same program, in turn; one process, and four
+at once.
 
 The output directory is on the same disk, and stage-out runs meanwhile, as in a job. All files are
 made before any is removed: for some seconds after a removal, ext4 looks at each freed inode near by

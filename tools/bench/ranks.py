@@ -1,4 +1,5 @@
-"""How reading scales with the ranks of a job: every rank reads all files, in an order of its own.
+"""Measures how reading scales with the ranks of a job: every rank reads all files, in an order of
+its own.
 
 There are 1, 2 and 4 ranks on this machine, each with a local directory of its own. Either each pack
 is on one rank, so that (N-1)/N of the reads are remote, or every pack is on every rank. The ranks

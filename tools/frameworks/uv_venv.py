@@ -27,7 +27,7 @@ def use(directory):
     python = place / "bin" / "python"
     subprocess.run([uv, "pip", "install", "-q", "--python", python, directory / WHEEL], check=True)
     subprocess.run([python, "-c", "import small; print(small.WORD)"], check=True)
-    # Because its folders have random names.
+    # Empties the cache, because its folders have random names.
     subprocess.run([uv, "cache", "clean", "-q"], check=True)
 
 

@@ -157,7 +157,7 @@ def connect(mount: Path, source: Path, writable: bool) -> int:
 
 
 def connect_by_fusermount(mount: Path, options: str) -> int:
-    """As connect, for an ordinary user."""
+    """Does what connect does, for an ordinary user."""
     if shutil.which("fusermount3") is None:
         raise OSError("an ordinary user can mount only by fusermount3, which is not installed")
     ours, theirs = socket.socketpair()

@@ -13,8 +13,9 @@ struct fan_code_dir {
     bool foreign; /* in a mount, but the linker will not search it */
 };
 
-/* The directories in which to look for a library, in order: existing ones of mounts, and those
- * outside. Those that do not fit are left out. in_mount: one of them lies in a mount. */
+/* The directories in which to look for a library, in order: existing directories of mounts, and
+ * directories outside. Directories for which there is no room are left out. in_mount: at least one
+ * of them lies in a mount. */
 struct fan_code_dirs {
     unsigned count;
     bool in_mount;

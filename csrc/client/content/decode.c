@@ -50,7 +50,7 @@ static int decode_block(struct fan_file *file, const struct fan_block *block, ch
         if (rc == 0)
             rc = fan_codec_decode(block->codec, to, block->logical_bytes, span.at,
                                   block->stored_bytes);
-    } while (!fan_stored_unpin(&span)); /* false: the next span comes from elsewhere */
+    } while (!fan_stored_unpin(&span)); /* false: the bytes were lost, and are read elsewhere */
     return rc;
 }
 

@@ -133,7 +133,7 @@ static int check(const struct fan_file *file, size_t bytes, int prot, int flags,
     return shared || (flags & MAP_TYPE) == MAP_PRIVATE ? 0 : -EINVAL;
 }
 
-/* Whether this process has made a mapping of an input, or inherited one by fork. */
+/* Whether this process has mapped an input, or inherited such a mapping by fork. */
 static atomic_bool mapped_any;
 
 long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags, int64_t offset)

@@ -30,8 +30,8 @@ int fan_real_copy(struct fan_file *file);
  * its status flags, as far as this process and the kernel can set them. */
 int fan_real_twin(struct fan_file *file);
 
-/* For a file that was opened with O_PATH: returns an O_PATH descriptor of a twin, or of a symbolic
- * link like the file. */
+/* Returns an O_PATH descriptor for a file that was opened with O_PATH: of a file or a symbolic link
+ * that looks like the mount's. */
 int fan_real_path(struct fan_file *file);
 
 /* Makes an empty file with the name of a copy, for callers that cannot pass on an O_PATH

@@ -24,7 +24,8 @@
 
 enum state { NONE = 0, LIVE, ENDED };
 
-/* Lies on a page of its own (fan_own_page). */
+/* This process's session. It lies on a page of its own (fan_own_page), which the kernel zeroes in a
+ * fork child. */
 struct own {
     struct fan_cache cache;
     atomic_int state;

@@ -35,8 +35,8 @@ struct own {
 };
 _Static_assert(sizeof(struct own) <= FAN_OWN_PAGE_BYTES, "it lies on one page");
 
-/* It lies on a page of its own (fan_own_page): the first open of a fork child makes another arena.
- */
+/* This process's arenas. The struct lies on a page of its own (fan_own_page), so that a fork child
+ * starts without it and makes its own arena at its first open. */
 static _Atomic(struct own *) own_page;
 
 static int make_memory_file(void)

@@ -21,7 +21,7 @@ struct fan_slot *fan_arena_slot(uint32_t number);
 int fan_arena_is_own(const struct fan_slot *slot);
 
 /* Finds the arena of a slot, and the slot's number in it. Returns the arena's parked descriptor, or
- * -ENOENT if it has none: the arena cannot be handed on then. */
+ * -ENOENT if it has none, in which case the arena cannot be passed on. */
 int fan_arena_locate(const struct fan_slot *slot, uint32_t *number);
 
 /* Returns the first slot of the arena of `slot`, or NULL. */

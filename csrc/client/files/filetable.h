@@ -60,7 +60,7 @@ static inline void fan_file_remove(int fd)
         fan_file_remove_ours(fd);
 }
 
-/* Closes a descriptor, which may be ours. Returns 0 or -errno. */
+/* Closes a descriptor, which may be of a file of the library. Returns 0 or -errno. */
 static inline int fan_file_close(int fd)
 {
     fan_file_remove(fd);

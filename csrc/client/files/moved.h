@@ -1,5 +1,5 @@
 /*
- * Using files whose open file description became the kernel's (../handoff/handoff.h), because a
+ * Uses files whose open file description became the kernel's (../handoff/handoff.h), because a
  * program that the library cannot enter, or another process, shares it. The content is in a real
  * file. One real open file description keeps the offset; every process that shares it fetches it
  * from the store of the slot's arena. The slot's own offset is then negative: it is the key of the

@@ -1,5 +1,5 @@
 /*
- * Hands open files on to other processes, takes them from others, and attaches a process to its
+ * Passes open files to other processes, takes them over from others, and attaches a process to its
  * job. Descriptors survive exec; FANSTORE_FDS tells the new program the file behind each, as
  * "<arena fd>:<store fd>,...;<fd>.<arena>.<slot>,...".
  */
@@ -34,8 +34,9 @@ void fan_handoff_measure(struct fan_handoff_need *need);
 void fan_handoff_make_real(void);
 
 /* Describes the descriptors that exec keeps, and lets their arenas survive exec. Returns the length
- * without the NUL (0: there are none), or -E2BIG. counted: this process goes on (posix_spawn, a
- * vfork child), so the new program's references are counted in addition. Safe in a vfork child. */
+ * without the NUL (0: there are none), or -E2BIG. counted: this process continues (posix_spawn, a
+ * vfork child), so the new program's references are counted in addition to its own. Safe in a vfork
+ * child. */
 ssize_t fan_handoff_export(char *text, size_t capacity, bool counted);
 
 /* Undoes fan_handoff_export after an exec that failed. */
@@ -48,9 +49,9 @@ void fan_handoff_done(void);
  * wrong. */
 void fan_handoff_adopt(const char *text);
 
-/* A move of a file's open file description to the kernel: the content is copied to a real file,
- * whose own description takes the offset over (../files/moved.h). No lock, no allocation; safe in
- * vfork children. */
+/* The next functions move a file's open file description to the kernel: they copy the content to a
+ * real file, whose own description takes the offset over (../files/moved.h). None takes a lock or
+ * allocates; safe in vfork children. */
 
 /* Makes a real copy of an open regular file, at its offset. Only for a file that no other process
  * shares. Returns a descriptor, close-on-exec, or -errno. */
@@ -61,9 +62,10 @@ int fan_move_alone(struct fan_file *file);
  * to the processes that share the file. */
 int fan_move_make(struct fan_file *file);
 
-/* For a descriptor that came in a message, or was inherited through a program without the library.
- * Forgets what stood at this number. If the descriptor is a copy of an input of this job, an
- * output, or a directory of a mount, enters it in the table as such. */
+/* Checks a descriptor that came in a message, or that this process inherited through a program
+ * without the library. Forgets any file that the table has under this number. If the descriptor is
+ * a copy of an input of this job, an output, or a directory of a mount, enters it in the table as
+ * such. */
 void fan_received(int fd);
 
 /* st: the attributes of `fd`, which is not in the table. If it is a file without a name and a copy

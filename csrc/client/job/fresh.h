@@ -1,7 +1,7 @@
 /*
  * Makes files in the job directory under names that no one else uses. The caller completes the file
- * there and then moves it, or uses it without a name. No malloc and no lock; safe in vfork
- * children. Also adds to the files there whose lines go to the job's report.
+ * there and then moves it, or uses it without a name. No function calls malloc or takes a lock; all
+ * are safe in vfork children. Also adds to the files there whose lines go to the job's report.
  */
 #ifndef FAN_CLIENT_FRESH_H
 #define FAN_CLIENT_FRESH_H

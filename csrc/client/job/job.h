@@ -41,7 +41,7 @@ struct fan_dataset {
     _Atomic(const char *) resident;
     bool all_searchable;
     bool all_readable;
-    bool planned; /* its packs are planned: see content/original.h */
+    bool planned; /* the packs are planned (content/original.h) */
     struct fan_pack_view packs[];
 };
 
@@ -75,7 +75,7 @@ struct fan_job {
     struct fan_outputs *outputs; /* NULL in a job of several ranks */
     const char *variable; /* "FANSTORE_JOB_DIR=" and the directory */
     const char *preload;  /* "LD_PRELOAD=" and the library; NULL: not known */
-    char texts[2048];     /* these two and the views' strings, if they fit */
+    char texts[2048];     /* the texts of these two and of the views, if they fit */
     struct fan_view views[FAN_JOB_MOUNTS_MAX];
 };
 

@@ -1,4 +1,5 @@
-/* Pages of memory: their size is 4 KiB on x86_64, and what the kernel was built with on aarch64. */
+/* Returns the size of a page of memory, and allocates pages that the kernel zeroes in a fork child.
+ * A page has 4 KiB on x86_64; on aarch64 the kernel's build decides. */
 #ifndef FAN_CLIENT_PAGE_H
 #define FAN_CLIENT_PAGE_H
 
@@ -21,8 +22,9 @@ static inline size_t fan_page_bytes(void)
 
 enum { FAN_OWN_PAGE_BYTES = 4096 };
 
-/* Returns the memory at `place` (fan_sys_publish), which it makes if there is none. The kernel
- * zeroes it in a fork child, however the child was made. NULL: there is no memory. */
+/* Returns the memory at `place` (fan_sys_publish), and allocates it if there is none. The kernel
+ * zeroes this memory in a fork child, however the child was made. Returns NULL if there is no
+ * memory. */
 static inline void *fan_own_page(void *place)
 {
     void *page = __atomic_load_n((void **)place, __ATOMIC_ACQUIRE);

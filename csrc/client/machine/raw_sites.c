@@ -4,8 +4,8 @@
 #include <emmintrin.h>
 #include <stdint.h>
 
-/* Bytes that must follow before `end`: code goes on behind a call, so that decoding what is before
- * the call never reaches the end. */
+/* Bytes that must follow before `end`: there is always code after a call, so that decoding what is
+ * before the call never reaches the end. */
 enum { INSTRUCTION_BYTES = 8 };
 
 /* Returns the next `syscall`, or two bytes that look like one. */

@@ -1,5 +1,5 @@
 /*
- * Opening a file of the mount, and the calls that an open one gets besides reads.
+ * Opens files of the mount, and implements calls on open files other than reads.
  */
 #ifndef FAN_CLIENT_OPEN_H
 #define FAN_CLIENT_OPEN_H
@@ -24,9 +24,9 @@ bool fan_open_noticed(int fd, int flags);
  */
 void fan_restrict(void);
 
-/* fcntl(2) and ioctl(2) of inputs that are open for reading: what the kernel answers for a file on
- * a read-only file system. No lock, no allocation. Return the result or -errno. The first does not
- * duplicate a descriptor. */
+/* Do fcntl(2) and ioctl(2) of inputs that are open for reading, as the kernel would on a read-only
+ * file system. Neither takes a lock or allocates. Return the result or -errno. fan_control does not
+ * duplicate descriptors. */
 long fan_control(int fd, struct fan_file *file, int command, long argument);
 long fan_device_control(int fd, struct fan_file *file, unsigned long request, void *argument);
 

@@ -13,8 +13,8 @@
 #include "../machine/spelling.h"
 #include "cwd.h"
 
-/* 0, or the -errno of opening a path without following a link: -ELOOP where one is on the way, and
- * at the end with O_NOFOLLOW in `flags`, too. */
+/* Opens a path without following a link. Returns 0 or -errno: -ELOOP if there is a link on the way,
+ * or, with O_NOFOLLOW in `flags`, at the end. */
 static int without_links(int dirfd, const char *path, int flags)
 {
     struct open_how how = {.flags = (uint64_t)(O_PATH | O_CLOEXEC | flags),

@@ -32,9 +32,9 @@ long fan_fd_path(int fd, char *to, size_t capacity);
 /* Like fan_fd_path, but leaves a skeleton's path unchanged. */
 long fan_fd_path_real(int fd, char *to, size_t capacity);
 
-/* Whether a descriptor is surely of no directory, or of one that lies in no mount and no skeleton,
- * and above no mount. false: not sure. One system call: it looks at the attributes of the directory
- * and not at its path, which costs the kernel eight times as much. */
+/* Returns whether a descriptor is certainly not of a directory that lies in a mount or a skeleton,
+ * or above a mount. false means that this is not certain. Makes one system call: looks at the
+ * attributes of the directory and not at its path, which costs the kernel eight times as much. */
 bool fan_is_far_fd(int fd);
 
 #endif

@@ -22,7 +22,7 @@
 #include "walk.h"
 
 #define FAN_TREE_LINK "/proc/.fanstore/"    /* nobody can make a file there */
-#define FAN_TREE_POINTER "/proc/.fanstore@" /* of a file: then the number of its rank */
+#define FAN_TREE_POINTER "/proc/.fanstore@" /* of a file of another rank: its number follows */
 enum {
     FAN_TREE_LINK_BYTES = sizeof(FAN_TREE_LINK) - 1,
     FAN_TREE_POINTER_BYTES = sizeof(FAN_TREE_POINTER) - 1

@@ -34,7 +34,7 @@ struct fan_target {
     struct fan_view *view;
     struct fan_dataset *dataset;
     const struct fan_record *record;
-    const struct fan_dentry *dentry; /* FAN_INPUT: what the record says, too; or NULL */
+    const struct fan_dentry *dentry; /* FAN_INPUT: has the record's attributes; or NULL */
     uint32_t mode;                   /* FAN_INPUT: the record's */
     uint64_t id;
     bool there;        /* FAN_TREE: another rank keeps the name, so make nothing */
@@ -52,7 +52,7 @@ static inline bool fan_target_is_real(const struct fan_target *target)
     return target->where == FAN_OUTSIDE || target->where == FAN_TREE;
 }
 
-/* The mode of an input or an output. */
+/* Returns the mode of an input or an output. */
 static inline uint32_t fan_target_mode(const struct fan_target *target)
 {
     return target->where == FAN_OUTPUT ? target->attr.mode : target->mode;
@@ -74,8 +74,8 @@ enum fan_resolve_flags {
     FAN_MAKE = 32,      /* with FAN_CHANGE: the call makes a name */
 };
 
-/* The flags for fan_locate with which a call with AT_SYMLINK_NOFOLLOW or AT_EMPTY_PATH resolves its
- * path. */
+/* Returns the flags for fan_locate with which a call with AT_SYMLINK_NOFOLLOW or AT_EMPTY_PATH
+ * resolves its path. */
 static inline unsigned fan_at_resolve(int flags)
 {
     return (flags & AT_SYMLINK_NOFOLLOW ? FAN_NOFOLLOW : 0u) |
@@ -127,10 +127,12 @@ int64_t fan_target_path(const struct fan_target *target, char *buffer, size_t ca
  * Returns 0, -EACCES, -EROFS. */
 int fan_permitted(const struct fan_dataset *dataset, uint64_t id, int mode, bool effective);
 
-/* The same for what a target is (not FAN_TREE, FAN_BEYOND): also -errno if it is missing. */
+/* Does fan_permitted for a resolved target (not FAN_TREE, FAN_BEYOND). Returns -errno also if the
+ * target is missing. */
 int fan_target_permitted(const struct fan_target *target, int mode, bool effective);
 
-/* The same with the effective ids for a directory; -ENOTDIR if the target is none. */
+/* Does fan_target_permitted with the effective ids for a directory. Returns -ENOTDIR if the target
+ * is no directory. */
 int fan_directory_permitted(const struct fan_target *target, int mode);
 
 #endif

@@ -80,7 +80,7 @@ static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order
     return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
 }
 
-/* Handles that the loader is past the first fetched record. */
+/* Updates an order after the loader has read the first of its fetched records. */
 static void pass_one(struct fan_node *node, struct fan_order *order)
 {
     uint64_t record = order->records[order->passed];

@@ -39,7 +39,7 @@ struct fan_node_stats {
     uint64_t cache_bytes;
     uint64_t sessions;
     uint64_t lost_ranks;                     /* ranks that no longer answer */
-    uint64_t latency_bins[FAN_LATENCY_BINS]; /* of fetched blocks, from the want to its answer */
+    uint64_t latency_bins[FAN_LATENCY_BINS]; /* latencies of fetched blocks, until the answer */
 };
 /* cffi: end */
 

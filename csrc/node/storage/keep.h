@@ -26,9 +26,10 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
  * lacks something. */
 int fan_keep_and_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
 
-/* These three are for keep_run.c and settle.c. The first checks stored bytes of a record that were
- * just read from the shared file system. Those of an original are as they were listed; their
- * checksum is noted, so that the copy can be checked later. Returns 0, -EIO, or -errno. */
+/* keep_run.c and settle.c use this function and the next two. Checks stored bytes of a record that
+ * were just read from the shared file system. For a record with an original, checks that the
+ * original has not changed since the listing, and notes the checksum, with which the copy can be
+ * checked later. Returns 0, -EIO, or -errno. */
 int fan_keep_check_read(const struct fan_node_mount *mount, uint64_t id,
                         const struct fan_stored *stored);
 

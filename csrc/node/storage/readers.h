@@ -1,7 +1,7 @@
 /*
- * Threads that wait for disks, so that the node thread never does. It gives a reading to them, does
- * other work, and gets the reading back when the bell rings. A thread is started when a reading
- * would have to wait, and stays.
+ * Runs threads that wait for disks, so that the node thread never does. The node thread gives a
+ * reading to them, does other work, and gets the reading back when the bell rings. A thread is
+ * started when a reading would otherwise have to wait, and then stays.
  */
 #ifndef FAN_NODE_READERS_H
 #define FAN_NODE_READERS_H

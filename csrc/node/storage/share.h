@@ -1,11 +1,11 @@
 /*
- * The share that each rank keeps of a dataset of which the local disks hold only parts; every rank
- * knows all shares. Either `bounds` divide the records, in the order of packs and offsets, among
- * the ranks: records behind the last bound, and those too large for any disk, are on no disk. Or
- * `keepers` lists for each record the ranks that keep it: none, one or several. A record is fetched
- * when it is first read (keep.h), or ahead (keep_run.h). Records on no disk are divided among the
- * ranks' memories, as far as these suffice, by memory_bounds; each rank keeps its part in the block
- * cache (../serve/from_cache.c).
+ * Tells which share each rank keeps of a dataset of which the local disks hold only parts; every
+ * rank knows all shares. Either `bounds` divide the records, in the order of packs and offsets,
+ * among the ranks: records behind the last bound, and those too large for any disk, are on no disk.
+ * Or `keepers` lists for each record the ranks that keep it: none, one or several. A record is
+ * fetched when it is first read (keep.h), or ahead (keep_run.h). Records on no disk are divided
+ * among the ranks' memories, as far as these suffice, by memory_bounds; each rank keeps its part in
+ * the block cache (../serve/from_cache.c).
  */
 #ifndef FAN_NODE_SHARE_H
 #define FAN_NODE_SHARE_H

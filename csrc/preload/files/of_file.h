@@ -16,7 +16,7 @@ static inline struct fan_file *fan_regular(int fd)
     return file != NULL && file->kind == FAN_FILE_REGULAR ? file : NULL;
 }
 
-/* Whether a file (or NULL) has a placeholder for a descriptor. */
+/* Returns whether a file (or NULL) has a placeholder as its descriptor. */
 static inline bool fan_is_placeholder(const struct fan_file *file)
 {
     return file != NULL && (file->kind == FAN_FILE_REGULAR || file->kind == FAN_FILE_PATH);

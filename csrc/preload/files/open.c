@@ -58,7 +58,7 @@ static int open_at(int dirfd, const char *path, int flags, mode_t mode)
     return (int)fan_logged("open", path, &target, fd);
 }
 
-/* The mode, which is given only with some flags. */
+/* Sets the mode, an argument that exists only with some flags. */
 #define GET_MODE(mode, flags)                                                                      \
     mode_t mode = 0;                                                                               \
     if (takes_mode(flags)) {                                                                       \

@@ -102,7 +102,7 @@ __asm__(".text\n"
         "    .cfi_endproc\n"
         ".size dlopen, . - dlopen\n");
 #elif defined(__aarch64__)
-/* As above: x0 and x1 unchanged, x30 is the return address. */
+/* Like the code above for x86_64: leaves x0 and x1 unchanged; x30 is the return address. */
 __asm__(".text\n"
         ".p2align 4\n"
         ".globl dlopen\n"

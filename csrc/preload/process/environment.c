@@ -69,7 +69,7 @@ int fan_environment_measure(struct fan_environment *made, char *const env[])
     return made->off ? 0 : fan_job_joinable();
 }
 
-/* Writes the handoff's text behind its name, if there is anything to hand on. */
+/* Writes the handoff's text after its name, if there is anything to pass on. */
 static void put_handoff(struct fan_environment *made, char *variable)
 {
     char *text = stpcpy(variable, HANDOFF);

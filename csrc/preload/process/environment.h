@@ -52,13 +52,13 @@ bool fan_environment_off(const char *value);
 /* Call it when a program starts: removes from its environment what FANSTORE_ADDED lists. */
 void fan_environment_hide(char **env);
 
-/* find returns the entry of a variable ("NAME=") in an environment, or NULL; value its value, or
- * NULL. remove removes an entry; NULL is allowed. */
+/* Find the entry of a variable ("NAME=") in an environment, or its value; return NULL if there is
+ * none. fan_environment_remove removes an entry; it may be NULL. */
 char **fan_environment_find(char *const env[], const char *name_and_equals);
 const char *fan_environment_value(char *const env[], const char *name_and_equals);
 void fan_environment_remove(char **at);
 
-/* The number of entries of a list that ends with NULL, or that is NULL. */
+/* Returns the number of entries of a list that ends with NULL, or 0 for NULL. */
 size_t fan_list_count(char *const list[]);
 
 #endif

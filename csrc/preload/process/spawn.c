@@ -327,7 +327,8 @@ static int describe_child(int error, pid_t pid, int *pidfd)
     return 0;
 }
 
-/* The two forms of a call: the child is given by its number, or by a descriptor. */
+/* Defines the two forms of a call, which return the child's process number or a descriptor of the
+ * child. */
 #define SPAWN(call, sought)                                                                        \
     FAN_EXPORT int posix_##call(                                                                   \
         pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,                   \

@@ -33,8 +33,8 @@ static bool takes_word(const char *option)
     return false;
 }
 
-/* Returns whether a path has the name of a dynamic linker. As a command (ld.so PROGRAM; ldd does
- * this, too) it opens the program itself. */
+/* Returns whether a path has the name of a dynamic linker. If started as a command (ld.so PROGRAM,
+ * which ldd uses), a linker opens the program itself. */
 static bool is_linker(const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash != NULL ? slash + 1 : path;

@@ -138,7 +138,7 @@ static bool file_has_marks(int fd)
     if (fan_elf_read(&elf, fd) != 0 || elf.strings_bytes > NAMES_BYTES_MAX)
         return false;
     unsigned found = 0;
-    const size_t overlap = marks[0].bytes - 1; /* of the longest */
+    const size_t overlap = marks[0].bytes - 1; /* the longest mark is the first */
     for (uint64_t at = 0; found != ALL_MARKS && at < elf.strings_bytes;
          at += sizeof(piece) - overlap) {
         uint64_t left = elf.strings_bytes - at, bytes = left < sizeof(piece) ? left : sizeof(piece);

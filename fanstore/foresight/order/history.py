@@ -1,5 +1,5 @@
-"""The opens of one reader in their order, and whether the reader repeats them; and orders that
-follow from the files alone: the listing, and DALI's shuffle of it."""
+"""Finds out whether a reader repeats its opens, from its opens in their order; and computes orders
+that follow from the files alone: the listing, and DALI's shuffle of it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The entry behind a name among the outputs, the identity of a file, and the names of files that
-nobody finished."""
+"""Describes the entry behind a name among the outputs, and the identity of a file; makes the names
+of files that nobody finished."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ NAME_MAX = 255  # bytes
 _NUMBERS = 1000
 
 
-# Names for outputs whose writer was killed; their own names are reserved for complete files.
+# Names for outputs whose writer was killed; their own names are only for complete files.
 def partial_names(name: bytes) -> Iterator[bytes]:
     """Yields NAME.partial, NAME.partial.2 and so on, each cut to 255 bytes."""
     for number in range(1, _NUMBERS):

@@ -80,7 +80,7 @@ class Copies:
         return self._path(file)
 
     def _leave_room(self) -> None:
-        """Removes the copies that were read longest ago. A program that has one open can go on
+        """Removes the copies that were read longest ago. A program that has one open can continue
         reading it."""
         total = sum(size for _, size, _, _ in self._have.values())
         for file, (_, size, _, _) in list(self._have.items())[:-1]:

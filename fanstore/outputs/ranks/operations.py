@@ -293,7 +293,8 @@ class Operations:
         trees, mount, path, moves = self._trees, found.mount, found.path, self._trees.moves
         await self._let_know(mount, os.path.dirname(path))
         elsewhere = found.keeper != trees.rank
-        # To a rank without the file: the program that made it was killed.
+        # The name points to a rank that no longer has the file, because the program that made it
+        # was killed.
         if found.pointed is not None:
             await self._forget(found)
             return None

@@ -71,7 +71,7 @@ def _stock_of(job_directory: str, header: Header) -> Stock:
 
 
 def left_behind(job_directory: str) -> WaitingOutputs:
-    """Returns the outputs of a job that nobody holds."""
+    """Returns the outputs of a job that no process holds."""
     header = _header_of(job_directory)
     if header is None:
         return WaitingOutputs()

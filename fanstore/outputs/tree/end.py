@@ -1,5 +1,5 @@
-"""Keeps on the node, and names, the outputs that are not in the output directory when a job is
-over. They lie under `unstaged`, which no sweep removes."""
+"""Names the outputs that are not in the output directory when a job is over, and keeps them on the
+node, under `unstaged`, which no sweep removes."""
 
 from __future__ import annotations
 

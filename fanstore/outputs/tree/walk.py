@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 LINK_PREFIX = b"/proc/.fanstore/"  # precedes a link's target (csrc/client/paths/output_tree.h)
 POINTER_PREFIX = b"/proc/.fanstore@"  # precedes the rank in a pointer to a file of another rank
-COUNTERPART_MODE = 0o5700  # of a directory that stands for one of the dataset
-KNOWN_MODE = 0o5711  # of such a directory in which all ranks look for outputs
-STAND_IN_MODE = 0o4700  # of a directory that stands for one of another rank
+COUNTERPART_MODE = 0o5700  # the mode of a directory that stands for one of the dataset
+KNOWN_MODE = 0o5711  # the mode of such a directory if all ranks look for outputs in it
+STAND_IN_MODE = 0o4700  # the mode of a directory that stands for one of another rank
 WHOSE = b".fanstore-of"  # a link in such a directory, which names the rank
 _STANDING_IN = frozenset({COUNTERPART_MODE, KNOWN_MODE, STAND_IN_MODE})
 

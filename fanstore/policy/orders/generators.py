@@ -47,7 +47,7 @@ _STATE = np.dtype(
 
 
 def generator_at(state: bytes) -> Mt19937:
-    """Returns a generator that goes on as torch's does from `state`. Raises ValueError for bytes
+    """Returns a generator that continues as torch's does from `state`. Raises ValueError for bytes
     that are no such state. Source: torch 2.13 aten/src/ATen/CPUGeneratorImpl.cpp; compared with it
     in tests."""
     if len(state) not in _SIZES:

@@ -15,7 +15,7 @@ from fanstore.arrays import np
 from fanstore.dataset import Dataset, are_files
 from fanstore.trace import Trace
 
-_READER = 0.05  # of the reads of the busiest program; a program with fewer is no reader
+_READER = 0.05  # a program with fewer than this share of the busiest one's reads is no reader
 _LARGE = 0.5  # opens for each sample; with fewer, samples are parts of larger files
 
 Parts = list[tuple[str, int]]  # a path, and the number of a MiB in it

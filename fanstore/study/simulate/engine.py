@@ -127,7 +127,7 @@ def _epoch(
     return epoch
 
 
-SLOWER = 1.01  # as fast: at most this many times as long as with memory for all
+SLOWER = 1.01  # "as fast": takes at most so many times as long as with memory for all
 _PARTS = 128  # the result is exact to one part of the dataset in so many
 
 

@@ -115,7 +115,7 @@ class Pipeline:
         """capacity_bytes: of the staging buffer of a rank. start_s: when loading begins."""
         self._capacity = capacity_bytes
         self._loaded_s = np.full(ranks, start_s)  # until when each rank is loading
-        # Of the batches that still matter, and of the one before them.
+        # When the batches that still matter end, and the batch before them.
         self._ends_s = np.array([start_s])
         # Total bytes up to each of these batches.
         self._upto_bytes = np.zeros((ranks, 1), dtype=np.int64)
