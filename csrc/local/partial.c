@@ -34,8 +34,8 @@ static int map_resident(struct fan_partial *partial, int fd)
     return ours ? 0 : -EINVAL;
 }
 
-/* Maps the file `sums`, and makes it where there is none. Its blocks are there before it is mapped:
- * a full disk would otherwise end this process later. */
+/* Maps the file `sums`, and makes it if it is missing. Allocates its blocks before mapping it,
+ * because otherwise a full disk would end this process later. */
 static int map_sums(struct fan_partial *partial, const char *dir)
 {
     char path[PATH_MAX];

@@ -185,7 +185,7 @@ class Course:
         idle = 0
         while len(opened):
             left = self._follow(opened)
-            # An epoch that ends may leave all opens to the next. If that one matches none, no epoch
+            # An epoch that ends may leave all opens to the next. If the next matches none, no epoch
             # will.
             idle = idle + 1 if len(left) == len(opened) else 0
             if idle > 1 and self.current is not None:

@@ -1,4 +1,4 @@
-"""The rows of compressed packs, compared with the decoder alone on the same bytes."""
+"""Measures reads of compressed packs, compared with the decoder alone on the same bytes."""
 
 from __future__ import annotations
 

@@ -1,16 +1,16 @@
-"""What users' tools take to write under a mount, beside the local file system: tar, git, pip, one
-large file; and how fast stage-out brings what was written to the output directory, beside `cp -r`.
+"""Measures how long users' tools take to write under a mount, compared with the local file system:
+tar, git, pip, one large file; and how fast stage-out brings what was written to the output
+directory, beside `cp -r`.
 
-A tool's time is its whole wall clock. What it wrote is staged out, and removed, before the next
-one begins, so that none pays for another's; that wait is not counted.
+A tool's time is its whole wall clock. What it wrote is staged out, and removed, before the next one
+begins, so that none pays for another's; that wait is not counted.
 
 Stage-out's time is from the end of a job's command to the moment at which the last file has its
 name in the output directory, with its bytes on the disk; where some files were placed before, it is
 that of all at the same rate. The note says how long `fanstore run` took, which then also removes
 what the job has on the node. `cp -r`, which syncs nothing, and `cp -r && sync -f`, which promises
 what stage-out does, copy trees that were written as freshly. A minute passes after each job: for so
-long an ext4 without a journal gives no inode out again, and takes ten times as long to find one.
-"""
+long an ext4 without a journal gives no inode out again, and takes ten times as long to find one."""
 
 from __future__ import annotations
 

@@ -155,8 +155,8 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
     return (int)fan_count_error(open_file(target, flags, FAN_FILE_REGULAR));
 }
 
-/* Opens a target about which the daemon is asked. An unnamed file is made in the directory that
- * stands for the daemon's here. */
+/* Opens a target about which the daemon is asked. An unnamed file is made in this rank's directory
+ * that stands for the other rank's. */
 static int open_beyond(struct fan_target *target, int flags, unsigned mode)
 {
     if ((flags & O_CREAT) && target->slash && target->creatable)

@@ -16,8 +16,8 @@ bool fan_linked(int dirfd, const char *path);
  * Makes one or two system calls. */
 bool fan_may_lead_in(int dirfd, const char *path, bool follow);
 
-/* Makes a relative path absolute: puts the kernel's path of the directory where it starts in front.
- * An absolute path stays as it is. Returns 0 or -errno. */
+/* Makes a relative path absolute: puts the path of its starting directory in front, as the kernel
+ * gives it. An absolute path stays as it is. Returns 0 or -errno. */
 int fan_absolute_path(int dirfd, const char *path, char *to, size_t capacity);
 
 /* Resolves components and links with readlink(2), a link at the end only if `follow`, until it

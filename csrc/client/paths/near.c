@@ -9,8 +9,8 @@
 #include "../../common/sys.h"
 #include "../job/job.h"
 
-/* A directory above a mount; or, with `whole`, a mount's directory that existed before the job. Any
- * directory on the same device as the latter may be in the mount. */
+/* A directory above a mount; or, with `whole`, a mount's directory that existed before the job.
+ * Then any directory on the same device may be in the mount. */
 struct place {
     dev_t device;
     ino_t inode;

@@ -323,8 +323,8 @@ static void mark_pinned(struct fan_blockcache *cache, const struct fan_session *
     }
 }
 
-/* Makes a doomed frame ready again because it is pinned. If no client has its file open any more,
- * the policy is told so again. */
+/* Makes a doomed frame ready again because it is pinned. Tells the policy again if no client has
+ * the block's file open any more. */
 static void make_ready_again(struct fan_blockcache *cache, uint32_t id)
 {
     bool closed = cache->victims.slots[id].closed;

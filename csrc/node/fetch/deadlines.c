@@ -6,7 +6,7 @@
 
 enum {
     RETRY_NS = 200000,
-    SILENCE_SHARE = 5, /* a rank may be silent for one in so many parts of the deadline */
+    SILENCE_SHARE = 5, /* the longest silence of a rank: the deadline divided by this */
     SILENCE_LOOK_NS = 10000000
 };
 

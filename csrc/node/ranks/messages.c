@@ -107,7 +107,7 @@ static void fetch_outbox(struct fan_messages *messages)
     pthread_mutex_unlock(&messages->lock);
 }
 
-/* Sends a message. Returns whether it is done with: sent, or never to be sent. */
+/* Sends a message. Returns whether the message is finished: it was sent, or will never be sent. */
 static bool send_one(struct fan_ranks *ranks, struct fan_message *message)
 {
     struct fan_transport *transport = ranks->transport;

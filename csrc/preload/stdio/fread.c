@@ -1,7 +1,7 @@
 /*
- * fread. For a cookie stream, libc fills the buffer again and again, and copies each time; for its
- * own streams it reads requests larger than the buffer directly into the caller's memory. This does
- * the same for cookie streams.
+ * Implements fread. For its own streams, libc reads requests larger than the buffer directly into
+ * the caller's memory; for a cookie stream it fills the buffer again and again, and copies each
+ * time. This file reads directly for cookie streams, too.
  */
 #include <pthread.h>
 #include <stdio.h>
