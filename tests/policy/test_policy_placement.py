@@ -8,13 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fanstore.policy import checks
 from fanstore.policy.orders.registry import orders
 from fanstore.policy.placement.by_frequency import by_frequency, by_frequency_partitioned
 from fanstore.policy.placement.rules import (
     NOBODY,
     NOWHERE,
-    everywhere,
+    checked_capacities,
     fastest_elsewhere,
+    fill,
     first_touch,
     local_reads,
     partition,
@@ -31,6 +33,13 @@ def counts_of(ranks: int, files: int) -> Array:
 def shards_of(ranks: int, files: int) -> list[Array]:
     order = RNG.permutation(files)
     return [order[rank::ranks] for rank in range(ranks)]
+
+
+def everywhere(sizes_bytes: Array, capacities_bytes: Array) -> Array:
+    """Each rank fills its classes with files in the order of the listing."""
+    sizes = checks.sizes("sizes_bytes", sizes_bytes)
+    files = np.arange(len(sizes))
+    return np.stack([fill(sizes, files, each) for each in checked_capacities(capacities_bytes)])
 
 
 POLICIES: dict[str, Callable[[Array, Array], Array]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,7 +61,7 @@ def command(
         setting = Hardware(cache_bytes, n_cores, bytes_per_s, n_nodes)
         told.append((asked, predict(analysis, setting)))
     if as_json:
-        click.echo(json.dumps([{"asked": a, **p.as_dict()} for a, p in told], indent=2))
+        click.echo(json.dumps([{"asked": a, **asdict(p)} for a, p in told], indent=2))
         return
     _show(analysis, told)
 

@@ -101,12 +101,6 @@ def set_attr(file: bytes | int, attr: Attr) -> None:
     os.utime(file, ns=(attr.atime_ns, attr.mtime_ns))
 
 
-def read(path: bytes, offset: int, size: int) -> bytes:
-    """Returns a part of a file of this user, even if its mode does not allow reading."""
-    with open_unasked(path) as file:
-        return os.pread(file.fileno(), size, offset)
-
-
 def write(path: bytes, data: bytes, offset: int) -> None:
     """Writes `data` into a hole of a file. Leaves out zeros, which the hole already reads as. Opens
     the file itself, so that it can continue after the caller has stopped waiting."""

@@ -27,15 +27,6 @@ def fastest_elsewhere(classes: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return elsewhere
 
 
-def everywhere(sizes_bytes: ArrayLike, capacities_bytes: ArrayLike) -> NDArray[np.uint8]:
-    """Returns a placement in which each rank fills its classes with files in the order of the
-    listing. Raises ValueError for sizes or capacities that are no numbers of bytes."""
-    sizes = checks.sizes("sizes_bytes", sizes_bytes)
-    files = np.arange(len(sizes))
-    capacities = checked_capacities(capacities_bytes)
-    return np.stack([fill(sizes, files, of_rank) for of_rank in capacities])
-
-
 NOWHERE = 255  # stands for no class: the rank does not keep the file
 
 

@@ -4,8 +4,7 @@ reads that a cache serves under a policy, according to the simulator."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from fanstore.study.analyze.analysis import Analysis
 from fanstore.study.formulas import fetch_rate
@@ -29,9 +28,6 @@ class Gain:
     setting: str
     samples_per_s: float
     times: float
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def gains_of(analysis: Analysis) -> list[Gain]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 from fanstore.errors import UsageError
 from fanstore.study.analyze.analysis import Analysis
@@ -49,9 +48,6 @@ class Prediction:
     min_cache: float
     min_cores: int | None
     min_disk_bytes_per_s: float | None
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def predict(analysis: Analysis, setting: Hardware) -> Prediction:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from fanstore.atomic import Ended, ending_on_signals, whole_file
@@ -28,8 +28,8 @@ def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[P
     told = {
         **analysis.as_dict(),
         "verdict": list(lines(analysis)),
-        "without_cache": None if found is None else found.as_dict(),
-        "gains": [each.as_dict() for each in gains],
+        "without_cache": None if found is None else asdict(found),
+        "gains": [asdict(each) for each in gains],
     }
     texts = {JSON_NAME: json.dumps(told, indent=1) + "\n"}
     if can_draw():
