@@ -86,6 +86,12 @@ class Trees:
         """Returns the real path of a path in a mount."""
         return self._roots[mount] + b"/" + path if path else self._roots[mount]
 
+    def _own(self, mount: int, path: bytes) -> bytes:
+        """Returns the real path of an entry of this rank. Raises FileNotFoundError."""
+        if self.look(mount, path).entry is None:
+            raise failure(errno.ENOENT, path)
+        return self.path(mount, path)
+
     def new_path(self) -> bytes:
         """Returns a free path in the scratch directory."""
         return b"%s/%d" % (self._scratch, next(self._numbers))
@@ -300,29 +306,24 @@ class Trees:
 
     def unlink(self, mount: int, path: bytes) -> None:
         """Removes a file or link."""
-        if self.look(mount, path).entry is None:
-            raise failure(errno.ENOENT, path)
-        os.unlink(self.path(mount, path))
+        os.unlink(self._own(mount, path))
         self._shared.changed()
 
     def rmdir(self, mount: int, path: bytes) -> None:
         """Removes an empty directory."""
-        if self.look(mount, path).entry is None:
-            raise failure(errno.ENOENT, path)
-        os.rmdir(self.path(mount, path))
+        os.rmdir(self._own(mount, path))
         self._shared.changed()
 
     def move(self, mount: int, old: bytes, new: bytes) -> int | None:
         """Renames a file or directory. Returns the rank to which the new name pointed here before,
         or None."""
-        if self.look(mount, old).entry is None:
-            raise failure(errno.ENOENT, old)
+        place = self._own(mount, old)
         self._stand_in(mount, os.path.dirname(new))
         before, to = self.look(mount, new), self.path(mount, new)
         if before.rank is not None and os.path.isdir(to):
             self._remove_stand_in(to)
         with self._shared.moving():
-            os.rename(self.path(mount, old), to)
+            os.rename(place, to)
         return before.rank
 
     def moved(self, mount: int, old: bytes, new: bytes) -> None:
@@ -339,9 +340,7 @@ class Trees:
 
     def change(self, mount: int, path: bytes, changes: Changes) -> None:
         """Changes attributes of a file or directory."""
-        if self.look(mount, path).entry is None:
-            raise failure(errno.ENOENT, path)
-        change(self.path(mount, path), changes)
+        change(self._own(mount, path), changes)
         self._shared.changed()
 
     def read(self, mount: int, path: bytes, offset: int, size: int) -> bytes:

@@ -266,14 +266,17 @@ class StageOut:
         """Moves a copy to the scratch directory, because its bytes may be needed under another
         name."""
         copy = self._placed.copies.get(name)
-        if copy is None:
-            return
+        if copy is not None and (aside := self._moved_aside(name, copy)) is not None:
+            self._placed.done(aside, copy)
+
+    def _moved_aside(self, name: bytes, copy: Copy, *intended: tuple[bytes, Copy]) -> bytes | None:
+        """Moves a copy to a new name and records that, with what else is intended. Returns the new
+        name, or None if the copy was not there."""
         aside = self._target.new_name()
-        self._placed.intend([(aside, copy)])
+        self._placed.intend([(aside, copy), *intended])
         moved = self._target.set_aside(name, copy, aside)
         self._placed.gone(name)
-        if moved:
-            self._placed.done(aside, copy)
+        return aside if moved else None
 
     def _place(self, todo: list[Todo], last: bool) -> None:
         together: list[Todo] = []
@@ -384,11 +387,8 @@ class StageOut:
     def _rename(self, todo: Todo, name: bytes, copy: Copy) -> None:
         """Renames a copy, so that its old name becomes free."""
         set_attr(self._target.path(name), Attr.of(todo.found))
-        aside = self._target.new_name()
-        self._placed.intend([(aside, copy), (todo.name, Copy(todo.source, copy.identity))])
-        moved = self._target.set_aside(name, copy, aside)
-        self._placed.gone(name)
-        if moved:
+        renamed = Copy(todo.source, copy.identity)
+        if (aside := self._moved_aside(name, copy, (todo.name, renamed))) is not None:
             self._name([(todo, aside)])
 
     def _is_settled(self, todo: Todo) -> bool:
