@@ -49,19 +49,19 @@ class Setting:
         return self.option.partition(" ")[0] or "--" + self.name.replace("_", "-")
 
 
-def _about(
+def _setting(
     default: Any,
     meaning: str,
     option: str = "",
     form: str = "",
     least: float = 0,
     most: float = 1e6,
-) -> dict[str, Any]:
-    """Returns the metadata of a field of Settings: its entry in the table of settings."""
-    return {
+) -> Any:
+    """Returns a field of Settings; its metadata are its entry in the table of settings."""
+    return field(metadata={
         "default": default, "meaning": meaning, "option": option, "form": form, "least": least,
         "most": most,
-    }  # fmt: skip
+    })  # fmt: skip
 
 
 CACHE_LEAST_BYTES = 10 << 20  # for eight blocks and the cache's tables
@@ -72,145 +72,129 @@ class Settings:
     """The table of settings, and their values; ``sources`` says for each name where the value comes
     from. Options are listed in this order."""
 
-    local_dir: str | None = field(metadata=_about(
+    sources: Mapping[str, str]
+    local_dir: str | None = _setting(
         None,
         "Node-local directory for packs; made if it is missing [default: searched].",
         "--local-dir DIR",
-    ))  # fmt: skip
-    output_dir: str = field(metadata=_about(
+    )
+    output_dir: str = _setting(
         "./fanstore-output",
         "Directory for the files that CMD writes under a PREFIX; made with the first output "
         "[default: ./fanstore-output].",
         "--output-dir DIR",
-    ))  # fmt: skip
-    partial_outputs: str = field(metadata=_about(
+    )
+    partial_outputs: str = _setting(
         "keep",
         "What a killed program was writing: keep it as NAME.partial, or drop it.",
         form="keep|drop",
-    ))  # fmt: skip
-    continue_outputs: bool = field(metadata=_about(
+    )
+    continue_outputs: bool = _setting(
         False,
         "Continue with the files in the output directory: CMD finds them under PREFIX.",
         "--continue",
-    ))  # fmt: skip
-    in_place: bool = field(metadata=_about(
-        False, "Read packs in place; copy nothing.", "--in-place"
-    ))  # fmt: skip
-    verify: bool = field(metadata=_about(
-        False, "Check all content before serving, also in place.", "--verify"
-    ))  # fmt: skip
-    keep_staged: bool = field(metadata=_about(
-        False, "Leave the staged packs for the next job.", "--keep-staged"
-    ))  # fmt: skip
-    stage_threads: int = field(metadata=_about(
-        2, "Packs copied at the same time.", least=1
-    ))  # fmt: skip
-    orphan_wait_s: float = field(metadata=_about(
-        30.0, "How long a command may outlive a killed wrapper."
-    ))  # fmt: skip
-    stage: str = field(metadata=_about(
+    )
+    in_place: bool = _setting(False, "Read packs in place; copy nothing.", "--in-place")
+    verify: bool = _setting(False, "Check all content before serving, also in place.", "--verify")
+    keep_staged: bool = _setting(False, "Leave the staged packs for the next job.", "--keep-staged")
+    stage_threads: int = _setting(2, "Packs copied at the same time.", least=1)
+    orphan_wait_s: float = _setting(30.0, "How long a command may outlive a killed wrapper.")
+    stage: str = _setting(
         "auto",
         "Stage everything before the command starts (full); while it runs, as far as the nodes "
         "have room (plan); the same, at the first read of a file (lazy); or in memory, as far "
         "as it fits (memory) [default: full if everything fits, else plan].",
         "--stage full|plan|lazy|memory", form="auto|full|plan|lazy|memory",
-    ))  # fmt: skip
-    plan: str = field(metadata=_about(
+    )  # fmt: skip
+    plan: str = _setting(
         "",
         "Let each node keep the files that a plan of `fanstore study plan` gives it, and fetch "
         "files in the plan's order.",
         "--plan FILE", form=".+",
-    ))  # fmt: skip
-    replicas: str = field(metadata=_about(
+    )  # fmt: skip
+    replicas: str = _setting(
         "1",
         "Number of nodes that keep each pack [default: 1].",
         "--replicas R|auto|all", form="[1-9][0-9]*|auto|all",
-    ))  # fmt: skip
-    local_bytes: int | None = field(metadata=_about(
+    )  # fmt: skip
+    local_bytes: int | None = _setting(
         None,
         "The most that a node keeps of the datasets on its local disk [default: the free "
         "space].",
         "--local-bytes BYTES|auto", form="bytes", most=1 << 60,
-    ))  # fmt: skip
-    memory_bytes: int | None = field(metadata=_about(
+    )  # fmt: skip
+    memory_bytes: int | None = _setting(
         None,
         "The most memory that a rank uses on its node: for the block cache, and for staged "
         "files if the local directory is in memory [default: half of what is left].",
         "--memory-bytes BYTES|auto", form="bytes", least=CACHE_LEAST_BYTES, most=1 << 46,
-    ))  # fmt: skip
-    cache_bytes: int | None = field(metadata=_about(
+    )  # fmt: skip
+    cache_bytes: int | None = _setting(
         None,
         "Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a fifth "
         "of --memory-bytes].",
         "--cache-bytes BYTES|auto", form="bytes", least=CACHE_LEAST_BYTES, most=1 << 46,
-    ))  # fmt: skip
-    cache_policy: str = field(metadata=_about(
+    )  # fmt: skip
+    cache_policy: str = _setting(
         "belady",
         "Drop a block at its file's last close (close; none: and take 64 MiB at most), when "
         "room is needed (lru, random), never (minio), or for one that is read again sooner, "
         "where the order is known (belady) [default: belady].",
         "--cache-policy close|lru|random|minio|belady|none",
         form="close|lru|random|minio|belady|none",
-    ))  # fmt: skip
-    deadline_s: float = field(metadata=_about(
+    )
+    deadline_s: float = _setting(
         10.0, "How long another node may take for one request.", least=0.001
-    ))  # fmt: skip
-    shared_deadline_s: float = field(metadata=_about(
+    )
+    shared_deadline_s: float = _setting(
         300.0,
         "How long the shared file system may take for one read of the node daemon.",
         least=0.001, most=600,
-    ))  # fmt: skip
-    peer_wait_s: float = field(metadata=_about(
-        30.0, "How long staging waits for a silent node.", least=1
-    ))  # fmt: skip
-    output_wait_s: float = field(metadata=_about(
+    )  # fmt: skip
+    peer_wait_s: float = _setting(30.0, "How long staging waits for a silent node.", least=1)
+    output_wait_s: float = _setting(
         4.0, "How long, at the end, to retry an output that cannot be written to its directory."
-    ))  # fmt: skip
-    trace: str = field(metadata=_about(
+    )
+    trace: str = _setting(
         "on",
         "Trace the opens and waits of programs: the newest in memory (on), only counts (off), "
         "or all, kept in FILE [default: on].",
         "--trace on|off|FILE", form="on|off|.+",
-    ))  # fmt: skip
-    order: str = field(metadata=_about(
+    )  # fmt: skip
+    order: str = _setting(
         "auto",
         "Fetch files before the command opens them: those that its loaders announce, and "
         "orders that repeat (auto); those that torch's DataLoaders announce (torch); or those "
         "in FILE, in that order, a path a line [default: auto].",
         "--order auto|off|torch|FILE", form="auto|off|torch|.+",
-    ))  # fmt: skip
-    keep_learnt: bool = field(metadata=_about(
+    )  # fmt: skip
+    keep_learnt: bool = _setting(
         True,
         "Keep for later jobs what was learnt about the reads of a dataset: beside the dataset if "
         "that can be written, else in ~/.cache/fanstore.",
-    ))  # fmt: skip
-    metrics_port: int | None = field(metadata=_about(
+    )
+    metrics_port: int | None = _setting(
         None,
         "Serve Prometheus metrics at this TCP port of 127.0.0.1; further ranks of a host "
         "take the next ones; 0: any free port [default: none].",
         "--metrics-port PORT", most=65535,
-    ))  # fmt: skip
-    metrics_address: str = field(metadata=_about(
+    )  # fmt: skip
+    metrics_address: str = _setting(
         "127.0.0.1",
         "The address of that port; 0.0.0.0 for all addresses of this node [default: 127.0.0.1].",
         "--metrics-address ADDRESS",
-    ))  # fmt: skip
-    report: str = field(metadata=_about(
+    )
+    report: str = _setting(
         "",
         "At the end write a page with plots of the waits of ranks and programs, and beside it "
         "JSON and the trace [default: none].",
         "--report DIR|FILE.html", form=".+",
-    ))  # fmt: skip
-    keep_mpi_env: bool = field(metadata=_about(
+    )  # fmt: skip
+    keep_mpi_env: bool = _setting(
         False, "Leave the launcher's MPI variables to the command.", "--keep-mpi-env"
-    ))  # fmt: skip
-    quiet: bool = field(metadata=_about(
-        False, "No progress and no summary on stderr.", "--quiet"
-    ))  # fmt: skip
-    trap: bool = field(metadata=_about(
-        False, "Serve programs that no library can enter, too (run, exec)."
-    ))  # fmt: skip
-    sources: Mapping[str, str]
+    )
+    quiet: bool = _setting(False, "No progress and no summary on stderr.", "--quiet")
+    trap: bool = _setting(False, "Serve programs that no library can enter, too (run, exec).")
 
 
 _KINDS = {"bool": bool, "int": int, "float": float, "str": str}
