@@ -75,7 +75,7 @@ def build(work: Path) -> None:
 
 def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
     """Runs both programs at once in one job; returns how long each waited."""
-    mounts = [(("--dataset", work / "slow" / n, "--mount", work / "mounts" / n)) for n in BATCHES]
+    mounts = [(("--dataset", work / "slowly" / n, "--mount", work / "mounts" / n)) for n in BATCHES]
     readers = " & ".join(
         f'"$0" -c "$1" {shlex.quote(str(work / "mounts" / name))} {batch} {STEP_S} {STEPS}'
         f" > {shlex.quote(str(work / name))}"
@@ -89,8 +89,8 @@ def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
     command = [*fanstore, "run", *options, *(word for mount in mounts for word in mount)]
     command += ["--", "sh", "-c", f"{readers} & wait", sys.executable, READER]
     slow = SlowTree(
-        work / "shared", work / "slow", latency_s={"read": LATENCY_S}, total_bytes_per_s=RATE_BYTES,
-        direct=True,
+        work / "shared", work / "slowly", latency_s={"read": LATENCY_S},
+        total_bytes_per_s=RATE_BYTES, direct=True,
     )  # fmt: skip
     with slow:
         subprocess.run([*map(str, command)], check=True)
