@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -183,6 +184,38 @@ def test_what_changes_during_the_job_is_served_from_the_original(stage: Stage, c
     assert seen == plain.stdout
     assert "1 file changed since the listing, such as f05" in said
     assert json.loads(run(stage, source, *describe(source)).stdout) == seen_plainly(source)
+
+
+RUN = """
+for name in ("echo", "script"):
+    print(subprocess.run([os.path.abspath(name), "a b"], capture_output=True, text=True).stdout)
+"""
+
+
+@pytest.mark.parametrize("changes", [False, True])
+def test_programs_and_scripts_run_as_they_are(stage: Stage, changes: bool) -> None:
+    source = stage.source()
+    for name, content in (
+        ("echo", Path("/bin/echo").read_bytes()),
+        ("script", b"#!/bin/sh\necho 1"),
+    ):
+        (source / name).write_bytes(content)
+        (source / name).chmod(0o755)
+    old(source)
+
+    def change() -> None:
+        (stage.path / "new").write_bytes(b"#!/bin/sh\necho 2 $0 $1")
+        (stage.path / "new").chmod(0o755)
+        os.replace(stage.path / "new", source / "script")
+        shutil.copy("/usr/bin/basename", stage.path / "new")
+        os.replace(stage.path / "new", source / "echo")
+
+    command = (sys.executable, "-c", "import subprocess" + MEET + "meet()" + RUN, str(source))
+    seen, said = run_while(stage, source, change if changes else lambda: None, *command)
+    plain = [sys.executable, "-c", "import os, subprocess" + RUN]
+    done = subprocess.run(plain, cwd=source, capture_output=True, text=True, check=True)
+    assert seen == done.stdout
+    assert ("changed since the listing" in said) == changes
 
 
 READ_OPEN = """

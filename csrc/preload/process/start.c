@@ -140,11 +140,18 @@ static int start_script(const char *path, char head[FAN_SCRIPT_HEAD_BYTES + 1], 
     return rc;
 }
 
+/* Whether the kernel has the open file: an output, or the original of an input. */
+static bool is_kernels(int fd)
+{
+    const struct fan_file *file = fan_file_get(fd);
+    return file == NULL || file->kind == FAN_FILE_OUTPUT;
+}
+
 /* Runs a program by its descriptor because there is no place for its file (the disk is full, or
  * runs no programs): an output itself, or a copy of an input in memory. */
 static int start_unplaced(int from, struct start *start)
 {
-    if (fan_file_get(from)->kind == FAN_FILE_OUTPUT)
+    if (is_kernels(from))
         return exec_open(from, start);
     int copy = fan_real_copy(fan_file_get(from));
     if (copy < 0)
@@ -167,10 +174,9 @@ static int start_program(int from, const char *path, struct start *start)
 static int start_open(int from, const char *path, struct start *start)
 {
     char head[FAN_SCRIPT_HEAD_BYTES + 1];
-    struct fan_file *file = fan_file_get(from);
-    bool real = file->kind == FAN_FILE_OUTPUT;
-    ssize_t got = real ? fan_sys_pread(from, head, FAN_SCRIPT_HEAD_BYTES, 0)
-                       : fan_content_pread(file, head, FAN_SCRIPT_HEAD_BYTES, 0);
+    ssize_t got = is_kernels(from)
+                      ? fan_sys_pread(from, head, FAN_SCRIPT_HEAD_BYTES, 0)
+                      : fan_content_pread(fan_file_get(from), head, FAN_SCRIPT_HEAD_BYTES, 0);
     head[got > 0 ? got : 0] = '\0';
     if (got > 2 && memcmp(head, "#!", 2) == 0)
         return start_script(path, head, start);
@@ -211,7 +217,8 @@ static int start_ours(struct fan_target *target, const char *path, struct start 
     int from = fan_open(target, O_RDONLY | O_CLOEXEC, 0);
     if (from < 0)
         return from;
-    rc = fan_file_get(from) != NULL ? start_open(from, path, start) : -EACCES;
+    bool is_ours = fan_file_get(from) != NULL || target->where == FAN_INPUT;
+    rc = is_ours ? start_open(from, path, start) : -EACCES;
     fan_close_quietly(from);
     return rc;
 }
