@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import click
@@ -21,14 +20,14 @@ def split_command(words: list[str]) -> tuple[list[str], list[str]]:
 class Command(click.Command):
     """A command of `fanstore`.
 
-    common: the options that --help shows; --help-all shows all of them, and the epilog. Without it
-    --help shows everything. If the command has the argument `command`, the words after the first
-    `--` are its value, and click sees those before it alone.
+    common: the parameters that --help shows, with spaces between them; --help-all shows all, and
+    the epilog. Without it --help shows everything. If the command has the argument `command`, the
+    words after the first `--` are its value, and click sees those before it alone.
     """
 
-    def __init__(self, *arguments: Any, common: Collection[str] = (), **keywords: Any) -> None:
+    def __init__(self, *arguments: Any, common: str = "", **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
-        self.common = common
+        self.common = common.split()
         self._runs_another = any(each.name == "command" for each in self.params)
         if common:
             self.params.append(_help_all())

@@ -36,9 +36,6 @@ class LazyGroup(click.Group):
         with past_click():
             return super().invoke(ctx)
 
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(self.entries)
-
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         return self.load(name) if name in self.entries else None
 

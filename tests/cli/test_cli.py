@@ -184,6 +184,17 @@ def test_mistakes_are_named_with_their_remedy(
     assert list((tmp_path / "local").iterdir()) == []
 
 
+@pytest.mark.parametrize(("words", "variable"), [(("--trap",), "0"), ((), "1")])
+def test_the_trap_of_exec_is_an_option_and_a_setting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], variable: str
+) -> None:
+    monkeypatch.setenv("FANSTORE_TRAP", variable)
+    monkeypatch.setenv("FANSTORE_LOCAL_DIR", str(tmp_path))
+    done = fanstore("exec", *words, "--container", "apptainer exec image", "--", "true")
+    assert done.returncode == 125
+    assert "the trap is not brought into containers" in done.stderr
+
+
 @pytest.mark.parametrize(("before", "code"), [("", -2), ("trap '' INT; ", 0)])
 def test_ctrl_c_while_it_is_loaded_is_no_traceback(tmp_path: Path, before: str, code: int) -> None:
     """Where it is ignored, as under nohup, it stays so."""

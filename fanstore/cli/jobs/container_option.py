@@ -1,4 +1,4 @@
-"""The option --container of `fanstore run` and `fanstore exec`."""
+"""The options --trap and --container, for commands that do not load libraries as usual."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ import click
 
 if TYPE_CHECKING:
     from fanstore.launch.containers import Container
+
+trap_option = click.option(
+    "--trap",
+    is_flag=True,
+    default=None,
+    help="Serve programs that cannot load LD_PRELOAD libraries, too: static ones, Go.",
+)
 
 container_option = click.option(
     "--container",

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fanstore import config
 from fanstore.cli.command import Command, command_argument
-from fanstore.cli.jobs.container_option import chosen_container, container_option
+from fanstore.cli.jobs.container_option import chosen_container, container_option, trap_option
 from fanstore.cli.jobs.job_options import chosen_job, job_options
 
 if TYPE_CHECKING:
@@ -27,14 +28,14 @@ _POLL_S = 0.2
     metavar="SECONDS",
     help="Time to wait for the job to serve [default: 0].",
 )
-@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
+@trap_option
 @container_option
 @command_argument
 def command(
     job: str | None,
     local_dir: str | None,
     wait_s: float,
-    trap: bool,
+    trap: bool | None,
     container: str | None,
     command: tuple[str, ...],
 ) -> int:
@@ -49,8 +50,9 @@ def command(
     """
     from fanstore.launch.attach import exec_under
 
-    entered = chosen_container(container, trap)
-    return exec_under(_awaited_job(job, local_dir, wait_s), command, trap, entered)
+    trapped = config.resolve({"trap": trap}).trap
+    entered = chosen_container(container, trapped)
+    return exec_under(_awaited_job(job, local_dir, wait_s), command, trapped, entered)
 
 
 def _awaited_job(job: str | None, local_dir: str | None, wait_s: float) -> Status:

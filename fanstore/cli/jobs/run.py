@@ -16,33 +16,17 @@ from fanstore.cli.dataset_options import (
     serving_options,
     usage_as_failure,
 )
-from fanstore.cli.jobs.container_option import chosen_container, container_option
+from fanstore.cli.jobs.container_option import chosen_container, container_option, trap_option
 
 
 @click.command(
     cls=ServingCommand,
-    common=(
-        "dataset",
-        "mount",
-        "output_dir",
-        "continue_outputs",
-        "local_dir",
-        "in_place",
-        "keep_staged",
-        "report",
-        "trap",
-        "quiet",
-    ),
+    common="dataset mount output_dir continue_outputs local_dir in_place keep_staged report "
+    "trap quiet",
     epilog=exit_codes.help_text(),
 )
 @serving_options
-@click.option(
-    "--trap",
-    is_flag=True,
-    default=None,
-    help="Serve programs that no library can enter, too: static ones, Go, system calls of their "
-    "own.",
-)
+@trap_option
 @container_option
 @command_argument
 @click.pass_context

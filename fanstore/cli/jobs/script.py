@@ -17,6 +17,7 @@ from click.core import ParameterSource
 from fanstore.cli.command import command_argument
 from fanstore.cli.dataset_options import ServingCommand, serving_options, written_options
 from fanstore.cli.datasets.prepare import ByteCount
+from fanstore.cli.jobs.container_option import trap_option
 from fanstore.launch.job_script import SCHEDULERS
 from fanstore.launcher import NO_MPI4PY
 
@@ -71,11 +72,8 @@ def our_program() -> str:
 
 @click.command(
     cls=ServingCommand,
-    common=(
-        "scheduler", "nodes", "hosts", "time", "queue", "cpus", "gpus", "mem_bytes", "directives",
-        "dataset", "mount",
-    ),
-)  # fmt: skip
+    common="scheduler nodes hosts time queue cpus gpus mem_bytes directives dataset mount",
+)
 @click.option("--scheduler", type=click.Choice(SCHEDULERS), default="slurm", show_default=True,
               help="pbs: PBS Professional, OpenPBS. ssh: nodes that ssh reaches.")  # fmt: skip
 @click.option("-N", "--nodes", type=click.IntRange(min=1), help="Nodes.")
@@ -102,7 +100,7 @@ def our_program() -> str:
               help="With --mode mpi: ranks of CMD on each node [default: 1].")  # fmt: skip
 @click.option("--analyze", is_flag=True,
               help="Slurm: have `fanstore study analyze` run CMD, on all nodes.")  # fmt: skip
-@click.option("--trap", is_flag=True, help="Serve programs that no library can enter, too.")
+@trap_option
 @serving_options
 @command_argument
 @click.pass_context

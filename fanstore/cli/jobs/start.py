@@ -22,16 +22,7 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=ServingCommand,
-    common=(
-        "dataset",
-        "mount",
-        "output_dir",
-        "local_dir",
-        "in_place",
-        "keep_staged",
-        "report",
-        "as_json",
-    ),
+    common="dataset mount output_dir local_dir in_place keep_staged report as_json",
 )
 @serving_options
 @click.option("--json", "as_json", is_flag=True, help="Describe the job as JSON.")

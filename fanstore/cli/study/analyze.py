@@ -15,17 +15,7 @@ from fanstore.cli.dataset_options import ServingCommand, serving_options, writte
 
 @click.command(
     cls=ServingCommand,
-    common=(
-        "steps",
-        "limit",
-        "out",
-        "ingest",
-        "launcher",
-        "writes",
-        "dataset",
-        "mount",
-        "local_dir",
-    ),
+    common="steps limit out ingest launcher writes dataset mount local_dir",
 )
 @click.option("--steps", type=click.IntRange(min=10), default=100, show_default=True,
               help="Batches that are measured in each phase.")  # fmt: skip

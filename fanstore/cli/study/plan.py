@@ -23,11 +23,8 @@ _FILE = click.Path(path_type=Path, dir_okay=False)
 
 @click.command(
     cls=Command,
-    common=(
-        "out", "machine", "nodes", "ranks_per_node", "epochs", "batch", "compute", "preprocess",
-        "order", "seed", "show",
-    ),
-)  # fmt: skip
+    common="out machine nodes ranks_per_node epochs batch compute preprocess order seed show",
+)
 @click.argument("dataset", required=False, type=click.Path(path_type=Path))
 @click.option("--out", type=_FILE, metavar="PLAN", help="The file for the plan.")
 @click.option("--machine", metavar="FILE", help="The machine, as `fanstore study calibrate` "
