@@ -39,7 +39,7 @@ class Draws:
         self._place = "first"
         self._held = array.array("q")  # drawn, but not sent yet
         self._recent = array.array("q")  # the last indices drawn
-        self._row: array.array[int] | None = None  # sent; drawn up to index _at
+        self._row: array.array[int] | None = None  # indices that were sent; drawn up to _at
         self._at = 0
         self._searches = _SEARCHES
         self._batch = 1
