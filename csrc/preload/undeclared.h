@@ -35,17 +35,10 @@ const char *__asan_default_options(void);
 void closefrom(int first);
 int close_range(unsigned first, unsigned last, int flags);
 int execveat(int dirfd, const char *path, char *const argv[], char *const env[], int flags);
-size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
-size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t count, FILE *stream);
 struct open_how;
 int openat2(int dirfd, const char *path, const struct open_how *how, size_t bytes);
 int __open_2(const char *path, int flags);
 int __openat_2(int dirfd, const char *path, int flags);
-int __xstat(int version, const char *path, struct stat *st);
-int __lxstat(int version, const char *path, struct stat *st);
-int __fxstat(int version, int fd, struct stat *st);
-int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags);
-int __xmknod(int version, const char *path, mode_t mode, dev_t *device);
 int __xmknodat(int version, int dirfd, const char *path, mode_t mode, dev_t *device);
 char *__getwd_chk(char *buffer, size_t room);
 int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout,

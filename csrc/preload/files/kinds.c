@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -93,12 +92,6 @@ FAN_EXPORT ssize_t tee(int fd, int out, size_t bytes, unsigned flags)
         errno = mode >= 0 && (mode & O_ACCMODE) != O_RDONLY ? EINVAL : EBADF;
     }
     return moved;
-}
-
-/* libc's own function would read and check the descriptor without calling this library. */
-FAN_EXPORT int eventfd_read(int fd, eventfd_t *value)
-{
-    return read(fd, value, sizeof(*value)) == sizeof(*value) ? 0 : -1;
 }
 
 FAN_EXPORT int isfdtype(int fd, int type)

@@ -126,31 +126,6 @@ FAN_EXPORT int fstat(int fd, struct stat *st)
     return (int)fan_answer(rc);
 }
 
-/* Ignores the version of the struct: 64-bit Linux has only one. */
-FAN_EXPORT int __xstat(int version, const char *path, struct stat *st)
-{
-    (void)version;
-    return stat_at(AT_FDCWD, path, st, 0);
-}
-
-FAN_EXPORT int __lxstat(int version, const char *path, struct stat *st)
-{
-    (void)version;
-    return stat_at(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
-}
-
-FAN_EXPORT int __fxstat(int version, int fd, struct stat *st)
-{
-    (void)version;
-    return fstat(fd, st);
-}
-
-FAN_EXPORT int __fxstatat(int version, int dirfd, const char *path, struct stat *st, int flags)
-{
-    (void)version;
-    return stat_at(dirfd, path, st, flags);
-}
-
 /* Converts `st` to a statx. rc: the result of filling `st`. */
 static int give_statx(int rc, const struct stat *st, struct statx *stx)
 {

@@ -351,9 +351,3 @@ FAN_EXPORT int __xmknodat(int version, int dirfd, const char *path, mode_t mode,
 {
     return version == 0 ? mknodat(dirfd, path, mode, *device) : (int)fan_answer(-EINVAL);
 }
-
-FAN_EXPORT int __xmknod(int version, const char *path, mode_t mode, dev_t *device)
-{
-    return __xmknodat(version, AT_FDCWD, path, mode, device);
-}
-

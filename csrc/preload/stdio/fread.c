@@ -11,7 +11,6 @@
 #include "../../client/job/job.h"
 #include "../files/cookie.h"
 #include "../real.h"
-#include "../undeclared.h"
 
 #undef fread_unlocked /* stdio.h defines a macro */
 
@@ -108,25 +107,4 @@ FAN_EXPORT size_t fread(void *to, size_t size, size_t count, FILE *stream)
     items = read_locked(REAL(fread_unlocked), to, size, count, stream);
     pthread_cleanup_pop(1);
     return items;
-}
-
-/* The check of _FORTIFY_SOURCE; `room` is the size of the buffer. */
-static void check_room(size_t room, size_t size, size_t count)
-{
-    size_t bytes;
-    if (__builtin_mul_overflow(size, count, &bytes) || bytes > room)
-        __chk_fail();
-}
-
-FAN_EXPORT size_t __fread_chk(void *to, size_t room, size_t size, size_t count, FILE *stream)
-{
-    check_room(room, size, count);
-    return fread(to, size, count, stream);
-}
-
-FAN_EXPORT size_t __fread_unlocked_chk(void *to, size_t room, size_t size, size_t count,
-                                       FILE *stream)
-{
-    check_room(room, size, count);
-    return fread_unlocked(to, size, count, stream);
 }
