@@ -4,7 +4,6 @@
 #ifndef FAN_LOCAL_PARTIAL_H
 #define FAN_LOCAL_PARTIAL_H
 
-#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>

@@ -5,7 +5,6 @@
 #ifndef FAN_PACK_CONTENT_H
 #define FAN_PACK_CONTENT_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "../common/index.h"

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include "../client/job/job.h"
 #include "real.h"
 
 _Atomic(fan_cancel_fn *) fan_cancel_test;

@@ -2,16 +2,12 @@
 #ifndef FAN_PRELOAD_UNDECLARED_H
 #define FAN_PRELOAD_UNDECLARED_H
 
-#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/statfs.h>
 #include <sys/types.h>
 #include <unistd.h>
 #include <wchar.h>

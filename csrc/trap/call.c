@@ -13,7 +13,6 @@
 
 #include "../common/sys.h"
 #include "names.h"
-#include "origin.h"
 #include "target.h"
 
 /* Defined as in newer headers. */

@@ -13,7 +13,6 @@
 #include "../common/descriptor.h"
 #include "../common/sys.h"
 #include "handlers.h"
-#include "origin.h"
 #include "target.h"
 #include "tree.h"
 

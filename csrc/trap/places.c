@@ -14,7 +14,6 @@
 #include "handlers.h"
 #include "names.h"
 #include "origin.h"
-#include "target.h"
 #include "tree.h"
 
 /* Returns whether the kernel finds a directory at a path by itself. */

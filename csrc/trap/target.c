@@ -8,7 +8,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../client/machine/spelling.h"
 #include "../common/sys.h"
 #include "origin.h"
 

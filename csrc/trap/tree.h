@@ -6,7 +6,6 @@
 #ifndef FAN_TRAP_TREE_H
 #define FAN_TRAP_TREE_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "../client/job/job.h"

@@ -14,7 +14,6 @@
 #ifndef FAN_CLIENT_CODE_H
 #define FAN_CLIENT_CODE_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 
 #include "../../common/sys.h"
-#include "../machine/spelling.h"
 #include "code_tree.h"
 
 /* Returns 1 if a path leads to a directory of a mount, 0 if it is outside, -1 if there is none. */

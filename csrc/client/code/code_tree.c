@@ -4,7 +4,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "../paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../machine/spelling.h"
 #include "../paths/linked.h"

@@ -1,7 +1,6 @@
 #include "content_io.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <unistd.h>
 

@@ -7,7 +7,6 @@
 #include "../../format/pack_format.h"
 #include "../../pack/codec.h"
 #include "../../pack/content.h"
-#include "../files/filetable.h"
 #include "../machine/copy.h"
 #include "stored.h"
 

@@ -1,7 +1,5 @@
 #include "content_io.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
 #include <sys/mman.h>
 
 #include "../../common/sys.h"

@@ -11,7 +11,6 @@
 #define FAN_CLIENT_SESSION_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "cache_view.h"
 

@@ -5,7 +5,6 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../../format/cache_format.h"
-#include "../../format/pack_format.h"
 #include "../job/packs.h"
 #include "../machine/clock.h"
 #include "original.h"

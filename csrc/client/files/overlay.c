@@ -1,7 +1,6 @@
 #include "overlay.h"
 
 #include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "../../common/sys.h"

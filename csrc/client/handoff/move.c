@@ -1,7 +1,6 @@
 #include "handoff.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <time.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #ifndef FAN_CLIENT_ASK_H
 #define FAN_CLIENT_ASK_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

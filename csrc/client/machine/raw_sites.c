@@ -2,7 +2,6 @@
 
 #if FAN_RAW_CALLS
 #include <emmintrin.h>
-#include <stdint.h>
 
 /* Bytes that must follow before `end`: there is always code after a call, so that decoding what is
  * before the call never reaches the end. */

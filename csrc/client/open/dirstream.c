@@ -1,7 +1,6 @@
 #include "dirstream.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

@@ -9,7 +9,6 @@
 #define FAN_CLIENT_DIRSTREAM_H
 
 #include <dirent.h>
-#include <stdbool.h>
 
 #include "../files/filetable.h"
 #include "../paths/resolve.h"

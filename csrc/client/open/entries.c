@@ -3,9 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "../../common/spare.h"
 #include "../../common/sys.h"

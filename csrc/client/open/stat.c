@@ -1,6 +1,5 @@
 #include "stat.h"
 
-#include <errno.h>
 #include <string.h>
 #include <sys/sysmacros.h>
 

@@ -1,7 +1,5 @@
 #include "outputs.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #include "../../common/sys.h"

@@ -11,8 +11,6 @@
 #define FAN_CLIENT_OUTPUTS_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/stat.h>
 
 #include "../files/filetable.h"

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "../../common/spare.h"
-#include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../machine/spelling.h"
 #include "cwd.h"

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,7 +9,6 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../job/mounts.h"
-#include "../machine/spelling.h"
 
 static int make_one(const char *path)
 {

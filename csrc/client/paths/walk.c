@@ -5,7 +5,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../common/sys.h"
 #include "../../format/pack_format.h"
 #include "../machine/spelling.h"
 #include "output_tree.h"

@@ -9,7 +9,6 @@
 
 #include "../../format/shm_format.h"
 #include "../../policy/victims.h"
-#include "../machine/shared.h"
 
 enum { SESSION_SHARE = 8, ENTRIES_PER_BUCKET = 2 };
 

@@ -4,7 +4,6 @@
 
 #include "../state/state.h"
 #include "../storage/staged.h"
-#include "../machine/shared.h"
 
 enum { READING_MOST = 8 };
 

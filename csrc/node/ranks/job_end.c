@@ -1,7 +1,6 @@
 #include "job_end.h"
 
 #include "ranks.h"
-#include "../machine/shared.h"
 
 enum {
     PING_NS = 1000000000,

@@ -7,7 +7,6 @@
 #include "../wants/replies.h"
 #include "../storage/keep.h"
 #include "../storage/staged.h"
-#include "../machine/shared.h"
 #include "../storage/marks.h"
 
 /* The most requests that may wait for the shared file system. When there are more, that is slow,

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 
 #include "../../format/cache_format.h"
-#include "../cache/blockcache.h"
 #include "sessions.h"
 
 void fan_flights_fini(struct fan_flights *flights)

@@ -1,6 +1,5 @@
 #include "cookie.h"
 
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>

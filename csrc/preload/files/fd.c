@@ -13,13 +13,11 @@
 #include "../../client/machine/vfork.h"
 #include "../../client/content/content_io.h"
 #include "../../client/open/open.h"
-#include "../../client/outputs/outputs.h"
 #include "../../client/files/overlay.h"
 #include "../../client/machine/park.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
 #include "../real.h"
-#include "../undeclared.h"
 #include "cookie.h"
 #include "of_file.h"
 

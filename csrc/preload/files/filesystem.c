@@ -7,12 +7,9 @@
 #include <unistd.h>
 
 #include "../../client/machine/copy.h"
-#include "../../client/paths/output_tree.h"
 #include "../../client/open/stat.h"
-#include "../../common/sys.h"
 #include "../by_path.h"
 #include "../real.h"
-#include "../undeclared.h"
 #include "of_file.h"
 
 static int statfs_ours(const struct fan_target *target, struct statfs *fs)

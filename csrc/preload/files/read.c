@@ -16,7 +16,6 @@
 #include "../../common/sys.h"
 #include "../cancel.h"
 #include "../real.h"
-#include "../undeclared.h"
 #include "of_file.h"
 
 /* Makes a read of `file` a cancellation point, and returns its result. */

@@ -6,7 +6,6 @@
 #include <sys/ipc.h>
 #include <unistd.h>
 
-#include "../../client/code/code.h"
 #include "../../client/machine/copy.h"
 #include "../../client/paths/cwd.h"
 #include "../../client/paths/output_tree.h"
@@ -20,7 +19,6 @@
 #include "of_file.h"
 #include "../log.h"
 #include "../real.h"
-#include "../undeclared.h"
 
 _Static_assert(sizeof(struct stat) == sizeof(struct stat64), "one struct stat on 64 bits");
 

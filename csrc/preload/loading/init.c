@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../../pack/codec.h"
-#include "../../client/files/filetable.h"
 #include "../../client/handoff/handoff.h"
 #include "../../client/job/job.h"
 #include "../../client/machine/spelling.h"

@@ -10,9 +10,6 @@
 
 #include "../../client/outputs/change.h"
 #include "../../client/paths/linked.h"
-#include "../../client/paths/output_tree.h"
-#include "../../client/open/open.h"
-#include "../../common/sys.h"
 #include "../files/of_file.h"
 #include "../log.h"
 #include "../real.h"

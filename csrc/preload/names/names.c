@@ -11,7 +11,6 @@
 #include "../../client/outputs/pair.h"
 #include "../../client/paths/cwd.h"
 #include "../../client/paths/output_tree.h"
-#include "../../client/open/open.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../log.h"

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <fts.h>
 #include <sys/fanotify.h>
-#include <unistd.h>
 
 #include "../../client/paths/resolve.h"
 #include "../real.h"

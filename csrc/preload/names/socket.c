@@ -15,7 +15,6 @@
 #include "../../common/sys.h"
 #include "../files/of_file.h"
 #include "../real.h"
-#include "../undeclared.h"
 
 #define PATH_START offsetof(struct sockaddr_un, sun_path)
 

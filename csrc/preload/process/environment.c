@@ -5,7 +5,6 @@
 
 #include "../../client/machine/vfork.h"
 #include "../../client/job/job.h"
-#include "../../client/files/overlay.h"
 
 #define PRELOAD FAN_PRELOAD_ENV "="
 #define JOB FAN_JOB_ENV "="

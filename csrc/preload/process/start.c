@@ -13,7 +13,6 @@
 #include "../../client/outputs/outputs.h"
 #include "../../client/code/program.h"
 #include "../../client/content/realcopy.h"
-#include "../../client/paths/output_tree.h"
 #include "../../common/sys.h"
 #include "../cancel.h"
 #include "../real.h"

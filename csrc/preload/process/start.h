@@ -4,8 +4,6 @@
 #ifndef FAN_PRELOAD_START_H
 #define FAN_PRELOAD_START_H
 
-#include <stdbool.h>
-
 enum fan_start {
     FAN_START_PATH,        /* execve: the name is a path */
     FAN_START_AT,          /* execveat: a path relative to a descriptor, or the descriptor itself */

@@ -9,14 +9,12 @@
 #include "../../client/content/content_io.h"
 #include "../../client/files/filetable.h"
 #include "../../client/open/open.h"
-#include "../../client/outputs/outputs.h"
 #include "../../client/content/realcopy.h"
 #include "../../common/descriptor.h"
 #include "../cancel.h"
 #include "../files/cookie.h"
 #include "../log.h"
 #include "../real.h"
-#include "../undeclared.h"
 
 /* Returns open(2)'s flags for a mode of fopen(3), or -EINVAL. */
 static int parse_mode(const char *mode)

@@ -7,7 +7,6 @@
 #include "../cancel.h"
 #include "../files/cookie.h"
 #include "../real.h"
-#include "../undeclared.h"
 
 enum { ERROR_SEEN = 0x20 }; /* libc's flag of a stream */
 

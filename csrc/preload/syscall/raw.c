@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "../../client/code/elf.h"
-#include "../../client/job/job.h"
 #include "../../client/job/fresh.h"
 #include "../../client/machine/raw_sites.h"
 #include "../../common/sys.h"

@@ -6,7 +6,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "../../client/job/jobsocket.h"
 #include "../../common/sys.h"
 #include "family.h"
 
