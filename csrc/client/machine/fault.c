@@ -36,8 +36,7 @@ static bool leave_copy(void *context, int error)
     return true;
 }
 
-/* The kernel's own struct, which is used to set actions without libc's sigaction, because the
- * library wraps it. */
+/* The kernel's own struct, which differs from libc's in the order of its fields. */
 struct kernel_sigaction {
     void (*handler)(int);
     unsigned long flags;
@@ -61,14 +60,33 @@ __asm__(".text\n.type fan_restore, @function\n.hidden fan_restore\n.globl fan_re
 extern void fan_restore(void);
 #endif
 
-static void set_kernel_action(int signal, void *handler, unsigned long flags)
+int fan_kernel_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
-    struct kernel_sigaction action = {.handler = (void (*)(int))handler, .flags = flags};
+    struct kernel_sigaction now = {0}, before;
+    if (action != NULL) {
+        now.handler = action->sa_handler;
+        now.flags = (unsigned long)(unsigned)action->sa_flags;
+        memcpy(&now.mask, &action->sa_mask, sizeof(now.mask));
 #if defined(__x86_64__)
-    action.flags |= SA_RESTORER_FLAG;
-    action.restorer = fan_restore;
+        now.flags |= SA_RESTORER_FLAG;
+        now.restorer = fan_restore;
 #endif
-    FAN_SYS(rt_sigaction, signal, &action, NULL, sizeof(action.mask));
+    }
+    long rc =
+        FAN_SYS(rt_sigaction, signal, action != NULL ? &now : NULL, &before, sizeof(before.mask));
+    if (rc == 0 && old != NULL) {
+        memset(old, 0, sizeof(*old));
+        old->sa_handler = before.handler;
+        old->sa_flags = (int)(before.flags & ~(unsigned long)SA_RESTORER_FLAG);
+        memcpy(&old->sa_mask, &before.mask, sizeof(before.mask));
+    }
+    return (int)rc;
+}
+
+static void set_kernel_action(int signal, void *handler, int flags)
+{
+    const struct sigaction action = {.sa_handler = (void (*)(int))handler, .sa_flags = flags};
+    fan_kernel_sigaction(signal, &action, NULL);
 }
 
 /* Passes a signal that is not the library's to the program, as the kernel would. */
@@ -133,14 +151,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 
 static void adopt(int signal)
 {
-    struct kernel_sigaction before;
-    if (FAN_SYS(rt_sigaction, signal, NULL, &before, sizeof(before.mask)) == 0) {
-        struct sigaction *action = kept(signal);
-        memset(action, 0, sizeof(*action));
-        action->sa_handler = before.handler;
-        action->sa_flags = (int)(before.flags & ~(unsigned long)SA_RESTORER_FLAG);
-        memcpy(&action->sa_mask, &before.mask, sizeof(before.mask));
-    }
+    fan_kernel_sigaction(signal, NULL, kept(signal));
     set_kernel_action(signal, (void *)on_fault, SA_SIGINFO | SA_NODEFER | SA_ONSTACK);
 }
 
@@ -153,43 +164,17 @@ void fan_fault_init(void)
     adopt(SIGSEGV);
 }
 
-/* Calls sigaction(2) without the library's wrapper. The libc struct differs from the kernel's in
- * the order of its fields. */
-static int kernel_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
-{
-    struct kernel_sigaction now = {0}, before;
-    if (action != NULL) {
-        now.handler = action->sa_handler;
-        now.flags = (unsigned long)(unsigned)action->sa_flags;
-        memcpy(&now.mask, &action->sa_mask, sizeof(now.mask));
-#if defined(__x86_64__)
-        now.flags |= SA_RESTORER_FLAG;
-        now.restorer = fan_restore;
-#endif
-    }
-    long rc = FAN_SYS(rt_sigaction, signal, action != NULL ? &now : NULL, &before,
-                      sizeof(before.mask));
-    if (rc == 0 && old != NULL) {
-        memset(old, 0, sizeof(*old));
-        old->sa_handler = before.handler;
-        old->sa_flags = (int)(before.flags & ~(unsigned long)SA_RESTORER_FLAG);
-        memcpy(&old->sa_mask, &before.mask, sizeof(before.mask));
-    }
-    return (int)rc;
-}
-
 int fan_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old)
 {
     if (fan_in_vfork_child()) /* a vfork child has its parent's memory, but its own signals */
-        return kernel_sigaction(signal, action, old);
+        return fan_kernel_sigaction(signal, action, old);
     fan_fault_init();
     struct sigaction before = *kept(signal);
     if (action != NULL) {
         *kept(signal) = *action;
         /* The library's handler may have been removed to let a default action happen. */
         set_kernel_action(signal, (void *)on_fault,
-                          SA_SIGINFO | SA_NODEFER | SA_ONSTACK |
-                              (unsigned long)(action->sa_flags & SA_RESTART));
+                          SA_SIGINFO | SA_NODEFER | SA_ONSTACK | (action->sa_flags & SA_RESTART));
     }
     if (old != NULL)
         *old = before;

@@ -21,6 +21,10 @@ void fan_fault_init(void);
  * once. */
 void fan_fault_may_lose(void *memory, size_t bytes);
 
+/* Calls sigaction(2) for any signal, without libc's function, which the library wraps. Returns 0 or
+ * -errno. */
+int fan_kernel_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
+
 static inline bool fan_fault_is_ours(int signal)
 {
     return signal == SIGBUS || signal == SIGSEGV;

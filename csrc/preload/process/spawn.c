@@ -15,6 +15,7 @@
 
 #include "../../client/files/filetable.h"
 #include "../../client/job/job.h"
+#include "../../client/machine/fault.h"
 #include "../../client/machine/park.h"
 #include "../../common/sys.h"
 #include "../real.h"
@@ -179,26 +180,18 @@ static int perform(const struct action *action)
     return -EINVAL;
 }
 
-/* The kernel's own struct; all zeros mean the default action. */
-struct kernel_sigaction {
-    void *handler;
-    unsigned long flags;
-    void *restorer;
-    uint64_t mask;
-};
-
 /* Resets signals, because no handler of the parent may run in memory that both share. */
 static void reset_signals(const sigset_t *defaults)
 {
-    static const struct kernel_sigaction plain;
+    static const struct sigaction plain; /* all zeros mean the default action */
     for (int number = 1; number < NSIG; number++) {
-        struct kernel_sigaction now;
-        if (FAN_SYS(rt_sigaction, number, NULL, &now, sizeof(now.mask)) != 0)
+        struct sigaction now;
+        if (fan_kernel_sigaction(number, NULL, &now) != 0)
             continue;
-        bool caught = now.handler != (void *)SIG_DFL && now.handler != (void *)SIG_IGN;
+        bool caught = now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN;
         bool wanted = defaults != NULL && sigismember(defaults, number) == 1;
-        if (caught || (wanted && now.handler == (void *)SIG_IGN))
-            FAN_SYS(rt_sigaction, number, &plain, NULL, sizeof(now.mask));
+        if (caught || (wanted && now.sa_handler == SIG_IGN))
+            fan_kernel_sigaction(number, &plain, NULL);
     }
 }
 
