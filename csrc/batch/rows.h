@@ -3,8 +3,7 @@
  *
  * Reads through libc, so that in a program with the preload library the calls see the mounts.
  */
-#ifndef FAN_BATCH_ROWS_H
-#define FAN_BATCH_ROWS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@
 uint64_t fan_read_rows(const char *paths, uint64_t count, char *rows, uint64_t row_bytes,
                        int32_t *error);
 /* cffi: end */
-
-#endif

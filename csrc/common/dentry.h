@@ -6,8 +6,7 @@
  * The high bits of a hash select its part, the low ones its bucket in the part. The bucket's pilot,
  * found when the index was made, maps all hashes of the bucket to places that no other hash has.
  */
-#ifndef FAN_COMMON_DENTRY_H
-#define FAN_COMMON_DENTRY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -47,5 +46,3 @@ static inline uint8_t fan_tag_of(uint64_t hash)
 {
     return (uint8_t)(hash >> 32);
 }
-
-#endif

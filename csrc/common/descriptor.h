@@ -3,8 +3,7 @@
  * only system calls: takes no lock and does not call malloc; safe in signal handlers, after fork
  * and in a vfork child.
  */
-#ifndef FAN_COMMON_DESCRIPTOR_H
-#define FAN_COMMON_DESCRIPTOR_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ long fan_fd_send(int socket, const void *data, size_t bytes, int fd, int flags);
  * of bytes or -errno. Sets *fd to the descriptor that came with them, close-on-exec, which the
  * caller closes; or to -1 if none came. */
 long fan_fd_receive(int socket, void *data, size_t bytes, int *fd, int flags);
-
-#endif

@@ -7,8 +7,7 @@
  * blocks; all are safe in signal handlers and after fork. The caller verifies checksums (the node
  * daemon does so once, when it stages the index).
  */
-#ifndef FAN_COMMON_INDEX_H
-#define FAN_COMMON_INDEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ static inline const struct fan_record *fan_index_record(const struct fan_index *
 {
     return id < index->record_count ? &index->records[id] : NULL;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Writes and reads decimal numbers in places where printf(3) must not be called: signal handlers
  * and vfork children. */
-#ifndef FAN_COMMON_NUMBER_H
-#define FAN_COMMON_NUMBER_H
+#pragma once
 
 /* Writes `number` in decimal with at least `width` digits (10 at most), not terminated. Returns the
  * end of the digits. */
@@ -33,5 +32,3 @@ static inline long fan_take_number(const char **text, long most)
         number = number > most ? number : number * 10 + (**text - '0');
     return *text > start && number <= most ? number : -1;
 }
-
-#endif

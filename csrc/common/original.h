@@ -3,8 +3,7 @@
  * directory that was listed. A record's checksum is then the state that the listing noted for the
  * file.
  */
-#ifndef FAN_COMMON_ORIGINAL_H
-#define FAN_COMMON_ORIGINAL_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -29,5 +28,3 @@ static inline bool fan_index_is_planned(const struct fan_index *index)
 {
     return (index->header->flags & FAN_INDEX_PLANNED) != 0;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * A step reads 8 bytes at a time and folds the 128-bit product, like other multiply-fold hashes.
  * The hash has no key: a hostile dataset can make its own look-ups slow, but never wrong.
  */
-#ifndef FAN_COMMON_PATH_HASH_H
-#define FAN_COMMON_PATH_HASH_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -56,5 +55,3 @@ static inline uint64_t fan_path_hash_step(uint64_t hash, const void *name, size_
         h = fan_hash_fold(h ^ fan_hash_word(p), FAN_PATH_HASH_B);
     return fan_hash_fold(h ^ fan_hash_tail(end, n % 8, n), FAN_PATH_HASH_A);
 }
-
-#endif

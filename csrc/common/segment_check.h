@@ -1,8 +1,7 @@
 /*
  * Checks a mapped segment before its first offset is used.
  */
-#ifndef FAN_COMMON_SEGMENT_CHECK_H
-#define FAN_COMMON_SEGMENT_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ static inline bool fan_is_job_segment(const struct fan_job_header *header, uint6
            fan_segment_has(bytes, header->mounts_offset, header->mount_count,
                            sizeof(struct fan_mount));
 }
-
-#endif

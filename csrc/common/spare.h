@@ -3,8 +3,7 @@
  * lock: safe in signal handlers, after fork and in a vfork child. If a longjmp skips the call that
  * gives memory back, that memory is lost.
  */
-#ifndef FAN_COMMON_SPARE_H
-#define FAN_COMMON_SPARE_H
+#pragma once
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -43,5 +42,3 @@ enum { FAN_OFF_STACK_BYTES = 16 << 10 }; /* one size for all: any kept memory fi
 
 void *fan_off_stack(void);
 void fan_off_stack_end(void *variable);
-
-#endif

@@ -7,8 +7,7 @@
  * `--trap` (csrc/trap) does not catch calls with the mark. The register is cleared after each call,
  * so that no call of the program itself carries the mark.
  */
-#ifndef FAN_COMMON_SYS_H
-#define FAN_COMMON_SYS_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -152,5 +151,3 @@ static inline long fan_sys_read_text(const char *path, char *to, size_t capacity
     to[length > 0 ? length : 0] = '\0';
     return length;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* Defines numbers of system calls that are newer than the headers of some C libraries. They are the
  * same on all machines. */
-#ifndef FAN_COMMON_SYSCALL_NUMBERS_H
-#define FAN_COMMON_SYSCALL_NUMBERS_H
+#pragma once
 
 #include <sys/syscall.h>
 
@@ -22,6 +21,4 @@
 #endif
 #ifndef SYS_fchmodat2
 #define SYS_fchmodat2 452
-#endif
-
 #endif

@@ -13,8 +13,7 @@
  * memory and not a count, so the daemon can clear the pins of a dead client, whatever the client
  * was doing.
  */
-#ifndef FAN_FORMAT_CACHE_FORMAT_H
-#define FAN_FORMAT_CACHE_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -180,5 +179,3 @@ static inline unsigned fan_session_place(uint64_t file)
     unsigned sets = FAN_SESSION_FILES / FAN_SESSION_WAYS;
     return (unsigned)(fan_cache_hash(file, 0) % sets) * FAN_SESSION_WAYS;
 }
-
-#endif

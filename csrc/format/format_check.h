@@ -5,8 +5,7 @@
  *
  * tools/native.py generates the table from the parts of the headers between the cffi marks.
  */
-#ifndef FAN_FORMAT_FORMAT_CHECK_H
-#define FAN_FORMAT_FORMAT_CHECK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ extern const uint64_t fan_layout_entry_count;
         .offset = offsetof(struct struct_name, field_name),                                        \
         .bytes = sizeof(((struct struct_name *)0)->field_name)                                     \
     }
-
-#endif

@@ -5,8 +5,7 @@
  * breadth-first order: the children of a directory follow each other, sorted by name, and a
  * parent's id is smaller than its child's. Record 0 is the root and its own parent.
  */
-#ifndef FAN_FORMAT_INDEX_FORMAT_H
-#define FAN_FORMAT_INDEX_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -150,5 +149,3 @@ struct fan_pack_info {
     uint32_t reserved;
 };
 /* cffi: end */
-
-#endif

@@ -7,8 +7,7 @@
  *
  * Paths are relative to the mount `view`, as the program gave them: not in normal form.
  */
-#ifndef FAN_FORMAT_OUTPUT_FORMAT_H
-#define FAN_FORMAT_OUTPUT_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -118,5 +117,3 @@ struct fan_output_name {
     uint32_t name_bytes;
 };
 /* cffi: end */
-
-#endif

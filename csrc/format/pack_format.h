@@ -6,8 +6,7 @@
  *
  *     header (4096 bytes) | data | entries | paths | trailer (64 bytes)
  */
-#ifndef FAN_FORMAT_PACK_FORMAT_H
-#define FAN_FORMAT_PACK_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -77,5 +76,3 @@ struct fan_pack_entry {
     uint32_t holder;
 };
 /* cffi: end */
-
-#endif

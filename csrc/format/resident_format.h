@@ -13,8 +13,7 @@
  * If a pack file has another inode, it is not the partial pack to which the bits refer. Inodes,
  * bits and claims are atomic.
  */
-#ifndef FAN_FORMAT_RESIDENT_FORMAT_H
-#define FAN_FORMAT_RESIDENT_FORMAT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ static inline bool fan_resident_is_of(const void *base, uint64_t record_count, u
            header->version == FAN_RESIDENT_VERSION && header->layout_id == FAN_RESIDENT_LAYOUT_ID &&
            header->record_count == record_count && header->pack_count == pack_count;
 }
-
-#endif

@@ -7,8 +7,7 @@
  *
  *     header | mounts | pack places | bitmaps | strings | outputs | trace (trace_format.h)
  */
-#ifndef FAN_FORMAT_SHM_FORMAT_H
-#define FAN_FORMAT_SHM_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -120,5 +119,3 @@ struct fan_outputs {
     struct fan_writer writers[FAN_WRITERS];
 };
 /* cffi: end */
-
-#endif

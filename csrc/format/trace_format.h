@@ -14,8 +14,7 @@
  *
  * A saved trace is a file of sections, each with its own compression and checksum (docs/format.md).
  */
-#ifndef FAN_FORMAT_TRACE_FORMAT_H
-#define FAN_FORMAT_TRACE_FORMAT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -210,5 +209,3 @@ struct fan_traced_run {
     uint32_t reserved;
 };
 /* cffi: end */
-
-#endif

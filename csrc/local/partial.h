@@ -1,8 +1,7 @@
 /*
  * Partial packs on the local disk (resident_format.h). Any thread may call these functions.
  */
-#ifndef FAN_LOCAL_PARTIAL_H
-#define FAN_LOCAL_PARTIAL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ int fan_partial_open(struct fan_partial *partial, uint32_t pack, bool to_write);
 
 /* Marks a record as resident. Call it after the record's bytes were written and checked. */
 void fan_partial_set(struct fan_partial *partial, uint64_t id);
-
-#endif

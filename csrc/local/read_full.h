@@ -1,6 +1,5 @@
 /* Reads or writes all bytes: repeats pread(2) and pwrite(2), also after signals. */
-#ifndef FAN_LOCAL_READ_FULL_H
-#define FAN_LOCAL_READ_FULL_H
+#pragma once
 
 #include <stdint.h>
 
@@ -9,5 +8,3 @@ int fan_read_full(int fd, void *to, uint64_t offset, uint64_t bytes);
 
 /* Returns 0 or -errno: -ENOSPC, -EDQUOT, -EFBIG, -EIO. */
 int fan_write_full(int fd, const void *from, uint64_t offset, uint64_t bytes);
-
-#endif

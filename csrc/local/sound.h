@@ -2,8 +2,7 @@
  * Checks that the stored bytes of a file are undamaged: that they decode to content with the
  * checksum in the index.
  */
-#ifndef FAN_LOCAL_SOUND_H
-#define FAN_LOCAL_SOUND_H
+#pragma once
 
 #include <stdint.h>
 
@@ -27,5 +26,3 @@ int fan_content_sum(const struct fan_index *index, const struct fan_record *reco
 
 /* Stored bytes that all lie in memory, at `bytes`. */
 struct fan_stored fan_stored_in_memory(const char *bytes);
-
-#endif

@@ -2,8 +2,7 @@
  * XXH3-64 with seed 0, the checksum of every file's content. Implements the specification (xxHash,
  * "XXH3 algorithm overview") for input of known length that comes in pieces.
  */
-#ifndef FAN_LOCAL_XXH3_H
-#define FAN_LOCAL_XXH3_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -26,5 +25,3 @@ void fan_xxh3_add(struct fan_xxh3 *hash, const void *piece, size_t bytes);
 
 /* Returns the checksum. Call it when all pieces were added. */
 uint64_t fan_xxh3_end(const struct fan_xxh3 *hash);
-
-#endif

@@ -6,8 +6,7 @@
  *
  * All functions except `fan_node_start` and `fan_node_stop` may be called while the thread runs.
  */
-#ifndef FAN_NODE_NODE_H
-#define FAN_NODE_NODE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -156,5 +155,3 @@ int fan_node_stop(struct fan_node *node);
  * the memory that it may use is not freed. */
 void fan_node_close(struct fan_node *node);
 /* cffi: end */
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The thread that does all the work of the node daemon's core.
  */
-#ifndef FAN_NODE_THREAD_H
-#define FAN_NODE_THREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns);
 /* Returns the start routine of the thread: takes turns, and sleeps between them, until the node
  * must stop. */
 void *fan_node_thread(void *node);
-
-#endif

@@ -4,8 +4,7 @@
  * program sets that function, because the preload library intercepts dlopen(3) and must not call it
  * here.
  */
-#ifndef FAN_PACK_CODEC_H
-#define FAN_PACK_CODEC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ void fan_codec_defer(bool on);
  * missing). Once the library is loaded, it does not call malloc, except with a libzstd that lacks
  * static contexts. */
 int fan_codec_decode(unsigned codec, void *to, size_t logical, const void *from, size_t stored);
-
-#endif

@@ -2,8 +2,7 @@
  * Finds the bytes of a file inside its pack: the extent of the whole file, and of each block.
  * Checks the record's offsets and sizes once, before any byte is read.
  */
-#ifndef FAN_PACK_CONTENT_H
-#define FAN_PACK_CONTENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ uint64_t fan_content_table_bytes(const struct fan_index *index, const struct fan
  * one, from the table; ignored for a file of one block. Returns 0 or -EIO. */
 int fan_content_block(const struct fan_index *index, const struct fan_record *record,
                       uint64_t number, const uint64_t ends[2], struct fan_block *block);
-
-#endif

@@ -2,8 +2,7 @@
  * Simulates the caches of all nodes of a job while their ranks read in step: all ranks read their
  * first item, in the order of the ranks, then all their second, and so on. Pure.
  */
-#ifndef FAN_POLICY_CLUSTER_H
-#define FAN_POLICY_CLUSTER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +56,3 @@ void fan_next_uses(const struct fan_cluster_shape *shape, uint64_t columns, cons
 /* cffi: end */
 
 enum { FAN_NOT_KEPT = 255 };
-
-#endif

@@ -2,8 +2,7 @@
  * A cache without content: it tracks which items a cache holds under a policy of ./victims.h. Each
  * item counts as opened, read and closed before the next one. Pure.
  */
-#ifndef FAN_POLICY_HOLDINGS_H
-#define FAN_POLICY_HOLDINGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ static inline bool fan_holdings_has(const struct fan_holdings *holdings, uint32_
 /* Reads an item. foreseen: the oracle's value for it, as in fan_victims_foresee; 0 without an
  * oracle. lone: no other node has a copy. Returns whether the cache held the item. */
 bool fan_holdings_read(struct fan_holdings *holdings, uint32_t item, uint32_t foreseen, bool lone);
-
-#endif

@@ -1,7 +1,6 @@
 /* A heap of slots with 32-bit keys: the lowest key comes first and, among equal keys, the lowest
  * slot. Pure; only fan_key_heap_init allocates. A change takes O(log n). */
-#ifndef FAN_POLICY_KEY_HEAP_H
-#define FAN_POLICY_KEY_HEAP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ static inline uint32_t fan_key_heap_first_key(const struct fan_key_heap *heap)
 {
     return (uint32_t)(heap->entries[0] >> 32);
 }
-
-#endif

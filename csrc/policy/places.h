@@ -2,8 +2,7 @@
  * Finds the places of a record in a reading order, in which it may occur several times. Pure. The
  * owner of the order creates it once; `passed` must not shrink from query to query.
  */
-#ifndef FAN_POLICY_PLACES_H
-#define FAN_POLICY_PLACES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@ void fan_places_fini(struct fan_places *places);
  * `passed`, which must not shrink from call to call. */
 uint32_t fan_places_find(struct fan_places *places, uint64_t record, uint64_t passed,
                          uint64_t from);
-
-#endif

@@ -1,6 +1,5 @@
 /* Replays a sequence of reads on a cache without content (./holdings.h). Pure. */
-#ifndef FAN_POLICY_REPLAY_H
-#define FAN_POLICY_REPLAY_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ struct fan_replay_totals {
 /* Runs the replay. Returns 0 or -ENOMEM. */
 int fan_replay_run(const struct fan_replay *replay, struct fan_replay_totals *totals);
 /* cffi: end */
-
-#endif

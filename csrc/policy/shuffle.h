@@ -3,8 +3,7 @@
  * are 32 bits in the low half of 64, as NumPy's random_raw returns them. There are fewer than 2^32
  * items. A shuffle may be split into calls with any number of words: `done` is the number of steps
  * done before. */
-#ifndef FAN_POLICY_SHUFFLE_H
-#define FAN_POLICY_SHUFFLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -33,5 +32,3 @@ uint64_t fan_shuffle_libstdcxx(uint32_t *items, uint64_t count, uint64_t done,
 void fan_shuffle_buffer(uint32_t *items, uint64_t count, uint32_t *buffer, uint64_t buffer_count,
                         const uint64_t *words);
 /* cffi: end */
-
-#endif

@@ -21,8 +21,7 @@
  * Without an oracle, if room is needed and nothing else is left, evicts blocks of open files too,
  * the least recently used first, so that a file larger than the cache can be read.
  */
-#ifndef FAN_POLICY_VICTIMS_H
-#define FAN_POLICY_VICTIMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -117,5 +116,3 @@ uint32_t fan_victims_next(struct fan_victims *victims);
 
 /* Returns the slot to evict although there is room, or FAN_NO_SLOT. Only without an oracle. */
 uint32_t fan_victims_unneeded(const struct fan_victims *victims);
-
-#endif

@@ -1,6 +1,5 @@
 /* Answers most calls that take a path. */
-#ifndef FAN_PRELOAD_BY_PATH_H
-#define FAN_PRELOAD_BY_PATH_H
+#pragma once
 
 #include "../client/paths/resolve.h"
 #include "log.h"
@@ -17,5 +16,3 @@
     if (!found && got < 0 && errno == ENOENT && fan_relocate(dirfd, path, how, &target))           \
         got = fan_target_is_real(&target) ? real : ours;                                           \
     return (__typeof__(ours))fan_logged(__func__, path, &target, got)
-
-#endif

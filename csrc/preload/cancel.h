@@ -5,8 +5,7 @@
  * no cancellation point; those waits have limits, and the thread ends at its next cancellation
  * point.
  */
-#ifndef FAN_PRELOAD_CANCEL_H
-#define FAN_PRELOAD_CANCEL_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -63,5 +62,3 @@ static inline bool fan_cancel_enter(void)
 
 /* Calls close(2) without a cancellation point. */
 int fan_close_quietly(int fd);
-
-#endif

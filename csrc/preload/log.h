@@ -3,8 +3,7 @@
  * writes a line to that descriptor after it was answered. If it is off, it costs one branch for
  * each call.
  */
-#ifndef FAN_PRELOAD_LOG_H
-#define FAN_PRELOAD_LOG_H
+#pragma once
 
 #include "../client/paths/resolve.h"
 
@@ -38,5 +37,3 @@ static inline void *fan_logged_pointer(const char *call, const char *path,
     fan_logged(call, path, target, answer != NULL ? 0 : -1);
     return answer;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * The real calls behind the intercepted ones: the next definition after this library's, so that
  * other preloads keep working. Each is looked up when it is first needed.
  */
-#ifndef FAN_PRELOAD_REAL_H
-#define FAN_PRELOAD_REAL_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -58,5 +57,3 @@ static inline long fan_answer(long rc)
     errno = (int)-rc;
     return -1;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Prototypes of exported names that no public header declares. */
-#ifndef FAN_PRELOAD_UNDECLARED_H
-#define FAN_PRELOAD_UNDECLARED_H
+#pragma once
 
 #include <signal.h>
 #include <spawn.h>
@@ -40,5 +39,3 @@ char *__getwd_chk(char *buffer, size_t room);
 int epoll_pwait2(int fd, struct epoll_event *events, int most, const struct timespec *timeout,
                  const sigset_t *mask);
 void __chk_fail(void) __attribute__((noreturn));
-
-#endif

@@ -1,6 +1,5 @@
 /* Writes finished files to the disk and gives them their final names. */
-#ifndef FAN_PREPARE_RENAME_H
-#define FAN_PREPARE_RENAME_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ int fan_rename(const char *from, const char *to, int exchange);
  * little to wait for. A file system may ignore this hint. */
 void fan_start_writeback(int fd, uint64_t offset, uint64_t bytes);
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * copied in pieces. Written in C because in Python each step would wait for the daemon's other
  * threads, which takes longer than the step.
  */
-#ifndef FAN_STAGE_FILES_H
-#define FAN_STAGE_FILES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -80,5 +79,3 @@ uint32_t fan_writer_of(const struct fan_outputs *outputs, uint64_t inode);
 /* Adds one to a counter in memory that other processes also add to. */
 void fan_count_up(uint64_t *count);
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * frees those whose owners have ended. `segment` is a mapped job segment of `bytes`; -EINVAL if the
  * trace lies outside of it. One thread at a time may change lanes.
  */
-#ifndef FAN_TRACE_LANES_H
-#define FAN_TRACE_LANES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,5 +18,3 @@ int fan_trace_sum(const void *segment, uint64_t bytes, struct fan_counters *tota
  * lane. Its owner must have ended. Returns 0 or -EINVAL. */
 int fan_trace_retire(void *segment, uint64_t bytes, uint32_t lane, struct fan_counters *counted);
 /* cffi: end */
-
-#endif

@@ -4,8 +4,7 @@
  * In MPICH (ch4, seen with 5.0.2 over UCX and TCP), MPI_Isend follows a null pointer if the network
  * layer refuses to send, before it can return the error. fan_isend returns an error instead.
  */
-#ifndef FAN_TRANSPORT_ISEND_H
-#define FAN_TRANSPORT_ISEND_H
+#pragma once
 
 #include <mpi.h>
 
@@ -16,5 +15,3 @@ int fan_isend_init(void);
 /* Calls MPI_Isend for bytes; returns an error if that faults. */
 int fan_isend(const void *buffer, int bytes, int rank, int tag, MPI_Comm comm,
               MPI_Request *request);
-
-#endif

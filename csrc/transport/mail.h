@@ -5,8 +5,7 @@
  * match its head, or MPI reports it lost, this is reported once, and the caller must count the rank
  * as lost: a message between others would be missing.
  */
-#ifndef FAN_TRANSPORT_MAIL_H
-#define FAN_TRANSPORT_MAIL_H
+#pragma once
 
 #include <mpi.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int fan_mail_events(struct fan_mail *mail, struct fan_transport_event *events, i
 
 /* Frees everything except memory that MPI may still use. Accepts a zeroed struct. */
 void fan_mail_fini(struct fan_mail *mail);
-
-#endif

@@ -5,8 +5,7 @@
  * killed before the bytes came. A mark that is still there shows this, unless less than a page is
  * missing.
  */
-#ifndef FAN_TRANSPORT_MARKS_H
-#define FAN_TRANSPORT_MARKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ void fan_marks_put(uint64_t mark, void *to, uint32_t bytes);
 
 /* Returns whether any mark is still there. */
 bool fan_marks_left(uint64_t mark, const void *from, uint32_t bytes);
-
-#endif

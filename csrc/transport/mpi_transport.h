@@ -8,8 +8,7 @@
  * into the memory that the caller gave. A fetch that was given up keeps its tag until its answer
  * has arrived and was discarded, so that a late sender neither hangs nor answers a later fetch.
  */
-#ifndef FAN_TRANSPORT_MPI_TRANSPORT_H
-#define FAN_TRANSPORT_MPI_TRANSPORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ uint64_t fan_transport_ill_formed(const struct fan_transport *transport);
 /* cffi: end */
 
 #pragma GCC visibility pop
-
-#endif

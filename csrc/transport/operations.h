@@ -3,8 +3,7 @@
  * MPI_Testsome requires; an operation never moves in memory, because MPI may write to its buffer.
  * For one thread.
  */
-#ifndef FAN_TRANSPORT_OPERATIONS_H
-#define FAN_TRANSPORT_OPERATIONS_H
+#pragma once
 
 #include <mpi.h>
 #include <stdbool.h>
@@ -104,5 +103,3 @@ int fan_operations_round(struct fan_operations *operations);
 
 /* Frees everything except memory that MPI may still use. */
 void fan_operations_fini(struct fan_operations *operations);
-
-#endif

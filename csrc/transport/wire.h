@@ -6,8 +6,7 @@
  * A refusal is sent in place of the requested bytes. The receiver recognises it by its length,
  * which is never that of the requested bytes.
  */
-#ifndef FAN_TRANSPORT_WIRE_H
-#define FAN_TRANSPORT_WIRE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -97,5 +96,3 @@ static inline uint32_t fan_wire_refusal_bytes(uint32_t fetch_bytes)
 /* Checks the answer to a fetch of `fetch_bytes`, which is `bytes` of `data`. Returns 0 if it is the
  * requested bytes, the refusal's -errno, or -EPROTO. */
 int fan_wire_answer(const void *data, size_t bytes, uint32_t fetch_bytes, uint32_t tag);
-
-#endif

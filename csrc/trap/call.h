@@ -3,8 +3,7 @@
  * the call's value; FAN_CALL_CONTINUE to let the kernel do the call; or FAN_CALL_DONE if the call
  * has been answered already.
  */
-#ifndef FAN_TRAP_CALL_H
-#define FAN_TRAP_CALL_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -68,5 +67,3 @@ void fan_call_end(void);
 
 /* Returns -errno for a result of -1, otherwise the result. */
 long fan_call_result(long rc);
-
-#endif

@@ -1,6 +1,5 @@
 /* Answers each caught call. */
-#ifndef FAN_TRAP_HANDLERS_H
-#define FAN_TRAP_HANDLERS_H
+#pragma once
 
 #include "call.h"
 
@@ -37,5 +36,3 @@ long fan_run(const struct fan_call *call);
 /* Answers a call with one path, which the caller of this function has resolved to `path` in a
  * mount. */
 long fan_run_of(const struct fan_call *call, char *path);
-
-#endif

@@ -4,8 +4,7 @@
  * programs that are started. The supervisor removes the links; if it cannot, they are removed with
  * the prefix (fanstore/node/prefix.py recognises them by their targets and their spelling).
  */
-#ifndef FAN_TRAP_NAMES_H
-#define FAN_TRAP_NAMES_H
+#pragma once
 
 /* Makes the names that the kernel needs to enter the directory `path` of a mount. Returns 0, or
  * -EOPNOTSUPP if no names may be made there. */
@@ -16,5 +15,3 @@ int fan_names_program(const char *path, const char *copy);
 
 /* Removes the links. */
 void fan_names_end(void);
-
-#endif

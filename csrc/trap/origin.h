@@ -3,8 +3,7 @@
  * a copy contains its view and record, and directories lie in this supervisor's own tree, so a link
  * in /proc shows which file of which mount a descriptor stands for.
  */
-#ifndef FAN_TRAP_ORIGIN_H
-#define FAN_TRAP_ORIGIN_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ bool fan_origin_is_ours(const char *link);
 /* Writes the tree path of a directory, which is given by its path in a mount. Returns 0 or
  * -ENAMETOOLONG. */
 int fan_origin_tree(const struct fan_view *view, const char *relpath, char to[PATH_MAX]);
-
-#endif

@@ -3,8 +3,7 @@
  * functions return -errno on failure. The process may have ended, and another may have its number:
  * check with fan_call_valid (call.h) after reading.
  */
-#ifndef FAN_TRAP_TARGET_H
-#define FAN_TRAP_TARGET_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -49,5 +48,3 @@ struct fan_target_status {
 };
 
 int fan_target_status(pid_t tid, struct fan_target_status *status);
-
-#endif

@@ -3,8 +3,7 @@
  * without the library. Each is made when first opened. The files in it are empty placeholders;
  * calls with a path from such a directory are caught.
  */
-#ifndef FAN_TRAP_TREE_H
-#define FAN_TRAP_TREE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ int fan_trap_tree_open(struct fan_view *view, const char *relpath, const char *p
  * directory move with it. */
 void fan_trap_tree_move(const char *from, const char *to);
 void fan_trap_tree_remove(const char *path);
-
-#endif

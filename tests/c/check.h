@@ -1,6 +1,5 @@
 /* A condition that must hold; the test ends where one does not. */
-#ifndef FAN_TESTS_CHECK_H
-#define FAN_TESTS_CHECK_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,5 +11,3 @@
             exit(1);                                                                               \
         }                                                                                          \
     } while (0)
-
-#endif

@@ -3,8 +3,7 @@
  * of fixed size. It takes blocks away at every occasion, and spoils them when it does. For
  * remote_job.h, which tells it through `struct control` how to behave.
  */
-#ifndef FAN_TESTS_FAKE_DAEMON_H
-#define FAN_TESTS_FAKE_DAEMON_H
+#pragma once
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -440,5 +439,3 @@ static void fake_run(struct control *control, int listener)
             fake_sleep(&fake);
     }
 }
-
-#endif

@@ -2,8 +2,7 @@
  * A transport between ranks of one process, for tests: queues under one mutex, and knobs for all
  * that can go wrong between machines. The knobs may be turned while it runs.
  */
-#ifndef FAN_TESTS_LOOPBACK_H
-#define FAN_TESTS_LOOPBACK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ struct loopback_knobs *loopback_knobs(struct loopback *loopback, uint32_t rank);
 
 /* Bytes that arrived for fetches that were cancelled before. */
 uint64_t loopback_late_bytes(struct loopback *loopback);
-
-#endif

@@ -2,8 +2,7 @@
  * A client of the block cache in its shortest form, written from csrc/format/cache_format.h alone:
  * a contrast to the one in csrc/client.
  */
-#ifndef FAN_TESTS_NODE_CLIENT_H
-#define FAN_TESTS_NODE_CLIENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ int client_read(struct node_client *client, unsigned pin, uint64_t record);
  * closed. */
 unsigned client_note(struct node_client *client, uint64_t file);
 void client_drop(struct node_client *client, unsigned place);
-
-#endif

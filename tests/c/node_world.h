@@ -1,6 +1,5 @@
 /* A small dataset on several nodes of one process, joined by a loopback; for tests of csrc/node. */
-#ifndef FAN_TESTS_NODE_WORLD_H
-#define FAN_TESTS_NODE_WORLD_H
+#pragma once
 
 #include <stdint.h>
 
@@ -94,5 +93,3 @@ void pause_ms(unsigned ms);
             pause_ms(1);                                                                           \
         }                                                                                          \
     } while (0)
-
-#endif

@@ -2,8 +2,7 @@
  * A job whose one pack another node has, and scenarios: each is a process of its own, with a fake
  * daemon of its own. For test_remote.c and test_session.c.
  */
-#ifndef FAN_TESTS_REMOTE_JOB_H
-#define FAN_TESTS_REMOTE_JOB_H
+#pragma once
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -378,5 +377,3 @@ __attribute__((unused)) static void check_forgotten(uint64_t record)
         CHECK(pthread_join(threads[i], NULL) == 0);
     CHECK(COUNTED(shared_reads) > 0);
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Makes a job directory like the node daemon's, for programs that use the client code directly. */
-#ifndef FAN_FUZZ_JOBDIR_H
-#define FAN_FUZZ_JOBDIR_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -35,5 +34,3 @@ void jobdir_fill(uint8_t *to, uint64_t id, uint64_t offset, size_t bytes);
  * begins in it. */
 uint64_t jobdir_segment_bytes(void);
 uint64_t jobdir_trace_offset(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* Makes a small valid index in memory, as a seed of fuzzing and for the C tests. */
-#ifndef FAN_FUZZ_TREE_H
-#define FAN_FUZZ_TREE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ struct tree_shape {
 /* Writes the index to `buffer`, which is 64-byte aligned. Returns its bytes, or 0 if they do not
  * fit. */
 size_t tree_fill(struct tree_shape shape, uint8_t *buffer, size_t capacity);
-
-#endif

@@ -11,8 +11,7 @@
  * No function calls malloc or takes a lock, so all are safe in a vfork child. They return -errno on
  * failure.
  */
-#ifndef FAN_CLIENT_CODE_H
-#define FAN_CLIENT_CODE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -50,5 +49,3 @@ const char *fan_code_keep(const char *text);
 /* Copies `text` and replaces each `code/<n>` of the job by the mount's prefix. Returns the length,
  * or -ERANGE, and then `to` holds nothing useful. */
 int64_t fan_code_shown(const char *text, char *to, size_t capacity);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Lists of directories in the form of the dynamic linker: RPATH, RUNPATH, LD_LIBRARY_PATH.
  */
-#ifndef FAN_CLIENT_CODE_DIRS_H
-#define FAN_CLIENT_CODE_DIRS_H
+#pragma once
 
 #include "code.h"
 
@@ -38,5 +37,3 @@ void fan_code_dirs_add(struct fan_code_dirs *dirs, const char *list, const char 
  * which it makes. target, place: work space. Returns the length or -ENAMETOOLONG. */
 int64_t fan_code_dirs_replace(const char *old, char *to, size_t capacity,
                               struct fan_target *target, char place[PATH_MAX]);
-
-#endif

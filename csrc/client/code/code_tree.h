@@ -3,8 +3,7 @@
  * for it. Searches for them as ld.so(8) does, by RPATH, LD_LIBRARY_PATH and RUNPATH. The linker
  * itself finds the libraries that lie in no mount, or fails to.
  */
-#ifndef FAN_CLIENT_CODE_TREE_H
-#define FAN_CLIENT_CODE_TREE_H
+#pragma once
 
 #include "code.h"
 
@@ -62,5 +61,3 @@ bool fan_code_mentions_mount(const char *list);
  * mounts replaced by their places, which it makes, followed by the places of the tree's foreign
  * items. The text lies in the tree. NULL: it is too long. */
 const char *fan_code_library_path(struct fan_code_tree *tree, const char *old);
-
-#endif

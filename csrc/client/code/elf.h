@@ -3,8 +3,7 @@
  * dynamic linker use them. Files are untrusted: everything is read with pread, within bounds and
  * with a limited amount of work.
  */
-#ifndef FAN_CLIENT_ELF_H
-#define FAN_CLIENT_ELF_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -46,5 +45,3 @@ int fan_elf_read(struct fan_elf *elf, int fd);
 /* Copies a string and a NUL. Returns its length, -ENOEXEC if the table does not contain all of it,
  * or -ENAMETOOLONG. */
 int64_t fan_elf_string(const struct fan_elf *elf, uint64_t at, char *to, size_t capacity);
-
-#endif

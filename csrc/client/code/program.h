@@ -2,8 +2,7 @@
  * Finds out whether the preload library can enter a program: only glibc's dynamic linker loads it,
  * and not into programs that gain privileges.
  */
-#ifndef FAN_CLIENT_PROGRAM_H
-#define FAN_CLIENT_PROGRAM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ char *fan_script_parse(char *head, char **argument);
 /* Limits of the kernel: how many bytes of a script it reads, and how many interpreters may follow
  * each other. */
 enum { FAN_SCRIPT_HEAD_BYTES = 256, FAN_SCRIPTS_MAX = 5 };
-
-#endif

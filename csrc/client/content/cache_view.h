@@ -7,8 +7,7 @@
  * consistent. So are, on both futexes, the pairs "set wanted, then look whether the other side
  * sleeps" and "go to sleep, then look whether anything is wanted".
  */
-#ifndef FAN_CLIENT_CACHE_VIEW_H
-#define FAN_CLIENT_CACHE_VIEW_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -156,5 +155,3 @@ static inline bool fan_cache_ended(const struct fan_cache *cache)
 {
     return __atomic_load_n(&cache->header->state, __ATOMIC_RELAXED) == FAN_JOB_ENDED;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Reads the content of an open file: its stored bytes (stored.h), which are decoded if they are
  * compressed (decode.h).
  */
-#ifndef FAN_CLIENT_CONTENT_IO_H
-#define FAN_CLIENT_CONTENT_IO_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -49,5 +48,3 @@ int64_t fan_content_offset(struct fan_file *file);
  * bytes on a disk, and to the node daemon for bytes that must come from elsewhere. It never waits,
  * and may be dropped. */
 void fan_hint(struct fan_file *file, int64_t offset, int64_t bytes);
-
-#endif

@@ -2,8 +2,7 @@
  * The name of a real copy of an input. It names the job and the file, so that code that meets the
  * copy (in /proc/self/fd) knows which input it is a copy of.
  */
-#ifndef FAN_CLIENT_COPYNAME_H
-#define FAN_CLIENT_COPYNAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ bool fan_copy_name_read(const char *name, struct fan_copy_name *copy);
 /* Like fan_copy_name_read, for a path from /proc: of a memory file, or of a file in the job's
  * directory. */
 bool fan_copy_name_of_link(const char *link, struct fan_copy_name *copy);
-
-#endif

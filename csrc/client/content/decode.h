@@ -2,8 +2,7 @@
  * The last decoded block of an open compressed file, so that small sequential reads decode each
  * block once. Memory comes from the kernel, not malloc: reads stay safe in signal handlers.
  */
-#ifndef FAN_CLIENT_DECODE_H
-#define FAN_CLIENT_DECODE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,5 +16,3 @@ struct fan_file;
  * thread closed the file is not reused for another file. */
 ssize_t fan_decode_read(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
                         size_t bytes);
-
-#endif

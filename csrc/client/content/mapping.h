@@ -2,8 +2,7 @@
  * Is mmap(2) for a file of a mount. If the file is aligned to pages in its pack, it maps the pack
  * itself, otherwise a copy in a memory file. Inputs never change, so a program sees no difference.
  */
-#ifndef FAN_CLIENT_MAPPING_H
-#define FAN_CLIENT_MAPPING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ bool fan_mapped_at(const void *address);
 /* Returns whether mremap(2) would make a mapping of an input larger. The kernel would fill the new
  * part with the bytes that follow in the pack, or with nothing beyond the end of the copy. */
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes);
-
-#endif

@@ -3,8 +3,7 @@
  * open in the job it is compared with the listing. If it has changed, programs get the original
  * itself, through the kernel, with its attributes: never bytes of two versions.
  */
-#ifndef FAN_CLIENT_ORIGINAL_H
-#define FAN_CLIENT_ORIGINAL_H
+#pragma once
 
 #include "../files/file.h"
 #include "../paths/resolve.h"
@@ -31,5 +30,3 @@ int fan_original_stat(const struct fan_view *view, const struct fan_dataset *dat
 /* Reads bytes of an open file's original, if no daemon can send them. Returns 0; -EIO, also if the
  * original has changed since it was listed. */
 int fan_original_read(const struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
-
-#endif

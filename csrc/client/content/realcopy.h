@@ -8,8 +8,7 @@
  * signal handlers and in a vfork child. Errors: -EFBIG (RLIMIT_FSIZE), -ENOSPC, -EDQUOT, -ENOMEM,
  * -EMFILE, -EIO.
  */
-#ifndef FAN_CLIENT_REALCOPY_H
-#define FAN_CLIENT_REALCOPY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ int fan_real_part(struct fan_file *file, int64_t offset, size_t bytes);
 /* Makes the new file `path` with the content of `file` and `mode`. Returns 0, or -errno and leaves
  * no new file; -EEXIST if the path exists already. */
 int fan_real_file(struct fan_file *file, const char *path, unsigned mode);
-
-#endif

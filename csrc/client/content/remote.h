@@ -4,8 +4,7 @@
  * daemon, several at once. It holds no lock of the process while it waits; each wait has a limit,
  * and ends if the daemon ends.
  */
-#ifndef FAN_CLIENT_REMOTE_H
-#define FAN_CLIENT_REMOTE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ void fan_remote_open(struct fan_file *file);
 /* Tells the daemon about the last close of a file in this process. Call it only if `registered` is
  * set. */
 void fan_remote_close(struct fan_file *file);
-
-#endif

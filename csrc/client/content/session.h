@@ -7,8 +7,7 @@
  * A fork child makes its own when it needs one. A vfork child uses its parent's and never makes
  * one, because the socket would be closed when the child ends.
  */
-#ifndef FAN_CLIENT_SESSION_H
-#define FAN_CLIENT_SESSION_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ void fan_session_end(void);
 /* Closes the child's copy of the socket, which would keep the daemon from noticing the parent's
  * end. */
 void fan_session_after_fork_child(void);
-
-#endif

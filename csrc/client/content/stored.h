@@ -2,8 +2,7 @@
  * Reads the stored bytes of an open file: from the mapped pack, by pread if packs are used in
  * place, or through the block cache if another node has them.
  */
-#ifndef FAN_CLIENT_STORED_H
-#define FAN_CLIENT_STORED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -45,5 +44,3 @@ int fan_stored_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struc
 /* Unpins a span. Returns false if the bytes may have changed while they were pinned: pin them
  * again, and they will come from another source. */
 bool fan_stored_unpin(const struct fan_span *span);
-
-#endif

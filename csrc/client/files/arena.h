@@ -3,8 +3,7 @@
  * keeps using the arenas that it inherited by fork or exec. The kernel frees an arena when the last
  * process that uses it ends.
  */
-#ifndef FAN_CLIENT_ARENA_H
-#define FAN_CLIENT_ARENA_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ struct fan_slot *fan_arena_adopt(int fd, int store);
 
 /* Call it in a fork child: the parent's own arena becomes an inherited one. */
 void fan_arena_after_fork_child(void);
-
-#endif

@@ -8,8 +8,7 @@
  * No function takes a lock. A killed process takes its arena with it; a slot it shared stays taken
  * until the arena's last process ends.
  */
-#ifndef FAN_CLIENT_FILE_H
-#define FAN_CLIENT_FILE_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -115,5 +114,3 @@ void fan_file_drop_entries(struct fan_file *file);
 
 /* Frees closed files whose other users have ended. */
 void fan_file_sweep(void);
-
-#endif

@@ -4,8 +4,7 @@
  * A vfork child runs in its parent's memory, but has a descriptor table of its own. So its changes
  * are kept in an overlay (overlay.h) and not in the parent's table.
  */
-#ifndef FAN_CLIENT_FILETABLE_H
-#define FAN_CLIENT_FILETABLE_H
+#pragma once
 
 #include "../../common/sys.h"
 #include "file.h"
@@ -89,5 +88,3 @@ void fan_file_after_fork_child(void);
 
 /* Calls `visit` for each of our descriptors, including a vfork child's own. */
 void fan_file_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context);
-
-#endif

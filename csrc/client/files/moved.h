@@ -7,8 +7,7 @@
  *
  * No function allocates or takes a lock, so all are safe in vfork children.
  */
-#ifndef FAN_CLIENT_MOVED_H
-#define FAN_CLIENT_MOVED_H
+#pragma once
 
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,5 +31,3 @@ int64_t fan_moved_seek(struct fan_file *file, int64_t offset, int whence);
 
 /* Call it when a file's last descriptor in this process is closed. */
 void fan_moved_end(struct fan_file *file);
-
-#endif

@@ -3,8 +3,7 @@
  * parent's thread waits, but has a descriptor table of its own. So its changes are kept per thread,
  * apart from the table, and end when the parent's thread runs again.
  */
-#ifndef FAN_CLIENT_OVERLAY_H
-#define FAN_CLIENT_OVERLAY_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -47,5 +46,3 @@ void fan_overlay_close_range(unsigned first, unsigned last);
 /* Calls `visit` for each descriptor that the child changed and that is ours, in its latest state.
  */
 void fan_overlay_each(void (*visit)(int fd, struct fan_file *file, void *context), void *context);
-
-#endif

@@ -6,8 +6,7 @@
  * Functions return -errno on failure. None allocates or takes a lock: all are safe in signal
  * handlers and in vfork children.
  */
-#ifndef FAN_CLIENT_STORE_H
-#define FAN_CLIENT_STORE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -31,5 +30,3 @@ int fan_store_put(int store, const struct fan_store_tag *tag, int fd, fan_store_
 
 /* Returns the descriptor stored under `key`, close-on-exec; -ENOENT if there is none. */
 int fan_store_get(int store, int64_t key);
-
-#endif

@@ -3,8 +3,7 @@
  * job. Descriptors survive exec; FANSTORE_FDS tells the new program the file behind each, as
  * "<arena fd>:<store fd>,...;<fd>.<arena>.<slot>,...".
  */
-#ifndef FAN_CLIENT_HANDOFF_H
-#define FAN_CLIENT_HANDOFF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -85,5 +84,3 @@ void fan_process_after_fork_child(void);
 /* Makes libc call fan_file_before_fork and fan_process_after_fork_child at each fork. Further calls
  * do nothing. Allocates. */
 void fan_process_watch_forks(void);
-
-#endif

@@ -3,8 +3,7 @@
  * one request and one answer. No state is kept between questions, so that threads, signal handlers,
  * fork and vfork children may ask at any time.
  */
-#ifndef FAN_CLIENT_ASK_H
-#define FAN_CLIENT_ASK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ const struct fan_output_name *fan_output_next(const struct fan_output_listing *l
                                               size_t *next);
 
 void fan_output_list_end(struct fan_output_listing *listing);
-
-#endif

@@ -3,8 +3,7 @@
  * there and then moves it, or uses it without a name. No function calls malloc or takes a lock; all
  * are safe in vfork children. Also adds to the files there whose lines go to the job's report.
  */
-#ifndef FAN_CLIENT_FRESH_H
-#define FAN_CLIENT_FRESH_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ int fan_fresh_link(const char *target, const char *name, int flags);
 
 /* Appends a line to `file` of the job directory, unless the file is long already. */
 void fan_job_note(const char *file, const char *line);
-
-#endif

@@ -5,8 +5,7 @@
  * once, one publishes its mapping and the others drop theirs. Never detached: mappings end with the
  * process.
  */
-#ifndef FAN_CLIENT_JOB_H
-#define FAN_CLIENT_JOB_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -149,5 +148,3 @@ static inline long fan_count_error(long rc)
 {
     return __builtin_expect(rc == -EIO, 0) ? fan_count_eio() : rc;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Connects to the node daemon's sockets in the job directory.
  */
-#ifndef FAN_CLIENT_JOBSOCKET_H
-#define FAN_CLIENT_JOBSOCKET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@ int fan_job_connect(int link, const char *name, int64_t until_ns);
 
 /* Returns whether a call that was interrupted may be made again. */
 bool fan_interrupted(long rc, int64_t until_ns);
-
-#endif

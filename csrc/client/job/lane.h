@@ -10,8 +10,7 @@
  * a page that the kernel zeroes in the child. After an exec the daemon sees two lanes of one
  * thread.
  */
-#ifndef FAN_CLIENT_LANE_H
-#define FAN_CLIENT_LANE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -165,5 +164,3 @@ static inline void fan_trace_bytes(enum fan_stall_source source, uint64_t bytes)
                   offsetof(struct fan_stalls, bytes),
               bytes);
 }
-
-#endif

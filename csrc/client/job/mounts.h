@@ -4,8 +4,7 @@
  *
  * Paths are in normal form: without "//", "." and "..". No function makes a system call.
  */
-#ifndef FAN_CLIENT_MOUNTS_H
-#define FAN_CLIENT_MOUNTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ int64_t fan_path_below(const struct fan_text *top, const struct fan_dataset *dat
  * -ENAMETOOLONG, -EIO. */
 int64_t fan_full_path(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                       char *buffer, size_t capacity);
-
-#endif

@@ -2,8 +2,7 @@
  * This process's open packs of a dataset: mapped if a staged copy lies on this node, else read
  * through descriptors, some of which stay open.
  */
-#ifndef FAN_CLIENT_PACKS_H
-#define FAN_CLIENT_PACKS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pac
 /* Opens a copy of the pack for one read. Returns a descriptor, which the caller closes, or
  * -errno. */
 int fan_pack_open(const struct fan_view *view, uint32_t pack, enum fan_pack_copy copy);
-
-#endif

@@ -2,8 +2,7 @@
  * Reads the clock for limits and waits. Safe in signal handlers. Makes no system call if the kernel
  * has a vDSO.
  */
-#ifndef FAN_CLIENT_CLOCK_H
-#define FAN_CLIENT_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -15,5 +14,3 @@ static inline int64_t fan_clock_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * cannot deliver a page of a mapped pack. The signal handler in fault.c makes the copy return the
  * error.
  */
-#ifndef FAN_CLIENT_COPY_H
-#define FAN_CLIENT_COPY_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@ int fan_touch(const void *from, size_t bytes);
 /* Writes a zero to each page of memory that is about to be overwritten; `bytes` > 0. Returns what
  * fan_copy returns. */
 int fan_blot(void *to, size_t bytes);
-
-#endif

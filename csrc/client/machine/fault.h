@@ -4,8 +4,7 @@
  * program's own action. This file keeps the program's actions and reports them, so that the program
  * never sees the library's handlers.
  */
-#ifndef FAN_CLIENT_FAULT_H
-#define FAN_CLIENT_FAULT_H
+#pragma once
 
 #include <signal.h>
 #include <stdbool.h>
@@ -33,5 +32,3 @@ static inline bool fan_fault_is_ours(int signal)
 /* Does sigaction(2) for one of the two signals: stores the program's action and leaves the
  * library's handler in place. Returns 0 or -errno. */
 int fan_fault_sigaction(int signal, const struct sigaction *action, struct sigaction *old);
-
-#endif

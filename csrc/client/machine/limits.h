@@ -1,6 +1,5 @@
 /* Tells which limits a program has set for itself that also apply to the library inside it. */
-#ifndef FAN_CLIENT_LIMITS_H
-#define FAN_CLIENT_LIMITS_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,5 +18,3 @@ static inline bool fan_restricted(void)
 {
     return __builtin_expect(atomic_load_explicit(&fan_restricted_flag, memory_order_relaxed), 0);
 }
-
-#endif

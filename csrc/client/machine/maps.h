@@ -2,13 +2,10 @@
  * Reads the kernel's list of this process's mappings. Slow. Makes only system calls: does not call
  * malloc or take a lock.
  */
-#ifndef FAN_CLIENT_MAPS_H
-#define FAN_CLIENT_MAPS_H
+#pragma once
 
 enum { FAN_MAPS_LINE_BYTES = 4200 }; /* of a line with a path of PATH_MAX */
 
 /* Finds the mapping that contains `address`. Returns the path of its file, which lies in `line`; ""
  * if it has none; NULL if nothing is mapped there, or the list cannot be read. */
 const char *fan_maps_path(const void *address, char line[FAN_MAPS_LINE_BYTES]);
-
-#endif

@@ -1,7 +1,6 @@
 /* Returns the size of a page of memory, and allocates pages that the kernel zeroes in a fork child.
  * A page has 4 KiB on x86_64; on aarch64 the kernel's build decides. */
-#ifndef FAN_CLIENT_PAGE_H
-#define FAN_CLIENT_PAGE_H
+#pragma once
 
 #include <stddef.h>
 #include <unistd.h>
@@ -35,5 +34,3 @@ static inline void *fan_own_page(void *place)
         FAN_SYS(madvise, page, FAN_OWN_PAGE_BYTES, MADV_WIPEONFORK);
     return fan_sys_publish(place, page, FAN_OWN_PAGE_BYTES);
 }
-
-#endif

@@ -5,8 +5,7 @@
  * it in a holder (descriptor + 1; 0: none), so that the descriptor can move when the program wants
  * its number.
  */
-#ifndef FAN_CLIENT_PARK_H
-#define FAN_CLIENT_PARK_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -38,5 +37,3 @@ bool fan_is_parked(int fd);
 /* Calls close_range(2) for the parts of [first, last] between parked descriptors. Returns 0 or
  * -errno. */
 int fan_close_range_around(unsigned first, unsigned last, unsigned flags);
-
-#endif

@@ -2,8 +2,7 @@
  * Finds system calls that code makes with the instruction itself and not through libc, if they can
  * be redirected. Only reads bytes, and changes nothing.
  */
-#ifndef FAN_CLIENT_RAW_SITES_H
-#define FAN_CLIENT_RAW_SITES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ enum { FAN_RAW_MOV_BYTES = 5, FAN_RAW_SYSCALL_BYTES = 2, FAN_RAW_SITE_BYTES = 48
  * Returns false if there is none before `end`. */
 bool fan_raw_next(const unsigned char *begin, const unsigned char **at, const unsigned char *end,
                   bool (*wanted)(long number), struct fan_raw_site *site);
-
-#endif

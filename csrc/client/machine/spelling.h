@@ -2,8 +2,7 @@
  * Works on the text of paths: components, unusual spellings, descriptors named by /proc. Makes no
  * system call.
  */
-#ifndef FAN_CLIENT_SPELLING_H
-#define FAN_CLIENT_SPELLING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,5 +45,3 @@ bool fan_join(char *to, size_t capacity, const char *head, size_t head_bytes, co
 /* Returns the descriptor of this process that "/proc/self/fd/N", "/proc/PID/fd/N", "/dev/fd/N",
  * "/dev/stdin" ... names, or -1. */
 int fan_proc_fd(const char *path);
-
-#endif

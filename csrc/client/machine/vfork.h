@@ -4,8 +4,7 @@
  * checks change nothing and may be called anywhere. overlay.h keeps the child's changes to its
  * descriptors.
  */
-#ifndef FAN_CLIENT_VFORK_H
-#define FAN_CLIENT_VFORK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -29,5 +28,3 @@ void fan_vfork_expect(void);
 
 /* Call it when the child has ended: this thread is the parent's until the next fan_vfork_expect. */
 void fan_vfork_over(void);
-
-#endif

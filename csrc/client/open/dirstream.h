@@ -5,8 +5,7 @@
  * The first word of a stream distinguishes it from libc's: no DIR of libc can hold that value,
  * because libc keeps a descriptor and a lock there. Streams are malloc'ed, as libc's are.
  */
-#ifndef FAN_CLIENT_DIRSTREAM_H
-#define FAN_CLIENT_DIRSTREAM_H
+#pragma once
 
 #include <dirent.h>
 
@@ -45,5 +44,3 @@ void fan_getdents_end(struct fan_entries *entries);
 
 /* Does getdents64(2) of a directory descriptor, at its shared position. */
 ssize_t fan_getdents(int fd, struct fan_file *file, void *buffer, size_t bytes);
-
-#endif

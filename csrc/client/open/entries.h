@@ -2,8 +2,7 @@
  * Lists a directory's entries by position: ".", "..", the inputs from the index, then the outputs.
  * The outputs are listed once, at the beginning, or not at all if none was ever made.
  */
-#ifndef FAN_CLIENT_ENTRIES_H
-#define FAN_CLIENT_ENTRIES_H
+#pragma once
 
 #include "../job/ask.h"
 #include "../job/job.h"
@@ -41,5 +40,3 @@ int fan_entries_of_output(struct fan_entries *entries, struct fan_view *view, co
 int fan_entries_at(struct fan_entries *entries, uint64_t position, struct fan_entry *entry);
 
 void fan_entries_end(struct fan_entries *entries);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Opens files of the mount, and implements calls on open files other than reads.
  */
-#ifndef FAN_CLIENT_OPEN_H
-#define FAN_CLIENT_OPEN_H
+#pragma once
 
 #include "../files/filetable.h"
 #include "../paths/resolve.h"
@@ -32,5 +31,3 @@ long fan_device_control(int fd, struct fan_file *file, unsigned long request, vo
 
 /* Does F_GETFL of a FAN_FILE_COPY: adds the flags that the kernel cannot set on a copy. */
 long fan_copy_status(int fd, const struct fan_file *file);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Fills the attributes of files of the mount: stat and related calls.
  */
-#ifndef FAN_CLIENT_STAT_H
-#define FAN_CLIENT_STAT_H
+#pragma once
 
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -25,5 +24,3 @@ int fan_stat_file(int fd, const struct fan_file *file, struct stat *st);
 void fan_statfs(const struct fan_view *view, const struct fan_dataset *dataset, struct statfs *fs);
 void fan_statvfs(const struct fan_view *view, const struct fan_dataset *dataset,
                  struct statvfs *fs);
-
-#endif

@@ -3,8 +3,7 @@
  * for an input, whose answer is known here, and for a file in this rank's tree, where the real call
  * makes the change. No function allocates or takes a lock.
  */
-#ifndef FAN_CLIENT_CHANGE_H
-#define FAN_CLIENT_CHANGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <time.h>
@@ -43,5 +42,3 @@ bool fan_output_is_directory(int fd);
 /* Does one operation on such a directory, like fan_output_change. Returns false if the directory no
  * longer belongs to a mount. */
 bool fan_output_change_directory(int fd, struct fan_output_call *call, int *rc);
-
-#endif

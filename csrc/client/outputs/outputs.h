@@ -7,8 +7,7 @@
  * Unless their comments say otherwise, the functions return 0, a descriptor or -errno. They return
  * -EIO if the daemon does not answer.
  */
-#ifndef FAN_CLIENT_OUTPUTS_H
-#define FAN_CLIENT_OUTPUTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/stat.h>
@@ -73,5 +72,3 @@ void fan_output_stat(const struct fan_view *view, const struct fan_output_attr *
 
 /* Does fstat(2) of an output's descriptor. Returns 0 or -errno. */
 int fan_output_fstat(int fd, const struct fan_file *file, struct stat *st);
-
-#endif

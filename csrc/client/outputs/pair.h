@@ -1,8 +1,7 @@
 /*
  * Does rename and link: operations on two paths, of which at least one lies in a mount.
  */
-#ifndef FAN_CLIENT_PAIR_H
-#define FAN_CLIENT_PAIR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ int fan_end_exists(struct fan_end *end);
 /* Asks the daemon to do the operation of `call` on two ends, both in mounts: FAN_BEYOND, or an
  * input. Returns 0, -errno, FAN_END_MOVED. */
 int fan_output_pair(struct fan_output_call *call, struct fan_end *from, struct fan_end *to);
-
-#endif

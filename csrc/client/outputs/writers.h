@@ -4,8 +4,7 @@
  * changes it; threads, signal handlers and children may call this at any time. Processes in another
  * PID namespace than the daemon's have no entries: the daemon could not see whether they live.
  */
-#ifndef FAN_CLIENT_WRITERS_H
-#define FAN_CLIENT_WRITERS_H
+#pragma once
 
 #include "../files/filetable.h"
 
@@ -34,5 +33,3 @@ void fan_writer_release_of(uint32_t process);
 
 /* Call it in a fork child. */
 void fan_writer_after_fork_child(void);
-
-#endif

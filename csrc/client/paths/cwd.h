@@ -2,8 +2,7 @@
  * Tracks the working directory in relation to the mounts. The answer is cached until a call changes
  * the directory; a vfork child asks the kernel each time.
  */
-#ifndef FAN_CLIENT_CWD_H
-#define FAN_CLIENT_CWD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,5 +34,3 @@ long fan_cwd_path(char *buffer, size_t capacity);
 /* Rewrites, in place, a path inside a skeleton, or of a program or library made real (code.h), to
  * the path in the mount. Returns the new length, or -ERANGE if it does not fit. */
 long fan_unskeleton(char *path, size_t length, size_t capacity);
-
-#endif

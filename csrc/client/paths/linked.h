@@ -2,8 +2,7 @@
  * Follows symbolic links outside the mounts that lead into one. Slow; used only after the kernel
  * answered ENOENT, for paths with "..", and before calls that would change something.
  */
-#ifndef FAN_CLIENT_LINKED_H
-#define FAN_CLIENT_LINKED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ long fan_fd_path_real(int fd, char *to, size_t capacity);
  * or above a mount. false means that this is not certain. Makes one system call: looks at the
  * attributes of the directory and not at its path, which costs the kernel eight times as much. */
 bool fan_is_far_fd(int fd);
-
-#endif

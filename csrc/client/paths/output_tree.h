@@ -13,8 +13,7 @@
  * have a pointer in their tree, or nothing: for those names clients ask the daemon
  * (fanstore/outputs/ranks/trees.py).
  */
-#ifndef FAN_CLIENT_OUTPUT_TREE_H
-#define FAN_CLIENT_OUTPUT_TREE_H
+#pragma once
 
 #include <dirent.h>
 #include <sys/stat.h>
@@ -131,5 +130,3 @@ static inline void fan_tree_changed(void)
 {
     __atomic_fetch_add(&fan_job.outputs->changes, 1, __ATOMIC_RELEASE);
 }
-
-#endif

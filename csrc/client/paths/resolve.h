@@ -5,8 +5,7 @@
  * The walk follows the kernel's rules (path_resolution(7)): components in order, "..", symbolic
  * links of the dataset up to 40, search permission. No function allocates or takes a lock.
  */
-#ifndef FAN_CLIENT_RESOLVE_H
-#define FAN_CLIENT_RESOLVE_H
+#pragma once
 
 #include <fcntl.h>
 #include <limits.h>
@@ -134,5 +133,3 @@ int fan_target_permitted(const struct fan_target *target, int mode, bool effecti
 /* Does fan_target_permitted with the effective ids for a directory. Returns -ENOTDIR if the target
  * is no directory. */
 int fan_directory_permitted(const struct fan_target *target, int mode);
-
-#endif

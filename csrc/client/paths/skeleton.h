@@ -2,8 +2,7 @@
  * Makes real directories that stand for those of the dataset, for chdir, getcwd and directory
  * descriptors. Each is made when it is first needed, and only below a skeleton that FanStore made.
  */
-#ifndef FAN_CLIENT_SKELETON_H
-#define FAN_CLIENT_SKELETON_H
+#pragma once
 
 #include "../job/job.h"
 
@@ -21,5 +20,3 @@ int fan_skeleton_open(struct fan_view *view, struct fan_dataset *dataset, uint64
 
 /* Does chdir(2) into a directory record. Returns 0 or -errno. */
 int fan_skeleton_chdir(struct fan_view *view, struct fan_dataset *dataset, uint64_t id);
-
-#endif

@@ -3,8 +3,7 @@
  * return a bool return the result of fan_locate. A walk that leaves its mount, or that follows a
  * link to another path, returns FAN_WALK_ON: the caller continues from there (resolve.c).
  */
-#ifndef FAN_CLIENT_WALK_H
-#define FAN_CLIENT_WALK_H
+#pragma once
 
 #include "resolve.h"
 
@@ -69,5 +68,3 @@ bool fan_walk_unusable(const struct fan_walk *walk);
 /* Writes `head` "/" `tail` to the target's buffer, which may already contain `tail`. Returns false
  * if the result does not fit. */
 bool fan_walk_put(struct fan_target *target, const char *head, size_t head_bytes, const char *tail);
-
-#endif

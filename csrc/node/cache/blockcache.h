@@ -12,8 +12,7 @@
  * evicts, to make room for a block that is used again sooner. One thread at a time calls these
  * functions.
  */
-#ifndef FAN_NODE_BLOCKCACHE_H
-#define FAN_NODE_BLOCKCACHE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -136,5 +135,3 @@ static inline uint32_t fan_granules_for(uint32_t bytes)
 {
     return (bytes + FAN_CACHE_GRANULE_BYTES - 1) / FAN_CACHE_GRANULE_BYTES;
 }
-
-#endif

@@ -2,8 +2,7 @@
  * Makes room in the cache: decides by ../policy/victims.h which blocks to evict, and when. Clients
  * mark closed files in their sessions; this reads the marks now and then, and when it needs room.
  */
-#ifndef FAN_NODE_EVICTION_H
-#define FAN_NODE_EVICTION_H
+#pragma once
 
 #include "blockcache.h"
 
@@ -35,5 +34,3 @@ void fan_eviction_check(struct fan_eviction *eviction, uint64_t file);
  * more than the new one. */
 uint32_t fan_replacing_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill,
                                   const struct fan_live *live);
-
-#endif

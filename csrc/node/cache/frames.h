@@ -1,8 +1,7 @@
 /*
  * A frame, the daemon's own record of an entry of the cache segment, and lists of frames.
  */
-#ifndef FAN_NODE_FRAMES_H
-#define FAN_NODE_FRAMES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ struct fan_frames {
 void fan_frames_append(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
 void fan_frames_prepend(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
 void fan_frames_detach(struct fan_frame *frames, struct fan_frames *list, uint32_t id);
-
-#endif

@@ -3,8 +3,7 @@
  * that is long enough, so that few gaps remain between runs of different lengths. Only does the
  * accounting: never touches the granules' memory. For one thread.
  */
-#ifndef FAN_NODE_GRANULES_H
-#define FAN_NODE_GRANULES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ int64_t fan_granules_take(struct fan_granules *granules, uint32_t count);
 
 /* Gives back a run that was taken, or any part of one. */
 void fan_granules_give(struct fan_granules *granules, uint32_t start, uint32_t count);
-
-#endif

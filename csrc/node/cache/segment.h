@@ -2,8 +2,7 @@
  * Makes the cache segment, a memory file: its size, its parts and its header. The size is sealed,
  * so that no process with the descriptor can truncate it while others use it.
  */
-#ifndef FAN_NODE_SEGMENT_H
-#define FAN_NODE_SEGMENT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -41,5 +40,3 @@ int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32
 
 /* Unmaps and closes the segment. Accepts a zeroed one. */
 void fan_segment_fini(struct fan_segment *segment);
-
-#endif

@@ -4,8 +4,7 @@
  * those that must be read from the shared file system again. blockcache.h calls this for each
  * change of a frame; replacing.c chooses victims by it.
  */
-#ifndef FAN_NODE_STAYING_H
-#define FAN_NODE_STAYING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ bool fan_staying_is_unforeseen(const struct fan_blockcache *cache, uint32_t id);
 /* Sets the next use, or the key, of a frame for which fan_staying_has is true. */
 void fan_staying_foresee(struct fan_blockcache *cache, uint32_t id, uint32_t next_use);
 void fan_staying_set_key(struct fan_blockcache *cache, uint32_t id, uint32_t key);
-
-#endif

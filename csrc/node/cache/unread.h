@@ -3,8 +3,7 @@
  * knows: a client that finds a block in the cache only sets its mark. Unread blocks stay even if no
  * client has their file open, because one will open it soon.
  */
-#ifndef FAN_NODE_UNREAD_H
-#define FAN_NODE_UNREAD_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ bool fan_unread_take_touched(struct fan_blockcache *cache, uint32_t id);
 /* Returns how many granules the unread frames take. First checks whether a few of them were used,
  * others at each call. */
 uint32_t fan_unread_granules(struct fan_blockcache *cache);
-
-#endif

@@ -5,8 +5,7 @@
  * time limit. A flight that no client wants is given up. Only the node thread calls these
  * functions.
  */
-#ifndef FAN_NODE_ATTEMPTS_H
-#define FAN_NODE_ATTEMPTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void fan_attempt_ended(struct fan_node *node, const struct fan_transport_event *
 /* At the end of the job: gives up every attempt, fails every flight, and asks no rank from then
  * on. */
 void fan_attempt_give_up_all(struct fan_node *node);
-
-#endif

@@ -2,8 +2,7 @@
  * Decides whether to fetch a block before a client wants it. It is fetched only if there is room;
  * most of the cache, and most reader threads, are kept free for blocks that clients wait for.
  */
-#ifndef FAN_NODE_BRING_H
-#define FAN_NODE_BRING_H
+#pragma once
 
 #include <stdint.h>
 
@@ -29,5 +28,3 @@ enum fan_bring {
 /* Decides about one block. If it may be fetched, fills `request`. */
 enum fan_bring fan_bring_check(struct fan_node *node, uint64_t file, uint64_t block,
                                enum fan_bring_for whom, struct fan_fetch_request *request);
-
-#endif

@@ -2,8 +2,7 @@
  * Handles attempts that take too long: those past their deadline, and those at a silent or lost
  * rank. Also restarts flights that wait for room.
  */
-#ifndef FAN_NODE_DEADLINES_H
-#define FAN_NODE_DEADLINES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ uint64_t fan_deadlines_next_ns(const struct fan_node *node);
  * asked; 0 if there is none. */
 uint64_t fan_deadlines_waited_ns(const struct fan_node *node, enum fan_source source,
                                  uint32_t *rank);
-
-#endif

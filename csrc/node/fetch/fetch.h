@@ -2,8 +2,7 @@
  * Requests to fetch blocks to this node: for clients that wait, for other ranks, and ahead of need.
  * Each begins a flight (flights.h) or joins one that is under way; attempts.h carries it out.
  */
-#ifndef FAN_NODE_FETCH_H
-#define FAN_NODE_FETCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t bl
  * needed. Returns NULL if it cannot begin one. */
 struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
                                       enum fan_urgency urgency, uint64_t now_ns);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * Finds the new wants in the sessions of clients.
  */
-#ifndef FAN_NODE_NEW_WANTS_H
-#define FAN_NODE_NEW_WANTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,5 +11,3 @@ struct fan_node;
 /* Looks at the pins of the sessions that rang, and starts to fetch the blocks that they want.
  * Returns whether there were any. */
 bool fan_new_wants_start(struct fan_node *node, uint64_t now_ns);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * The queue of hints, of limited length. Pure.
  */
-#ifndef FAN_NODE_HINT_LINE_H
-#define FAN_NODE_HINT_LINE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ bool fan_hints_enter(struct fan_hints *hints, const struct fan_hinted *hinted);
 
 /* Returns whether the queue has a hint for a block. */
 bool fan_hints_have(const struct fan_hints *hints, uint64_t file, uint64_t block);
-
-#endif

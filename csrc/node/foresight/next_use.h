@@ -4,8 +4,7 @@
  * order behind which it comes; the time of uses beyond the known orders is unknown. A time must fit
  * into a 32-bit key, so keys count from a base that moves on in long jobs.
  */
-#ifndef FAN_NODE_NEXT_USE_H
-#define FAN_NODE_NEXT_USE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order
 
 /* Updates the keys of the next few frames. Returns whether there are more. */
 bool fan_next_use_advance(struct fan_orders *orders);
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * An order: the records that one loader reads in one epoch, and how far the loader is.
  */
-#ifndef FAN_NODE_ORDERS_H
-#define FAN_NODE_ORDERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -73,5 +72,3 @@ struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id);
  * so. fan_order_is_wanted: returns whether a client wanted a record in this way. */
 void fan_orders_note_want(const struct fan_orders *orders, uint64_t file);
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place);
-
-#endif

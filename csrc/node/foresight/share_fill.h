@@ -3,8 +3,7 @@
  * caller of node.h gave, in runs, a few runs at a time, so that reader threads stay free for the
  * records that programs wait for.
  */
-#ifndef FAN_NODE_SHARE_FILL_H
-#define FAN_NODE_SHARE_FILL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ static inline bool fan_share_fill_is_done(const struct fan_share_fill *fill)
 {
     return fill->lists[FAN_DEMAND].count == 0 && fill->lists[FAN_AHEAD].count == 0;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * behind those that were fetched ahead. Random reads must not look like a run, because every block
  * that no client reads is fetched in vain. Pure.
  */
-#ifndef FAN_NODE_STREAMS_H
-#define FAN_NODE_STREAMS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ struct fan_streams {
 /* Records that a session wants a block. Returns how many of the following blocks to fetch ahead. */
 uint32_t fan_streams_note(struct fan_streams *streams, uint32_t session, uint64_t file,
                           uint64_t block);
-
-#endif

@@ -10,8 +10,7 @@
  * The pace of a stream is measured only while records are ahead of it: a stream that waits for
  * records would look slow, and get even less. Pure: the caller passes the time.
  */
-#ifndef FAN_NODE_TURNS_H
-#define FAN_NODE_TURNS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -63,5 +62,3 @@ struct fan_turn *fan_turns_next(const struct fan_queue *turns);
  * behind those that need their next record equally soon. */
 void fan_turns_took(struct fan_queue *turns, struct fan_turn *turn);
 void fan_turns_hold(struct fan_queue *turns, struct fan_turn *turn);
-
-#endif

@@ -4,8 +4,7 @@
  * pool is free, so that it then fetches much at a time. A small part is reserved for orders that
  * have little ahead. Pure.
  */
-#ifndef FAN_NODE_WINDOW_H
-#define FAN_NODE_WINDOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -43,5 +42,3 @@ bool fan_window_admit(const struct fan_window *window, struct fan_window_part *p
 /* Wakes a resting order if there is room for it again. own: some of its own bytes were read just
  * now. */
 void fan_window_wake(const struct fan_window *window, struct fan_window_part *part, bool own);
-
-#endif

@@ -2,8 +2,7 @@
  * A first-in, first-out queue. Each element contains its link, so the queue allocates nothing; a
  * zeroed queue is empty. Only one thread at a time may use a queue.
  */
-#ifndef FAN_NODE_QUEUE_H
-#define FAN_NODE_QUEUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -75,5 +74,3 @@ static inline bool fan_queue_remove(struct fan_queue *queue, const struct fan_qu
     queue->count--;
     return true;
 }
-
-#endif

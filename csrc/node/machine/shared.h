@@ -2,8 +2,7 @@
  * The node daemon's accesses to fields of the cache segment that its clients touch too. Each
  * accessor names the access of a client that it pairs with.
  */
-#ifndef FAN_NODE_SHARED_H
-#define FAN_NODE_SHARED_H
+#pragma once
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -113,5 +112,3 @@ static inline uint64_t fan_now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
-
-#endif

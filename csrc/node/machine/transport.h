@@ -4,8 +4,7 @@
  * csrc/transport over MPI, and by a loopback in tests. Every function is called by one thread,
  * never blocks, and returns 0, a count or -errno.
  */
-#ifndef FAN_NODE_TRANSPORT_H
-#define FAN_NODE_TRANSPORT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -105,5 +104,3 @@ struct fan_transport {
 
     void (*close)(void *context);
 };
-
-#endif

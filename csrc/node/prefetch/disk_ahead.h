@@ -3,8 +3,7 @@
  * keep from the shared file system. Reader threads do this, a few records at a time, so that the
  * node thread does not wait.
  */
-#ifndef FAN_NODE_DISK_AHEAD_H
-#define FAN_NODE_DISK_AHEAD_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -21,5 +20,3 @@ enum fan_bring fan_disk_keep(struct fan_node *node, const struct fan_fetch_reque
 /* Reads a record for which fan_disk_ahead_serves is true ahead. Returns LATER if too many records
  * are being read. */
 enum fan_bring fan_disk_ahead(struct fan_node *node, const struct fan_fetch_request *whole);
-
-#endif

@@ -7,8 +7,7 @@
  * others have. Records on this node's disk are read into memory; records too long to be fetched
  * whole are skipped.
  */
-#ifndef FAN_NODE_PREFETCH_H
-#define FAN_NODE_PREFETCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ bool fan_prefetch_advance(struct fan_node *node, uint64_t now_ns);
  * the queue or the cache has no room, or the share of the cache that hints may fill is used up.
  * Returns whether there was anything to do. */
 bool fan_hints_advance(struct fan_node *node, uint64_t now_ns);
-
-#endif

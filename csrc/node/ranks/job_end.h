@@ -4,8 +4,7 @@
  * however many there are. If rank 0 is lost, every rank tells all others. A silent rank is pinged;
  * one that does not answer counts as lost.
  */
-#ifndef FAN_NODE_JOB_END_H
-#define FAN_NODE_JOB_END_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ void fan_job_end_advance(struct fan_ranks *ranks, bool asked_ahead, uint64_t now
 
 /* Returns when fan_job_end_advance must be called again at the latest. */
 uint64_t fan_job_end_next_ns(const struct fan_ranks *ranks);
-
-#endif

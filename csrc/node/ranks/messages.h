@@ -2,8 +2,7 @@
  * Messages between daemons: the outbox, from which the node thread sends, and the inbox, from which
  * any caller takes. Any thread may hold their lock, but only for a moment.
  */
-#ifndef FAN_NODE_MESSAGES_H
-#define FAN_NODE_MESSAGES_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -57,5 +56,3 @@ bool fan_messages_send(struct fan_messages *messages, struct fan_ranks *ranks);
 
 /* Returns whether there are posted messages that the transport has not taken yet. */
 bool fan_messages_left(const struct fan_messages *messages);
-
-#endif

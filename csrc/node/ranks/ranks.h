@@ -4,8 +4,7 @@
  * A rank that missed a deadline is suspect until anything arrives from it: it is asked only if no
  * other rank can be, and then once in each deadline. A lost rank is never asked again.
  */
-#ifndef FAN_NODE_RANKS_H
-#define FAN_NODE_RANKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ bool fan_ranks_is_waited_for(const struct fan_ranks *ranks, uint32_t rank);
 
 /* Returns the number of ranks for which this one waits. */
 uint32_t fan_ranks_unfinished(const struct fan_ranks *ranks);
-
-#endif

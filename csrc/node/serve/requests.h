@@ -2,8 +2,7 @@
  * Answers the requests of other ranks: with the bytes, directly from the mapped pack, or with the
  * reason why there are none. If the bytes are not in memory, a reader's thread waits for the disk.
  */
-#ifndef FAN_NODE_REQUESTS_H
-#define FAN_NODE_REQUESTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,5 +24,3 @@ void fan_request_answer(struct fan_node *node, const struct fan_transport_event 
  * from the shared file system. A block is not evicted while its bytes are sent. */
 bool fan_request_answer_from_cache(struct fan_node *node, uint32_t rank,
                                    const struct fan_fetch_request *request, uint64_t now_ns);
-
-#endif

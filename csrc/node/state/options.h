@@ -1,6 +1,5 @@
 /* The options of the node daemon's core (node.h). */
-#ifndef FAN_NODE_OPTIONS_H
-#define FAN_NODE_OPTIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -16,5 +15,3 @@ struct fan_node_options {
     uint32_t idle_sleep_us; /* the longest sleep of the thread if nothing happens */
 };
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * function of node.h in other threads; none of them waits for a disk or a rank while it holds the
  * lock.
  */
-#ifndef FAN_NODE_STATE_H
-#define FAN_NODE_STATE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -61,5 +60,3 @@ void fan_node_leave(struct fan_node *node);
 
 /* Wakes the thread. */
 void fan_node_ring(struct fan_node *node);
-
-#endif

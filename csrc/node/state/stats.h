@@ -1,6 +1,5 @@
 /* The counts of the node daemon's core (node.h). */
-#ifndef FAN_NODE_STATS_H
-#define FAN_NODE_STATS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -42,5 +41,3 @@ struct fan_node_stats {
     uint64_t latency_bins[FAN_LATENCY_BINS]; /* latencies of fetched blocks, until the answer */
 };
 /* cffi: end */
-
-#endif

@@ -4,8 +4,7 @@
  * damaged if two readings both differ from the content that the index describes. Any thread may
  * call these.
  */
-#ifndef FAN_NODE_KEEP_H
-#define FAN_NODE_KEEP_H
+#pragma once
 
 #include <stdint.h>
 
@@ -40,5 +39,3 @@ int fan_keep_check_kept(const struct fan_node_mount *mount, uint64_t id,
 /* Handles the result `rc` of writing a checked record to its partial pack. Returns rc, or -ENOSPC
  * if the disk is full. */
 int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id, int rc);
-
-#endif

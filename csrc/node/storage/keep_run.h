@@ -3,8 +3,7 @@
  * then writes them; writes a long record piece by piece, checks it on the disk, and only then marks
  * it as resident.
  */
-#ifndef FAN_NODE_KEEP_RUN_H
-#define FAN_NODE_KEEP_RUN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -15,5 +14,3 @@ struct fan_mounts;
  * if some records were not fetched. */
 int fan_keep_run(struct fan_mounts *mounts, uint32_t mount, const uint64_t *records,
                  uint64_t count);
-
-#endif

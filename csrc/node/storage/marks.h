@@ -2,8 +2,7 @@
  * Marks of records in the job segment: a record is damaged, or an earlier job left it on the local
  * disk and it was not checked since. Any thread may call these functions.
  */
-#ifndef FAN_NODE_MARKS_H
-#define FAN_NODE_MARKS_H
+#pragma once
 
 #include "mounts.h"
 #include "../machine/shared.h"
@@ -25,5 +24,3 @@ bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id);
 
 /* Marks a record of a whole pack as checked. */
 void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id);
-
-#endif

@@ -3,8 +3,7 @@
  * have them, and mappings of the staged ones. Checks every record and offset from a client or
  * another rank against the index before it is used.
  */
-#ifndef FAN_NODE_MOUNTS_H
-#define FAN_NODE_MOUNTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uin
 
 /* Checks that the bytes that another rank requests exist. Returns 0 or -EINVAL. */
 int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
-
-#endif

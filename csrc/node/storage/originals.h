@@ -2,8 +2,7 @@
  * Reads the originals of a dataset whose packs are planned (common/original.h). Any thread may call
  * these.
  */
-#ifndef FAN_NODE_ORIGINALS_H
-#define FAN_NODE_ORIGINALS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -20,5 +19,3 @@ void fan_original_note(struct fan_node_mount *mount, uint64_t id);
 
 /* Has clients compare each original with the listing at its first open. No client is there yet. */
 void fan_originals_begin(struct fan_node_mount *mount);
-
-#endif

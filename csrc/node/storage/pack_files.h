@@ -1,8 +1,7 @@
 /*
  * Opens and maps the files of datasets.
  */
-#ifndef FAN_NODE_PACK_FILES_H
-#define FAN_NODE_PACK_FILES_H
+#pragma once
 
 #include <limits.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ int fan_map_file(int fd, int protection, uint64_t *bytes, char **base);
 
 /* Writes the path of a pack in a folder to `path`. Returns 0 or -ENAMETOOLONG. */
 int fan_pack_path(const char *dir, uint32_t pack, char path[PATH_MAX]);
-
-#endif

@@ -3,8 +3,7 @@
  * reading to them, does other work, and gets the reading back when the bell rings. A thread is
  * started when a reading would otherwise have to wait, and then stays.
  */
-#ifndef FAN_NODE_READERS_H
-#define FAN_NODE_READERS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -79,5 +78,3 @@ bool fan_readers_take_back(struct fan_readers *readers, const struct fan_reading
 
 /* Calls `done` for each finished reading. Returns whether there were any. */
 bool fan_readers_advance(struct fan_readers *readers, struct fan_node *node);
-
-#endif

@@ -3,8 +3,7 @@
  * damaged since, or may never have reached the disk. Each record is checked before it is served,
  * and copied again from the shared file system if it is wrong. Any thread may call these functions.
  */
-#ifndef FAN_NODE_SETTLE_H
-#define FAN_NODE_SETTLE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -25,5 +24,3 @@ int fan_lock_record(const struct fan_record *record, int fd, short type);
  * and checks them there. Returns 0, -EIO (wrong twice, so it counts as damaged; or unreadable),
  * -ECANCELED if the node ends meanwhile, or -errno. */
 int fan_copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd);
-
-#endif

@@ -7,8 +7,7 @@
  * among the ranks' memories, as far as these suffice, by memory_bounds; each rank keeps its part in
  * the block cache (../serve/from_cache.c).
  */
-#ifndef FAN_NODE_SHARE_H
-#define FAN_NODE_SHARE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -77,5 +76,3 @@ bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_req
 /* Returns a request for all of a record's stored bytes. */
 struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,
                                             uint64_t id);
-
-#endif

@@ -2,8 +2,7 @@
  * Serves other ranks the bytes of packs on this node's local disk, staged whole or in part. The
  * packs are mapped, and the bytes are sent from the mapping.
  */
-#ifndef FAN_NODE_STAGED_H
-#define FAN_NODE_STAGED_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ bool fan_staged_is_in_memory(const struct fan_mounts *mounts,
 
 /* Waits until the mapped bytes are in memory. Returns 0 or -EIO. */
 int fan_staged_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
-
-#endif

@@ -3,8 +3,7 @@
  * FAN_AHEAD has no wants yet; the first want that joins it makes it a demand. A flight for which
  * the cache has no room is grounded: it waits for room.
  */
-#ifndef FAN_NODE_FLIGHTS_H
-#define FAN_NODE_FLIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,5 +81,3 @@ void fan_flight_leave(struct fan_want *want);
 void fan_flight_ground(struct fan_flights *flights, struct fan_flight *flight, uint64_t now_ns);
 void fan_flight_ground_first(struct fan_flights *flights, struct fan_flight *flight);
 struct fan_flight *fan_flight_unground(struct fan_flights *flights);
-
-#endif

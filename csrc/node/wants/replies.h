@@ -2,8 +2,7 @@
  * Answers to other ranks. The sent bytes stay in place until FAN_EVENT_SENT arrives: packs stay
  * mapped until the end, and a cache block is not evicted meanwhile.
  */
-#ifndef FAN_NODE_REPLIES_H
-#define FAN_NODE_REPLIES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ void fan_reply_all(struct fan_replies *replies, struct fan_asked **asked, uint32
 
 /* Call it when a reply was sent. token: from the event. */
 void fan_reply_sent(struct fan_replies *replies, uint64_t token);
-
-#endif

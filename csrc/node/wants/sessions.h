@@ -2,8 +2,7 @@
  * The sessions of this node's clients, and the wants of their pins. A want is a pin in WANTED that
  * the daemon has seen. It ends when the pin becomes HELD or FAILED, or when its session ends.
  */
-#ifndef FAN_NODE_SESSIONS_H
-#define FAN_NODE_SESSIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ void fan_sessions_fail_all(struct fan_sessions *sessions);
 void fan_want_grant(struct fan_sessions *sessions, struct fan_want *want, uint32_t id,
                     enum fan_stall_source source);
 void fan_want_fail(struct fan_sessions *sessions, struct fan_want *want, int error);
-
-#endif

@@ -3,8 +3,7 @@
  * library intercepts, so a stream is made with fopencookie. The number of its descriptor is stored
  * in the stream, so that fileno returns it.
  */
-#ifndef FAN_PRELOAD_COOKIE_H
-#define FAN_PRELOAD_COOKIE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,5 +18,3 @@ bool fan_stream_is_ours(const FILE *stream);
 /* Makes stdin a stream over descriptor 0 if that is a file of ours, unless stdin is one already or
  * has buffered input. */
 void fan_stream_take_stdin(void);
-
-#endif

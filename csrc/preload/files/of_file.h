@@ -1,6 +1,5 @@
 /* Helpers for calls that are meant for other kinds of descriptors, but get a file of ours. */
-#ifndef FAN_PRELOAD_OF_FILE_H
-#define FAN_PRELOAD_OF_FILE_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,5 +48,3 @@ static inline long fan_of_file(long rc, int fd, int error)
 /* Returns the inode number that stat(2) shows for an entry of a directory in the output tree
  * (stat.c). */
 ino_t fan_shown_inode(int directory, const char *name, ino_t inode);
-
-#endif

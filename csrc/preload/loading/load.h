@@ -2,8 +2,7 @@
  * Loads libraries of a mount: replaces a path in a mount before the real dlopen gets it
  * (client/code/code.h). Makes dlerror's messages show the paths that the program gave.
  */
-#ifndef FAN_PRELOAD_LOAD_H
-#define FAN_PRELOAD_LOAD_H
+#pragma once
 
 /* The constructor calls it once. Puts the program's own LD_LIBRARY_PATH back into the environment,
  * and remembers it, because the dynamic linker remembers the value at the start. */
@@ -20,5 +19,3 @@ void fan_load_note(const char *given, const char *passed);
  * fanstore/in_job in Python programs that load torch's DataLoader or tf.data. Does nothing if the
  * program is no Python interpreter, or the job wants no announcements. */
 void fan_python_begin(void);
-
-#endif

@@ -7,8 +7,7 @@
  *
  * With FANSTORE_OFF=1 the program, and those that inherit the variable, run outside the job.
  */
-#ifndef FAN_PRELOAD_ENVIRONMENT_H
-#define FAN_PRELOAD_ENVIRONMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ void fan_environment_remove(char **at);
 
 /* Returns the number of entries of a list that ends with NULL, or 0 for NULL. */
 size_t fan_list_count(char *const list[]);
-
-#endif

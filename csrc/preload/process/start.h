@@ -1,8 +1,7 @@
 /*
  * Starts programs: does what exec does in the kernel, also for programs and scripts of a mount.
  */
-#ifndef FAN_PRELOAD_START_H
-#define FAN_PRELOAD_START_H
+#pragma once
 
 enum fan_start {
     FAN_START_PATH,        /* execve: the name is a path */
@@ -19,5 +18,3 @@ struct fan_program {
 
 /* Replaces this process, which may be a vfork child. Returns -errno on failure. */
 int fan_start(const struct fan_program *program, char *const argv[], char *const env[]);
-
-#endif

@@ -3,8 +3,7 @@
  * libraries real before it runs, and adds directories in which it would not find its libraries to
  * LD_LIBRARY_PATH. The program itself sees the LD_LIBRARY_PATH that it was given (load.h).
  */
-#ifndef FAN_PRELOAD_START_CODE_H
-#define FAN_PRELOAD_START_CODE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -42,5 +41,3 @@ enum fan_start_outside {
  * to the file that the kernel runs: `path`, or a name in `head`. */
 enum fan_start_outside fan_start_look(const char *path, char *const env[],
                                       char head[FAN_SCRIPT_HEAD_BYTES + 1], const char **program);
-
-#endif

@@ -3,8 +3,7 @@
  * Rust's rustix does (safetensors saves files that way). Does so when they are loaded, and only for
  * those that contain Rust's standard library.
  */
-#ifndef FAN_PRELOAD_RAW_H
-#define FAN_PRELOAD_RAW_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -34,5 +33,3 @@ extern void fan_raw_enter(void);
 
 /* Returns whether this processor can save the vector registers. */
 bool fan_raw_can_enter(void);
-
-#endif

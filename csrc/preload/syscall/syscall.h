@@ -1,8 +1,7 @@
 /*
  * syscall(2) by number: passes calls on our files to the intercepted function of the same call.
  */
-#ifndef FAN_PRELOAD_SYSCALL_H
-#define FAN_PRELOAD_SYSCALL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ bool fan_call_has_path(long number);
 
 /* Returns whether the call is redirected if loaded code makes it without libc. */
 bool fan_call_is_redirected(long number);
-
-#endif

@@ -1,7 +1,6 @@
 /* Finds things that several entries have in common, so that they are stored once: names, and the
  * content of hard-linked files. */
-#ifndef FAN_PREPARE_INTERN_H
-#define FAN_PREPARE_INTERN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -31,5 +30,3 @@ void fan_intern_copy(const struct fan_runs *runs, const uint64_t *places, char *
 int fan_same_files(const struct fan_scan_entry *entries, uint64_t count, uint64_t slots_max,
                    uint64_t *first);
 /* cffi: end */
-
-#endif

@@ -5,8 +5,7 @@
  * The search for the pilots of a part follows PTHash (Pibiri and Trani, SIGIR 2021): the largest
  * buckets come first, and each gets the first pilot that maps all its hashes to free places.
  */
-#ifndef FAN_PREPARE_LOOKUPS_H
-#define FAN_PREPARE_LOOKUPS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -49,5 +48,3 @@ int fan_fill_slots(const struct fan_named *named, uint64_t *slots, uint64_t slot
 
 /* Returns the dentry of a record. name: the record's name. Pure. */
 struct fan_dentry fan_dentry_of(const struct fan_record *record, uint64_t id, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* Finds the pilots of one part of the dentries (common/dentry.h). */
-#ifndef FAN_PREPARE_PILOTS_H
-#define FAN_PREPARE_PILOTS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -13,5 +12,3 @@ enum { FAN_PART_MOST = 2 * FAN_DENTRIES_PER_PART };
  * Returns 0, or -EOVERFLOW if two hashes are equal. */
 int fan_seek_pilots(const uint64_t *hashes, uint32_t count, uint16_t *pilots, uint32_t bucket_count,
                     uint32_t *seed);
-
-#endif

@@ -2,8 +2,7 @@
  * An index whose packs are planned: the places that the files of a directory would have in packs,
  * and the state in which the listing found each of them (common/original.h).
  */
-#ifndef FAN_PREPARE_PLANNED_H
-#define FAN_PREPARE_PLANNED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void fan_planned_places(const struct fan_scan_entry *entries, uint64_t count, co
 int64_t fan_planned_differs(const void *base, uint64_t bytes, const char *source,
                             const uint64_t *records, uint64_t count);
 /* cffi: end */
-
-#endif

@@ -2,8 +2,7 @@
  * Look-ups in an index in memory, for Python. Each call attaches the index again, so that no state
  * is kept; checking the header takes well under a microsecond.
  */
-#ifndef FAN_PREPARE_QUERIES_H
-#define FAN_PREPARE_QUERIES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, c
  * or -EINVAL. */
 int fan_core_check_dentries(const void *base, uint64_t bytes, uint64_t *record);
 /* cffi: end */
-
-#endif

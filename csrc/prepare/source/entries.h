@@ -4,8 +4,7 @@
  * Directories are opened relative to the root in steps shorter than PATH_MAX, so that neither the
  * length nor the depth of a path is limited.
  */
-#ifndef FAN_PREPARE_ENTRIES_H
-#define FAN_PREPARE_ENTRIES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -79,5 +78,3 @@ void fan_scan_fill(struct fan_scan_entry *entry, const struct stat *st);
 
 /* Appends `n` bytes to the names and sets `offset` to where they begin. Returns 0 or -errno. */
 int fan_scan_keep(struct fan_scan *scan, const char *bytes, size_t n, uint64_t *offset);
-
-#endif

@@ -3,8 +3,7 @@
  *
  * Uses no lock and no shared state: several threads may gather from one scan at once.
  */
-#ifndef FAN_PREPARE_GATHER_H
-#define FAN_PREPARE_GATHER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -38,5 +37,3 @@ int fan_gather_open(int root_fd, const struct fan_scan_entry *entries, const cha
  * -errno. */
 int fan_gather_check(int fd, const struct fan_scan_entry *entry);
 /* cffi: end */
-
-#endif

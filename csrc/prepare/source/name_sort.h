@@ -2,8 +2,7 @@
  * Sorts the names of one directory of any size: names that do not fit in memory are written to a
  * file in sorted runs, which are then merged.
  */
-#ifndef FAN_PREPARE_NAME_SORT_H
-#define FAN_PREPARE_NAME_SORT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ int fan_name_sort_each(struct fan_name_sort *sort, fan_name_taker *take, void *c
 
 /* Frees the sort's memory and file. */
 void fan_name_sort_fini(struct fan_name_sort *sort);
-
-#endif

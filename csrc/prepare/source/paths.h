@@ -1,6 +1,5 @@
 /* Writes the paths of many entries. */
-#ifndef FAN_PREPARE_PATHS_H
-#define FAN_PREPARE_PATHS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -21,5 +20,3 @@ void fan_paths_join(const struct fan_scan_entry *entries, const char *names, con
  * -ENOMEM. */
 int64_t fan_scan_path(const struct fan_scan_entry *entries, const char *names, uint64_t id,
                       char **path, uint64_t *room);
-
-#endif

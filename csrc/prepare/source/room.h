@@ -3,8 +3,7 @@
  * whose pages the kernel writes out if memory is short. The file disappears with its last user,
  * however the program ends.
  */
-#ifndef FAN_PREPARE_ROOM_H
-#define FAN_PREPARE_ROOM_H
+#pragma once
 
 #include <stdint.h>
 
@@ -37,5 +36,3 @@ void fan_room_fini(struct fan_room *room);
  * -errno. */
 int fan_room_file(int dir_fd);
 /* cffi: end */
-
-#endif

@@ -3,8 +3,7 @@
  * together and sorted by name, which is the order of the records in an index. Only one thread at a
  * time may use a scan.
  */
-#ifndef FAN_PREPARE_SCAN_H
-#define FAN_PREPARE_SCAN_H
+#pragma once
 
 #include "entries.h"
 
@@ -25,5 +24,3 @@ void fan_scan_fini(struct fan_scan *scan);
 /* Examines all entries from scan->examined on, in several threads: each lstat takes a round trip on
  * a network file system. Returns 0 or -ENOMEM; an entry that cannot be examined holds its error. */
 int fan_scan_examine(struct fan_scan *scan);
-
-#endif

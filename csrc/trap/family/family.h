@@ -9,8 +9,7 @@
  *                   must be an ancestor of every process whose memory it reads (Yama). If the guard
  *                   is killed, it ends the command and all its descendants.
  */
-#ifndef FAN_TRAP_FAMILY_H
-#define FAN_TRAP_FAMILY_H
+#pragma once
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -80,5 +79,3 @@ int fan_receive_fd(int socket);
 /* Closes everything that belongs to the command: its streams, its working directory, and its
  * descriptors except those in `kept`, which ends with -1. */
 void fan_let_go(const int *kept);
-
-#endif

@@ -1,6 +1,5 @@
 /* Files by the instruction `syscall`, number and arguments loaded as rustc and gcc load them. */
-#ifndef RAWCALLS_H
-#define RAWCALLS_H
+#pragma once
 
 #include <sys/syscall.h>
 
@@ -125,5 +124,3 @@ RAW(lremovexattr)
 RAW(inotify_add_watch)
 RAW(name_to_handle_at)
 RAW(fchmodat2)
-
-#endif

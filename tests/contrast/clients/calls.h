@@ -4,8 +4,7 @@
  * kind "input", made under the mount in the kind "output"; D one to write into, of either kind.
  * What is printed is compared with the same program in a plain directory.
  */
-#ifndef CONTRAST_CALLS_H
-#define CONTRAST_CALLS_H
+#pragma once
 
 #include "client.h"
 
@@ -113,5 +112,3 @@ static __attribute__((unused)) void show_end(const char *label, pid_t child)
         }                                                                                          \
         show_end(LABEL, made);                                                                     \
     } while (0)
-
-#endif

@@ -1,6 +1,5 @@
 /* What the clients calls_dirs_*.c share: names are noted as they come, and shown in order. */
-#ifndef CONTRAST_CALLS_DIRS_H
-#define CONTRAST_CALLS_DIRS_H
+#pragma once
 
 #include "calls.h"
 
@@ -36,5 +35,3 @@ static __attribute__((unused)) void note_rest(DIR *dir)
         note(each->d_name);
     }
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* What the clients calls_paths_*.c share. */
-#ifndef CONTRAST_CALLS_PATHS_H
-#define CONTRAST_CALLS_PATHS_H
+#pragma once
 
 #include "calls.h"
 
@@ -17,5 +16,3 @@ static __attribute__((unused)) void show_open(const char *label, int fd)
 
 /* What the descriptor that a call opens gives first, or why it opens none. */
 #define OPENS(CALL) (errno = 0, show_open(#CALL, CALL))
-
-#endif

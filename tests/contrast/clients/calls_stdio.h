@@ -1,6 +1,5 @@
 /* What the clients calls_stdio_*.c share. */
-#ifndef CONTRAST_CALLS_STDIO_H
-#define CONTRAST_CALLS_STDIO_H
+#pragma once
 
 #include "calls.h"
 
@@ -20,5 +19,3 @@ static __attribute__((unused)) void show_stream(const char *label, FILE *file)
 
 /* What a stream gives first, and how it closes; or why there is none. */
 #define STREAMS(CALL) (errno = 0, show_stream(#CALL, CALL))
-
-#endif

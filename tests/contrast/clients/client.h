@@ -3,8 +3,7 @@
  * command line. What SHOW prints is compared between the two sides. A check that does not hold
  * ends the client with status 1, on the plain side too: then the case itself is wrong.
  */
-#ifndef CONTRAST_CLIENT_H
-#define CONTRAST_CLIENT_H
+#pragma once
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,5 +98,3 @@ int main(int argc, char **argv)
     }
     return 99;
 }
-
-#endif

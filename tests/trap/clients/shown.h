@@ -1,6 +1,5 @@
 /* What the clients print: a line for each call, the same on a plain directory and on a mount. */
-#ifndef SHOWN_H
-#define SHOWN_H
+#pragma once
 
 #include <errno.h>
 #include <stdio.h>
@@ -42,5 +41,3 @@ static inline long show(const char *what, long rc)
 }
 
 #define SYS(name, ...) show(#name " " #__VA_ARGS__, syscall(SYS_##name, __VA_ARGS__))
-
-#endif

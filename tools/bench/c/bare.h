@@ -1,6 +1,5 @@
 /* The limit for reads: one placeholder descriptor and one memcpy for each file. */
-#ifndef BENCH_BARE_H
-#define BENCH_BARE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void bare_read(const char *path, uint8_t *buffer);
 
 /* Copies 4 KiB of the file that was mapped from `path`, at a page that `chance` chooses. */
 void bare_pread(const char *path, uint64_t chance, uint8_t *buffer);
-
-#endif

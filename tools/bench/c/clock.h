@@ -1,6 +1,5 @@
 /* Wall-clock time, from a clock that all processes of the machine share. */
-#ifndef BENCH_CLOCK_H
-#define BENCH_CLOCK_H
+#pragma once
 
 #include <stdint.h>
 #include <time.h>
@@ -11,5 +10,3 @@ static inline uint64_t now_ns(void)
     clock_gettime(CLOCK_MONOTONIC, &time);
     return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
-
-#endif

@@ -1,6 +1,5 @@
 /* Opens liblz4 and libzstd when the program starts, so that their headers need not be installed. */
-#ifndef BENCH_LZ_H
-#define BENCH_LZ_H
+#pragma once
 
 #include <dlfcn.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ static inline void *library_function(const char *library, const char *name)
     }
     return function;
 }
-
-#endif

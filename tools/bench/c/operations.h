@@ -1,7 +1,6 @@
 /* The measured operations: each does one thing with one path. Ordinary calls, no use of
  * FanStore. */
-#ifndef BENCH_OPERATIONS_H
-#define BENCH_OPERATIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ const struct operation *find_operation(const char *name);
 /* Opens the worker's files. */
 void open_files(struct worker *worker, const struct list *files);
 void close_files(struct worker *worker);
-
-#endif

@@ -1,6 +1,5 @@
 /* Lists the files of a kind, and puts them in random orders. */
-#ifndef BENCH_PATHS_H
-#define BENCH_PATHS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ char **shuffled(const struct list *list, uint64_t *state);
 
 /* Returns the next random number (xorshift). */
 uint64_t next_random(uint64_t *state);
-
-#endif

@@ -2,8 +2,7 @@
  * The server of a slow file system: it speaks the kernel's FUSE protocol itself, shows a directory
  * of this machine, and holds each answer back as a network file system would. slow.py starts it.
  */
-#ifndef SLOW_H
-#define SLOW_H
+#pragma once
 
 #include <limits.h>
 #include <stdbool.h>
@@ -81,5 +80,3 @@ uint64_t now_ns(void);
 
 /* Counts a call, and sleeps until its answer is due. stream: what transfers the bytes, or NULL. */
 void pace(enum kind kind, struct stream *stream, size_t bytes, uint64_t arrived_ns);
-
-#endif
