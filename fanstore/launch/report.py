@@ -231,6 +231,8 @@ def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
         return f"--replicas {replicas + 1} would keep more of the files on their own node"
     if source == "shared" and any(each.in_place for each in datasets):
         return "without --in-place the packs would be copied to the local disk"
+    if source == "shared" and _shared_bytes(ranks) <= sum(n.kept_bytes for n in _nodes(ranks)):
+        return ""  # each byte was read once and kept: there is nothing to spare
     return {
         "disk": "a faster --local-dir, or --stage memory where there is room, would help",
         "cache": "a larger --cache-bytes would keep more",
@@ -250,9 +252,11 @@ def _came_line(ranks: Sequence[FinalStatus]) -> str:
     staged_bytes = sum(each.shared_bytes for rank in ranks for each in rank.datasets)
     fetched_bytes = sum(node.fetched_bytes for node in _nodes(ranks))
     others = f"{show_bytes(fetched_bytes)} from other ranks, " * (ranks[0].world_size > 1)
+    came = f"{others}{show_bytes(_shared_bytes(ranks))} from the shared file system"
+    if not staged_bytes:
+        return f"programs got {came}"
     return (
-        f"{show_bytes(staged_bytes)} staged from the shared file system; programs then got "
-        f"{others}{show_bytes(_shared_bytes(ranks))} from the shared file system"
+        f"{show_bytes(staged_bytes)} staged from the shared file system; programs then got {came}"
     )
 
 

@@ -74,6 +74,10 @@ def test_where_files_came_from() -> None:
     line = "70 bytes staged from the shared file system; programs then got {}"
     alone = summary_lines(summary(node=node(fetched_bytes=1, shared_bytes=2), **job), TOOK_S)
     assert alone[1:] == [line.format("7 bytes from the shared file system")]
+    directory = summary(node=node(shared_bytes=2))
+    assert summary_lines(directory, TOOK_S)[1:] == [
+        "programs got 2 bytes from the shared file system"
+    ]
     two = summary_lines(summary(2, node=node(fetched_bytes=30), **job), TOOK_S)
     said = "60 bytes from other ranks, 10 bytes from the shared file system"
     assert two[1:] == [line.replace("70", "140").format(said)]
@@ -85,7 +89,10 @@ def test_where_files_came_from() -> None:
         ({"disk": 1.9}, {}, None),  # less than 2 % of the time
         ({"disk": 3.0, "cache": 0.1}, {}, "waited 3.1 s in all their threads, 3 s for the local "
          "disk; a faster --local-dir, or --stage memory where there is room, would help"),
-        ({"shared": 30.0}, {}, "--local-bytes and --memory-bytes with more room"),
+        ({"shared": 30.0}, {"node": node(shared_bytes=9, kept_bytes=4)},
+         "--local-bytes and --memory-bytes with more room"),
+        ({"shared": 30.0}, {"node": node(shared_bytes=9, kept_bytes=9)},  # each byte once
+         "waited 30 s in all their threads, 30 s for the shared file system"),
         ({"shared": 30.0}, {"datasets": [dataset(in_place=True)]}, "without --in-place"),
         ({"cache": 30.0}, {}, "--cache-bytes"),
         ({"output": 4.0}, {}, "4 s in all their threads, 4 s for answers about outputs"),
