@@ -169,7 +169,7 @@ class Announced:
         if said is not None and said.failed:
             raise ValueError(f"the job's Python: {said.failed}")
         if said is not None and self._lanes is None and said.sampler.get("kind") in _NOT_OF_TORCH:
-            raise ValueError("--order torch hears torch's loaders alone")
+            raise ValueError("--order torch follows only torch's loaders")
         if self._loaders is None:
             self._begin()
         self._follow()  # opens so far belong to the epoch before

@@ -121,7 +121,7 @@ class Cleaner:
             return f"what it wrote cannot be read: {error.strerror}"
         left = left_behind(path)
         count, where = left.waiting or 0, left.output_dir or ""
-        return f"it is dead, and {count:,} of its outputs are to be brought to {where} first"
+        return f"it is dead, and {count:,} of its outputs must first be copied to {where}"
 
     def _unstaged(self) -> Iterator[Leftover]:
         folder = os.path.dirname(unstaged_of(os.path.join(self._base.folder("jobs"), "any")))

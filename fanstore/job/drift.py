@@ -103,5 +103,5 @@ def drifted_files(dataset: Dataset, prefix: str) -> list[str]:
     differing, seen = len(look.differing), look.seen
     if not differing or (differing >= seen and os.path.realpath(source) != prefix):
         return []
-    what = f"{differing} of {seen} entries looked at differ, {look.differing[0]} for one"
+    what = f"{differing} of {seen} examined entries differ, such as {look.differing[0]}"
     return [f"{source} has changed since it was packed: {what}; the packed content is served"]

@@ -338,13 +338,14 @@ class NodeJob:
         found = None if self.server is None else self.server.figures()
         if found is not None and found.full_disks:
             self.warnings.append(
-                f"{self.plan.local.path}: the disk is full: not all that was to be kept here is; "
-                "the rest was read from the shared file system"
+                f"{self.plan.local.path}: the disk is full, so not all planned "
+                "files are kept here; the others were read from the shared file system"
             )
         if found is not None and found.mended_records:
             self.warnings.append(
                 f"{self.plan.local.path}: {counted(found.mended_records, 'file')} that an "
-                "earlier job had left there had changed, and came anew from the shared file system"
+                "earlier job had left there had changed; the content was read again from the "
+                "shared file system"
             )
         self._tell_changed_originals()
         return whole
@@ -360,8 +361,8 @@ class NodeJob:
             files = counted(len(changed), "file")
             self.warnings.append(
                 f"{item.info.directory}: {files} changed since the listing, such as {name}; "
-                "programs that opened one later got it as it was then, and the next job lists the "
-                "directory anew"
+                "programs that opened one after its change got the new content, and the next job "
+                "lists the directory again"
             )
             with contextlib.suppress(OSError):  # rank 0's listing may be on another node
                 os.unlink(item.info.index_path)

@@ -90,16 +90,16 @@ def _refusal(job: JobDescription, said: str, container: Container | None) -> str
     library = job.preload
     told = _LOADERS_REASON.search(said)
     lines = said.strip().splitlines()
-    reason = told[1] if told else lines[-1] if lines else "the loader here does not look at it"
+    reason = told[1] if told else lines[-1] if lines else "the loader here ignores it"
     if container is not None:
         return (
-            f"{library} does not come into programs of the container ({reason}), so the command "
+            f"{library} is not loaded by programs of the container ({reason}), so the command "
             "would not see the mounts. These paths must be there at the same place: "
             f"{', '.join(needed_paths(job))}; and its C library must be glibc, not older than what "
             "FanStore was built with (wheels: 2.28), for musl has another loader"
         )
     return (
-        f"{library} does not come into programs here ({reason}), so the command would not see the "
+        f"{library} is not loaded by programs here ({reason}), so the command would not see the "
         "mounts. Install FanStore where programs may be run from and the command can read, or "
         "use --trap, which needs no library"
     )

@@ -124,7 +124,7 @@ def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
     where = " or ".join(dataset.mount_prefix for dataset in summary.datasets)
     if summary.processes == entered:
         return [
-            f"hint: the library came into no program of the command, which saw nothing of {where}; "
+            f"hint: no program of the command loaded the library, so none of them saw {where}; "
             "static programs and those for another libc need --trap, and a container has to show "
             "FanStore's own files (docs/limitations.md)"
         ]

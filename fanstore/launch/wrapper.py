@@ -352,7 +352,7 @@ class Wrapper:
             if self._end_signals == 1:
                 report.say(f"waiting for {self._flush.waited_for()}; once more gives up")
             elif self._end_signals == 2:
-                report.say("giving up; what is not there is kept on this node")
+                report.say("giving up; the other outputs are kept on this node")
                 self._gave_up = True
                 self._daemon.channel.try_send(GiveUp())
         return heard or told_to_end > 0
@@ -370,7 +370,7 @@ class Wrapper:
         if left.waiting and not self._gave_up:
             size = show_bytes(left.waiting_bytes or 0)
             report.say(
-                f"the node daemon died; {left.waiting:,} outputs ({size}) are brought to "
+                f"the node daemon died; {left.waiting:,} outputs ({size}) are copied to "
                 f"{left.output_dir}"
             )
         told = 0

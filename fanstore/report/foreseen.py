@@ -86,14 +86,14 @@ def sentences(found: Foreseen | None) -> list[str]:
     ]
     if found.broken or found.strange:
         said.append(
-            f"{counted(found.strange, 'open')} came at another time; "
-            f"{counted(found.broken, 'epoch')} went another way, and nothing more was brought."
+            f"{counted(found.strange, 'open')} came when another was expected; "
+            f"{counted(found.broken, 'epoch')} left the order, and nothing more was fetched ahead."
         )
     if found.blocks:
         said.append(
-            f"{show_bytes(found.bytes)} in {counted(found.blocks, 'block')} were brought before "
-            f"they were read: {show_bytes(found.used_bytes)} of use, "
-            f"{show_bytes(found.unread_bytes)} for nobody; {found.late:,} came late."
+            f"{show_bytes(found.bytes)} in {counted(found.blocks, 'block')} were fetched ahead: "
+            f"{show_bytes(found.used_bytes)} were read, {show_bytes(found.unread_bytes)} were not; "
+            f"{counted(found.late, 'block')} came late."
         )
     said.append(
         f"Programs still waited {counted(found.waits, 'time')} for other ranks and the shared "

@@ -99,7 +99,7 @@ def problems(got: Gathered) -> list[str]:
         )
     for entry in figures.datasets:
         if entry.dataset is None:
-            found.append(f"Names are missing, for the index is not at hand: {entry.why}.")
+            found.append(f"Names are missing, because the index cannot be read: {entry.why}.")
     return found
 
 
@@ -146,7 +146,7 @@ def _what(wait: Wait) -> str:
 def _never(got: Gathered) -> str:
     files = got.files
     if not files.dataset_files:
-        return "Unknown: the index of the dataset is not at hand."
+        return "Unknown: the index of the dataset cannot be read."
     if not files.never_count:
         return f"None: all {counted(files.dataset_files, 'file')} were opened."
     lost = " (or their notes were lost)" if got.figures.dropped else ""

@@ -76,4 +76,4 @@ def test_what_cannot_be_known_is_left_alone(stage: Stage, name: str) -> None:
 
 def test_torch_alone_is_heard_where_that_is_said(stage: Stage) -> None:
     _, said = run_job(stage, "shuffled", order="torch")
-    assert "order of reading not known: --order torch hears torch's loaders alone" in said
+    assert "order of reading not known: --order torch follows only torch's loaders" in said

@@ -102,7 +102,7 @@ def test_a_program_of_another_root_reads_the_mount_or_hears_why_not(
     )  # fmt: skip
     if glibc_needed(os.fspath(preload_path())) > VERSIONS[root.parent.name[:-1]]:
         assert done.returncode == 125
-        assert re.search("does not come into programs of the container .*GLIBC_2", done.stderr)
+        assert re.search("is not loaded by programs of the container .*GLIBC_2", done.stderr)
         return
     plain = subprocess.run(
         [*sums, str(stage.path / "plain")], capture_output=True, text=True, check=True
@@ -134,6 +134,6 @@ def test_what_keeps_the_library_out_is_told(stage: Stage, tmp_path: Path) -> Non
     dataset = stage.dataset()
     run = ["run", "--quiet", "--dataset", str(dataset), "--mount", str(stage.mount)]
     done = stage.call(*run, "--container", words(root), "--", "/bin/sh", code=125)
-    assert "does not come into programs of the container" in done.stderr
+    assert "is not loaded by programs of the container" in done.stderr
     assert "musl" in done.stderr
     assert str(stage.local) in done.stderr

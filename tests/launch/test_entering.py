@@ -67,7 +67,7 @@ def test_a_library_that_cannot_be_loaded_is_refused(stage: Stage) -> None:
     (package / "_native" / "libfanstore_preload.so").write_bytes(b"no library at all")
     done = run_installed(package, stage, dataset, "sh", "-c", f"ls {stage.mount}; echo ran")
     assert (done.returncode, done.stdout) == (125, ""), done.stderr
-    assert "libfanstore_preload.so does not come into programs here (" in done.stderr
+    assert "libfanstore_preload.so is not loaded by programs here (" in done.stderr
     assert "use --trap" in done.stderr and "Traceback" not in done.stderr
     assert stage.leftovers() == []
 
@@ -83,7 +83,7 @@ def test_exec_refuses_it_too(stage: Stage) -> None:
         stream.write(b"\xff")  # another version: the library finds no job
     try:
         done = stage.call("exec", "--wait", "600", "--", "true", code=125)
-        assert "does not come into programs here" in done.stderr
+        assert "is not loaded by programs here" in done.stderr
     finally:
         stage.call("stop")
 
@@ -146,7 +146,7 @@ def test_a_command_that_opened_nothing_is_told_so(stage: Stage, static_cat: Path
     assert "opened nothing in" in hints(stage.run(dataset, "true").stderr)[0]
     assert hints(stage.run(dataset, "test", "-e", f"{stage.mount}/none", code=1).stderr) == []
     hidden = stage.run(dataset, str(static_cat), f"{stage.mount}/f01", code=2)
-    assert "came into no program of the command" in hints(hidden.stderr)[0]
+    assert "no program of the command loaded the library" in hints(hidden.stderr)[0]
 
 
 def test_only_programs_without_the_library_see_the_note(stage: Stage, static_cat: Path) -> None:

@@ -146,4 +146,4 @@ def test_a_job_that_wants_no_orders_hears_nothing(stage: Stage) -> None:
 
 def test_a_job_that_hears_torch_alone_follows_nobody_else(stage: Stage) -> None:
     found = said(stage, "announce(paths); [read(paths) for _ in range(9)]", "--order", "torch")
-    assert "order of reading not known: --order torch hears torch's loaders alone" in found, found
+    assert "order of reading not known: --order torch follows only torch's loaders" in found, found
