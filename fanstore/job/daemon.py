@@ -128,6 +128,7 @@ class Daemon:
         self._with_all = True
         self._no_flush = False
         self._looked_s = 0.0
+        self._served_s = 0.0
         self._stoppers: list[Channel] = []
         self._selector = selectors.DefaultSelector()
         self._wakeup, self._waker = socket.socketpair()
@@ -146,10 +147,12 @@ class Daemon:
         except BaseException as error:
             return self._give_up(error)
         self._detach_stderr()
+        begun_s = time.monotonic()
         with listener:
             self._serve(listener)
             if self._wrapped and not self._ended:
                 self._outwait_command()
+            self._served_s = time.monotonic() - begun_s
             self._flush()
             self._outwait_ranks()
         outputs = self._account()
@@ -236,7 +239,7 @@ class Daemon:
             self.world.fail("told to end before the other ranks")
         self._with_all = self._with_all and whole
         own = {**values_of(self.job.status()), "outputs": outputs}
-        status = FinalStatus(**own, waited_s=self.job.waited_s())
+        status = FinalStatus(**own, served_s=self._served_s, waited_s=self.job.waited_s())
         any_looked, ranks = None, None
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()

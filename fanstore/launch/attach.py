@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -50,7 +49,6 @@ class Started:
         For one of several ranks, because a launcher kills everything that it started when this
         process ends."""
         summary = None
-        begun_s = time.monotonic()
         flush = FlushReport(quiet=False)
         while (messages := self.daemon.channel.hear(TOLD_BY_DAEMON)) is not None:
             for message in messages:
@@ -71,7 +69,7 @@ class Started:
                     report.say(line)
             return FanstoreError.exit_code
         lines = report.warning_lines(summary)
-        for line in [*lines, *report.summary_lines(summary, time.monotonic() - begun_s)]:
+        for line in [*lines, *report.summary_lines(summary)]:
             report.say(line)
         return FanstoreError.exit_code if report.went_wrong(summary) else 0
 

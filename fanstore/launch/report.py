@@ -104,12 +104,13 @@ def warning_lines(summary: JobSummary) -> list[str]:
     ]  # fmt: skip
 
 
-def summary_lines(summary: JobSummary, took_s: float) -> list[str]:
-    """Returns lines about what a job has served in `took_s`: on rank 0 for all ranks, if their
-    status is known; otherwise for this rank."""
+def summary_lines(summary: JobSummary) -> list[str]:
+    """Returns lines about what a job has served: on rank 0 for all ranks, if their status is known;
+    otherwise for this rank."""
     if summary.any_looked is not None and summary.rank > 0:
         return []
     ranks = summary.all_ranks()
+    took_s = max(rank.served_s for rank in ranks)
     lines = [_read_line(ranks, took_s), *_waited_lines(ranks, took_s), *_output_line(ranks)]
     if summary.world_size > 1 or _shared_bytes(ranks):
         lines.append(_came_line(ranks))

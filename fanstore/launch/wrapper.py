@@ -89,7 +89,6 @@ class Wrapper:
         self._flush = FlushReport(plan.settings.quiet)
         self._end_signals = 0
         self._gave_up = False
-        self._took_s = 0.0
 
     def run(self, command: Sequence[str]) -> int:
         """Runs the command to its end. Returns the command's exit code, 128 + signal, or an exit
@@ -104,9 +103,7 @@ class Wrapper:
         try:
             self._job_directory = ready.job_directory
             self._hold(ready.locks)
-            begun_s = time.monotonic()
             code = self._run_command(command, ready)
-            self._took_s = time.monotonic() - begun_s
         finally:
             summary = self._end()
         if summary is None:
@@ -120,7 +117,7 @@ class Wrapper:
         for line in report.warning_lines(summary):
             report.say(line)
         if not self._plan.settings.quiet:
-            for line in report.summary_lines(summary, self._took_s):
+            for line in report.summary_lines(summary):
                 report.say(line)
             if self._ran:
                 for line in report.unseen_lines(summary, self._entered):

@@ -165,10 +165,12 @@ class AskedReport(Message):
 
 
 class FinalStatus(Status):
-    """The status of a rank at its end. waited_s: how long its programs waited, all threads
-    together, by source."""
+    """The last status of a rank, sent when the job ends. served_s: from the moment when it served
+    to the end of its command, or to `fanstore stop`; waited_s: how long its programs waited, all
+    threads together, by source."""
 
     outputs: OutputAccount | None
+    served_s: float
     waited_s: Mapping[str, float]
 
 

@@ -17,10 +17,9 @@ from fanstore.messages.figures import (
     OutputAccount,
 )
 from fanstore.messages.job import FinalStatus, JobSummary
-from fanstore.messages.message import fields_of, values_of
+from fanstore.messages.message import fields_of, replace, values_of
 
 GIB = 1 << 30
-TOOK_S = 100.0
 
 
 def dataset(**given: Any) -> DatasetFigures:
@@ -47,7 +46,7 @@ def summary(
         "started_s": 0.0, "datasets": [dataset()], "state": "serving", "removed": (),
         "counters": Counters(**{**dict.fromkeys(fields_of(Counters), 0), **(counters or {})}),
         "processes": 1, "lost_ranks": (), "node": None, "outputs": None, "trace": None,
-        "order": None, "raw_calls": (), "waited_s": waited_s or {},
+        "order": None, "raw_calls": (), "served_s": 100.0, "waited_s": waited_s or {},
         "memory": MemoryFigures(limit_bytes=0, cache_bytes=0, staged_bytes=0, tables_bytes=0),
         **given,
     })  # fmt: skip
@@ -58,27 +57,32 @@ def summary(
 
 def test_what_was_served_and_how_fast() -> None:
     served = {"opens": 12_000, "read_bytes": 50 * GIB}
-    assert summary_lines(summary(counters=served), TOOK_S) == [
+    assert summary_lines(summary(counters=served)) == [
         "12,000 files opened, 50.0 GiB read in 100 s (512.0 MiB/s)"
     ]
     more = {**served, "mapped_bytes": GIB, "errors": 1}
     damaged = summary(2, counters=more, datasets=[dataset(damaged_count=3)])
-    assert summary_lines(damaged, TOOK_S)[0] == (
+    assert summary_lines(damaged)[0] == (
         "2 ranks: 24,000 files opened, 100.0 GiB read, 2.0 GiB mapped in 100 s (1.0 GiB/s), "
         "2 errors, 3 damaged files"
     )
 
 
+def test_the_slowest_rank_says_how_long_it_took() -> None:
+    job = summary(2, counters={"read_bytes": GIB})
+    assert job.ranks is not None
+    slow = replace(job, ranks=[job.ranks[0], replace(job.ranks[1], served_s=102.4)])
+    assert "2.0 GiB read in 102 s (20.0 MiB/s)" in summary_lines(slow)[0]
+
+
 def test_where_files_came_from() -> None:
     job = {"counters": {"shared_bytes": 5}, "datasets": [dataset(shared_bytes=70)]}
     line = "70 bytes staged from the shared file system; programs then got {}"
-    alone = summary_lines(summary(node=node(fetched_bytes=1, shared_bytes=2), **job), TOOK_S)
+    alone = summary_lines(summary(node=node(fetched_bytes=1, shared_bytes=2), **job))
     assert alone[1:] == [line.format("7 bytes from the shared file system")]
     directory = summary(node=node(shared_bytes=2))
-    assert summary_lines(directory, TOOK_S)[1:] == [
-        "programs got 2 bytes from the shared file system"
-    ]
-    two = summary_lines(summary(2, node=node(fetched_bytes=30), **job), TOOK_S)
+    assert summary_lines(directory)[1:] == ["programs got 2 bytes from the shared file system"]
+    two = summary_lines(summary(2, node=node(fetched_bytes=30), **job))
     said = "60 bytes from other ranks, 10 bytes from the shared file system"
     assert two[1:] == [line.replace("70", "140").format(said)]
 
@@ -101,7 +105,7 @@ def test_where_files_came_from() -> None:
 def test_waits_are_told_with_the_option_that_spares_them(
     waited_s: Mapping[str, float], given: Mapping[str, Any], said: str | None
 ) -> None:
-    lines = summary_lines(summary(waited_s=waited_s, **given), TOOK_S)
+    lines = summary_lines(summary(waited_s=waited_s, **given))
     told = [line for line in lines if "waited" in line]
     assert len(told) == (said is not None)
     assert said is None or said in told[0]
@@ -109,13 +113,13 @@ def test_waits_are_told_with_the_option_that_spares_them(
 
 def test_waits_of_ranks_are_summed_and_replicas_end_with_the_ranks() -> None:
     waited_s = {"rank": 20.0, "shared": 10.0, "disk": 1.0}
-    lines = summary_lines(summary(2, waited_s=waited_s), TOOK_S)
+    lines = summary_lines(summary(2, waited_s=waited_s))
     assert lines[1] == (
         "programs waited 62 s in all their threads, 40 s for other ranks, 20 s for the shared file "
         "system; --replicas 2 would keep more of the files on their own node"
     )
     whole = summary(2, waited_s=waited_s, datasets=[dataset(replicas=2)])
-    assert "--replicas" not in summary_lines(whole, TOOK_S)[1]
+    assert "--replicas" not in summary_lines(whole)[1]
 
 
 def test_outputs_are_told_with_their_place() -> None:
@@ -123,7 +127,7 @@ def test_outputs_are_told_with_their_place() -> None:
     account = OutputAccount(**{**zeros, "output_dir": "/o", "published": 5, "staged": 3,
                                "staged_bytes": 6, "gone": 1})  # fmt: skip
     assert "outputs: 3 files in /o (6 bytes), 1 not placed" in summary_lines(
-        summary(outputs=account), TOOK_S
+        summary(outputs=account)
     )
 
 
