@@ -57,7 +57,7 @@ bool fan_original_differs(struct fan_view *view, const struct fan_dataset *datas
     return true;
 }
 
-int fan_original_read(const struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
+int fan_original_pread(const struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     struct stat before, after;
     int fd = fan_original_open(file->view, file->dataset, file->id, O_RDONLY | O_CLOEXEC);

@@ -29,4 +29,4 @@ int fan_original_stat(const struct fan_view *view, const struct fan_dataset *dat
 
 /* Reads bytes of an open file's original, if no daemon can send them. Returns 0; -EIO, also if the
  * original has changed since it was listed. */
-int fan_original_read(const struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
+int fan_original_pread(const struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);

@@ -73,7 +73,7 @@ static int read_original(struct request *request)
     int rc = make_room(request);
     int64_t start = fan_clock_ns();
     if (rc == 0)
-        rc = fan_original_read(request->file, request->to, request->offset, request->bytes);
+        rc = fan_original_pread(request->file, request->to, request->offset, request->bytes);
     note_wait(request, FAN_PACK_SHARED, start);
     return rc;
 }
