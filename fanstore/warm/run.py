@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
@@ -28,8 +29,18 @@ def warm_up(job: FoundJob, paths: Iterable[bytes], quiet: bool) -> tuple[Tally, 
 
     Raises UsageError for paths that do not exist, FanstoreError if the daemon does not answer,
     Interrupted at a signal that ends the process."""
-    mounts = mounts_of(ask(job, ListMounts(), MountList).mounts)
-    files = named_files(mounts, paths)
+    with ExitStack() as stack:
+        mounts = mounts_of(ask(job, ListMounts(), MountList).mounts)
+        for mount in mounts:
+            # Not left to the traceback of an error: the interpreter, at its end, frees what hangs
+            # on it in any order, and views of a mapping that is gone crash it.
+            stack.enter_context(mount.dataset)
+        return _warm_mounts(job, mounts, named_files(mounts, paths), quiet)
+
+
+def _warm_mounts(
+    job: FoundJob, mounts: Sequence[Mount], files: Mapping[int, NDArray[Any]], quiet: bool
+) -> tuple[Tally, int]:
     with progress_of("warmup", quiet=quiet) as progress:
         count = Count(progress)
         sizes = [mounts[n].dataset.records["stored_size"][ids] for n, ids in files.items()]

@@ -103,7 +103,7 @@ def test_damage_outside_any_file_hurts_nobody(stage: Stage) -> None:
     pack, at = find_content(dataset, stage.files["f03"])
     flip(pack, at - 1)
     found, stderr = read_each(stage, dataset)
-    assert "EIO" not in found.values() and "0 damaged files" in stderr
+    assert "EIO" not in found.values() and " damaged" not in stderr
 
 
 @pytest.mark.parametrize("options", [(), ("--in-place",)])
