@@ -362,7 +362,7 @@ def _why_no_dataset(directory: Path) -> str:
     if not os.path.lexists(directory):
         return "no such directory"
     if not directory.is_dir():
-        return f"not a directory: name the one that holds {INDEX_NAME}"
+        return "a file: name the directory that it is in, or make a dataset by `fanstore prepare`"
     return f"not a dataset (no {INDEX_NAME}): `fanstore prepare` makes one of a directory"
 
 

@@ -3,7 +3,6 @@ failed halfway."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import time
@@ -110,6 +109,8 @@ class NodeJob:
         from fanstore.prepare.listing import listing_of  # loads NumPy
 
         _refuse_for_listing(path, self.plan.settings)
+        if os.path.realpath(path) == "/":
+            raise UsageError("all of / cannot be read as a dataset: name a directory in it")
         listing = listing_of(Path(os.path.realpath(path)), lambda _: self._stop.check())
         return os.fspath(listing.index_path), listing.note
 
@@ -364,8 +365,9 @@ class NodeJob:
                 "programs that opened one after its change got the new content, and the next job "
                 "lists the directory again"
             )
-            with contextlib.suppress(OSError):  # rank 0's listing may be on another node
-                os.unlink(item.info.index_path)
+            from fanstore.prepare.listing import forget  # loads NumPy
+
+            forget(item.info.index_path)
 
     def ranks_to_serve(self) -> int:
         """Returns how many other ranks may still read from this one. Called after this rank's

@@ -7,8 +7,10 @@ place are found when the job opens them (csrc/common/original.h)."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +33,9 @@ from fanstore.wording import counted
 
 # How many files are compared with a kept listing; all directories are compared.
 SAMPLES = 1000
-_KEPT_DAYS = 30
+_KEPT_S, _REPLACED_S = 30 * 86400, 86400
+# In the folder of a directory: the name of the folder with the listing that later jobs take.
+CURRENT = "current"
 _BLOCK_BYTES = 1 << 20
 
 
@@ -52,16 +56,23 @@ def listing_of(source: Path, show: Callable[[int], None], anew: bool = False) ->
     Raises UsageError if the directory cannot be listed, FanstoreError if the cache cannot be
     written."""
     started = time.monotonic()
-    path = _folder_of(source) / INDEX_NAME
-    if not anew and _still_holds(path, source):
+    folder = _folder_of(source)
+    path = None if anew else _kept(folder, source)
+    if path is not None:
         os.utime(path)  # the time of its last use
         how = "kept from before"
     else:
-        left_out = _list_anew(source, path, show)
+        path, left_out = _list_anew(source, folder, show)
         how = f"listed in {time.monotonic() - started:.1f} s; kept for the next job" + left_out
     with open_index(path, source) as dataset:
         files = counted(int(dataset.header.file_count), "file")
     return Listing(source, path, f"{source}: {files}, {how}")
+
+
+def forget(index_path: str) -> None:
+    """Has the next job list a directory anew. The listing stays for jobs that use it now."""
+    with contextlib.suppress(OSError):  # of rank 0, which may be on another node
+        os.unlink(Path(index_path).parent.parent / CURRENT)
 
 
 def _folder_of(source: Path) -> Path:
@@ -73,12 +84,14 @@ def _folder_of(source: Path) -> Path:
     return cache_folder() / "listings" / digest
 
 
-def _still_holds(path: Path, source: Path) -> bool:
+def _kept(folder: Path, source: Path) -> Path | None:
+    """Returns the index of the current listing, if that still holds."""
     try:
+        path = folder / (folder / CURRENT).read_text() / INDEX_NAME
         with open_index(path, source, verify=True) as dataset:
-            return _differing(dataset, source) is None
-    except (DatasetDamaged, UsageError, OSError):
-        return False
+            return path if _differing(dataset, source) is None else None
+    except (DatasetDamaged, UsageError, OSError, ValueError):
+        return None
 
 
 def _differing(dataset: Dataset, source: Path) -> int | None:
@@ -96,22 +109,26 @@ def _differing(dataset: Dataset, source: Path) -> int | None:
     return None if check(at) == len(ids) else int(ids[at])
 
 
-def _list_anew(source: Path, path: Path, show: Callable[[int], None]) -> str:
-    """Makes the listing at `path`; returns a clause about the entries that were left out, or ""."""
+def _list_anew(source: Path, folder: Path, show: Callable[[int], None]) -> tuple[Path, str]:
+    """Makes a listing the current one; returns the path of its index, and a clause about the
+    entries that were left out, or ""."""
     now_ns = time.time_ns()
-    folder = path.parent
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _forget_old(folder.parent)
-        tree, left_out = _tree_of(source, folder, show)
-        part = folder / f"{INDEX_NAME}.{os.getpid()}.part"
-        try:
-            _write(part, tree, now_ns)
-            (folder / "source").write_bytes(os.fsencode(source) + b"\n")
-            part.rename(path)
-        finally:
-            part.unlink(missing_ok=True)
-            tree.room.close()
+        with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as scratch:
+            tree, left_out = _tree_of(source, Path(scratch), show)
+            try:
+                name = _write(Path(scratch, INDEX_NAME), tree, now_ns)
+            finally:
+                tree.room.close()
+            # Each listing stays where it was made: another job may open it by its path any time.
+            version = folder / name
+            version.mkdir(exist_ok=True)
+            Path(scratch, INDEX_NAME).replace(version / INDEX_NAME)
+            Path(scratch, CURRENT).write_text(name)
+            Path(scratch, CURRENT).replace(folder / CURRENT)
+        (folder / "source").write_bytes(os.fsencode(source) + b"\n")
     except OSError as error:
         if error.filename is None or not str(error.filename).startswith(str(folder)):
             raise
@@ -119,15 +136,18 @@ def _list_anew(source: Path, path: Path, show: Callable[[int], None]) -> str:
             f"{error.filename}: {error.strerror}: the listing of {source} is kept there; name "
             "another place with XDG_CACHE_HOME"
         ) from error
-    return f"; {left_out}" if left_out else ""
+    return version / INDEX_NAME, f"; {left_out}" if left_out else ""
 
 
 def _forget_old(listings: Path) -> None:
-    """Removes listings that no job has used for a month."""
-    for folder in listings.iterdir():
-        index = folder / INDEX_NAME
-        if index.exists() and time.time() - index.stat().st_mtime > _KEPT_DAYS * 86400:
-            remove_tree(os.fspath(folder))
+    """Removes listings that no job has used for a month, and those that were replaced a day ago."""
+    now_s = time.time()
+    for index in listings.glob(f"*/*/{INDEX_NAME}"):
+        with contextlib.suppress(OSError):  # another job may do the same
+            folder = index.parent.parent
+            is_current = (folder / CURRENT).read_text() == index.parent.name
+            if now_s - index.stat().st_mtime > (_KEPT_S if is_current else _REPLACED_S):
+                remove_tree(os.fspath(folder if is_current else index.parent))
 
 
 def _tree_of(source: Path, scratch: Path, show: Callable[[int], None]) -> tuple[SourceTree, str]:
@@ -153,11 +173,12 @@ def _tree_of(source: Path, scratch: Path, show: Callable[[int], None]) -> tuple[
     return tree.filtered(tree.keep_mask(dropped)), clause
 
 
-def _write(path: Path, tree: SourceTree, now_ns: int) -> None:
+def _write(path: Path, tree: SourceTree, now_ns: int) -> str:
+    """Writes the index; returns the dataset id."""
     plan = assign_packs(tree, None, ())
     stored, infos = _planned(tree, plan, now_ns)
     name = plan_id(tree, plan, _BLOCK_BYTES, "planned")
-    build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)
+    return build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)
 
 
 def _planned(tree: SourceTree, plan: PackPlan, now_ns: int) -> tuple[Stored, list[PackInfo]]:

@@ -7,6 +7,7 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
+#include "../job/packs.h"
 
 static int path_of(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                    struct fan_path *path)
@@ -39,7 +40,16 @@ static void note_changed(struct fan_view *view, uint32_t pack, uint64_t id)
     __atomic_fetch_or(&view->places[pack].flags, FAN_PLACE_HAS_DAMAGE, __ATOMIC_RELEASE);
 }
 
-bool fan_original_differs(struct fan_view *view, const struct fan_dataset *dataset, uint64_t id)
+/* Lets later opens go without a look once the content cannot change for this job any more: it is on
+ * the local disk, or there is none. The daemon does the same for what it reads. */
+static void note_same(struct fan_view *view, struct fan_dataset *dataset, uint64_t id)
+{
+    const struct fan_record *record = &dataset->index.records[id];
+    if (record->logical_size == 0 || fan_pack_map_partial(view, dataset, record->pack, id) != NULL)
+        atomic_fetch_and(&view->unchecked[id / 64], ~(UINT64_C(1) << id % 64));
+}
+
+bool fan_original_differs(struct fan_view *view, struct fan_dataset *dataset, uint64_t id)
 {
     struct stat st;
     if (fan_original_has_changed(view, id))
@@ -49,7 +59,7 @@ bool fan_original_differs(struct fan_view *view, const struct fan_dataset *datas
     const struct fan_record *record = &dataset->index.records[id];
     int rc = fan_original_stat(view, dataset, id, &st);
     if (rc == 0 && fan_stat_state(&st) == record->checksum) {
-        atomic_fetch_and(&view->unchecked[id / 64], ~(UINT64_C(1) << id % 64));
+        note_same(view, dataset, id);
         return false;
     }
     if (rc == 0 || rc == -ENOENT || rc == -ENOTDIR)
@@ -60,7 +70,8 @@ bool fan_original_differs(struct fan_view *view, const struct fan_dataset *datas
 int fan_original_pread(const struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     struct stat before, after;
-    int fd = fan_original_open(file->view, file->dataset, file->id, O_RDONLY | O_CLOEXEC);
+    int flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC; /* it may be a FIFO by now */
+    int fd = fan_original_open(file->view, file->dataset, file->id, flags);
     if (fd < 0)
         return -EIO;
     int rc = FAN_SYS(fstat, fd, &before) == 0 ? fan_sys_read_full(fd, to, bytes, offset) : -EIO;

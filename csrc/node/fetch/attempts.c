@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../../common/original.h"
 #include "../state/state.h"
 #include "../cache/unread.h"
 #include "../storage/keep.h"
@@ -209,12 +208,14 @@ static bool is_answer(int error)
     return error == -EIO || error == -ENOENT || error == -EINVAL || error == -EPROTO;
 }
 
-/* Has clients of this node take a file of a planned dataset as it was listed. */
+/* Has clients of this node take a file of a planned dataset as it was listed, once all of it is
+ * here: the rank that sent it has compared the original. */
 static void note_original(struct fan_node *node, const struct fan_flight *flight)
 {
     struct fan_node_mount *mount = &node->mounts.mounts[fan_cache_mount(flight->file)];
-    if (fan_index_is_planned(&mount->index))
-        fan_original_note(mount, fan_cache_record(flight->file));
+    uint64_t id = fan_cache_record(flight->file);
+    if (fan_mount_record(mount, id)->stored_size <= FAN_CACHE_BLOCK_BYTES)
+        fan_original_note(mount, id);
 }
 
 /* Handles the answer of a source to an attempt that was not given up. */
@@ -231,7 +232,7 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
     if (error == 0) {
         if (!shared) {
             fan_add64(&node->stats.fetched_bytes, frame->bytes);
-            note_original(node, flight); /* compared by the rank that sent it */
+            note_original(node, flight);
         }
         frame->awaited = flight->awaited;
         fan_blockcache_fill_done(&node->cache, id);

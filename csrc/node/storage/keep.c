@@ -10,6 +10,7 @@
 #include "../../local/read_full.h"
 #include "marks.h"
 #include "mounts.h"
+#include "originals.h"
 #include "settle.h"
 #include "shared_packs.h"
 #include "staged.h"
@@ -69,6 +70,7 @@ int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint6
 {
     if (rc == 0) {
         fan_partial_set(&mount->share.partial, id);
+        fan_original_note(mount, id); /* after the bit by which clients find the bytes */
         fan_count64(&mounts->counts.kept_bytes, fan_mount_record(mount, id)->stored_size);
         fan_count64(&mounts->counts.kept_records, 1);
     } else if (is_full(rc)) {

@@ -20,9 +20,10 @@ int fan_original_read(struct fan_node_mount *mount, const struct fan_fetch_reque
     const struct fan_record *record = fan_mount_record(mount, request->record);
     char path[PATH_MAX];
     int rc = fan_original_path(&mount->index, mount->dataset_dir, request->record, path);
-    int fd = rc == 0 ? fan_open_file(path, O_RDONLY | O_NOFOLLOW) : rc;
+    /* Nonblocking, because it may be a FIFO by now. */
+    int fd = rc == 0 ? fan_open_file(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) : rc;
     if (fd < 0)
-        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP ? -ESTALE : fd;
+        return fd == -ENOENT || fd == -ENOTDIR || fd == -ELOOP || fd == -ENXIO ? -ESTALE : fd;
     rc = is_as_listed(record, fd) ? 0 : -ESTALE;
     if (rc == 0)
         rc = fan_read_full(fd, to, request->offset - record->offset, request->bytes);
@@ -30,13 +31,15 @@ int fan_original_read(struct fan_node_mount *mount, const struct fan_fetch_reque
     if (!is_as_listed(record, fd))
         rc = -ESTALE;
     close(fd);
-    if (rc == 0)
+    if (rc == 0 && request->bytes == record->stored_size)
         fan_original_note(mount, request->record);
     return rc;
 }
 
 void fan_original_note(struct fan_node_mount *mount, uint64_t id)
 {
+    if (!fan_index_is_planned(&mount->index))
+        return;
     __atomic_fetch_and(&mount->unchecked[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELEASE);
 }
 

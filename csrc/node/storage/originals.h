@@ -14,7 +14,8 @@
 int fan_original_read(struct fan_node_mount *mount, const struct fan_fetch_request *request,
                       void *to);
 
-/* Notes that a record's original was found as it was listed: clients need not look any more. */
+/* Notes that all of a record's original was brought as it was listed: clients need not look any
+ * more. Does nothing for packs that exist. */
 void fan_original_note(struct fan_node_mount *mount, uint64_t id);
 
 /* Has clients compare each original with the listing at its first open. No client is there yet. */
