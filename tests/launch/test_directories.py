@@ -324,7 +324,7 @@ while time.monotonic() < until:
         continue
     whole += 1
     wrong += len(set(content)) > 1
-sys.stdout.write(f"{whole} {errors} {wrong}\n")  # in one piece: four processes write
+sys.stdout.write(f"{whole} {errors} {wrong}\\n")  # in one piece: four processes write
 """
 
 
