@@ -81,7 +81,7 @@ def test_what_is_no_dataset(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     assert "none: no such directory\n" in call(tool, tmp_path / "none", *rest, code=2).stderr
     file = tmp_path / "index.fsi"
     file.write_bytes(b"")
-    assert "name the one that holds index.fsi" in call(tool, file, *rest, code=2).stderr
+    assert "a file: name the directory that it is in" in call(tool, file, *rest, code=2).stderr
     file.rename(tmp_path / "pack-00000.fsp")
     assert "`fanstore dataset rebuild-index` makes it" in call(tool, tmp_path, *rest, code=3).stderr
     call(tool, code=2)
