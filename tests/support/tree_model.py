@@ -152,7 +152,9 @@ class Model:
         os.utime(path, ns=(TIMES[1], TIMES[1]))
 
     def _chmod(self, path: Path) -> None:
-        os.chmod(path, 0o600 if os.stat(path).st_mode & 0o077 else 0o644)
+        mode = os.stat(path).st_mode
+        enter = 0o111 if stat.S_ISDIR(mode) else 0  # an ordinary user could not look in any more
+        os.chmod(path, (0o600 | enter & 0o700) if mode & 0o077 else (0o644 | enter))
 
     def _rename(self, old: Path, new: Path) -> None:
         self.moves.count += 1
