@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from fanstore.errors import UsageError
+from fanstore.errors import FanstoreError, UsageError
 from fanstore.wording import a_guess
 
 
@@ -289,6 +289,16 @@ def machine_file(environ: Mapping[str, str] = os.environ) -> Path:
     base = environ.get("XDG_CONFIG_HOME", "")
     folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
     return folder / "fanstore" / "machines" / f"{platform.node().replace(os.sep, '_')}.toml"
+
+
+def cache_folder() -> Path:
+    """Returns $XDG_CACHE_HOME/fanstore, else ~/.cache/fanstore; it may not exist. Raises
+    FanstoreError if the user has no home directory."""
+    base = os.environ.get("XDG_CACHE_HOME", "")
+    base = base if os.path.isabs(base) else os.path.expanduser("~/.cache")
+    if not os.path.isabs(base):
+        raise FanstoreError("there is no home directory to keep files in: set XDG_CACHE_HOME")
+    return Path(base) / "fanstore"
 
 
 def load_toml(path: Path) -> dict[str, Any]:

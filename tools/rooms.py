@@ -103,7 +103,6 @@ PYTHON_ROOMS: Rooms = {
     "wording": set(),
     "process_stat": set(),
     "errors": {"exit_codes", "wording"},
-    "user_cache": {"errors"},
     "_native": {"arrays", "errors"},
     "config": {"errors", "wording"},
     "progress": set(),
@@ -112,7 +111,7 @@ PYTHON_ROOMS: Rooms = {
     "reading": _DATASET,
     "atomic": {*_BASE, "dataset", "trees"},
     "prepare.archives": _MAKING,  # formats alone
-    "prepare": {*_MAKING, "progress", "prepare.archives", "trees", "user_cache"},
+    "prepare": {*_MAKING, "progress", "prepare.archives", "trees", "config"},
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},
@@ -125,7 +124,7 @@ PYTHON_ROOMS: Rooms = {
     "launcher": {"errors"},
     "beats": set(),
     "startup": {*_BASE, "beats", "launcher"},
-    "transport": {*_BASE, "startup", "user_cache"},
+    "transport": {*_BASE, "startup", "config"},
     "rank_calls": {"_native"},
     # Plan files, which nodes follow and `study` makes.
     "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
@@ -141,7 +140,7 @@ PYTHON_ROOMS: Rooms = {
     "order": {"in_job"},  # runs there, too: programs announce reads with it
     "node": {*_DAEMON, "transport", "outputs."},
     "foresight.order": {*_ORDERS, "in_job"},
-    "foresight": {*_DAEMON, "node", "foresight.order", "plan", "user_cache"},
+    "foresight": {*_DAEMON, "node", "foresight.order", "plan"},
     "watch": {*_DAEMON, "node"},
     "job": {*_DAEMON, "prepare", "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
     "torch": {

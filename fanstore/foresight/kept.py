@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import xxhash
 
 from fanstore.arrays import np
+from fanstore.config import cache_folder
 from fanstore.errors import FanstoreError
 from fanstore.foresight.order.history import begins_as
-from fanstore.user_cache import cache_folder
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -515,7 +515,7 @@ def _separates(path: str) -> bool:
 def _default_mount(info: DatasetInfo) -> str:
     """Returns the mount prefix of a dataset for which the user named none. A listed directory is
     mounted over itself."""
-    return info.directory if info.note else default_prefix(info.name)
+    return info.directory if info.is_listed else default_prefix(info.name)
 
 
 def _unchecked_packs(staging: StagedDataset) -> list[int]:

@@ -45,7 +45,7 @@ class FlushReport:
         return f"{count:,} {what} ({show_bytes(self._last.waiting_bytes)})"
 
     def close(self) -> None:
-        """Ends the progress display."""
+        """Removes the progress bar from the terminal."""
         self._stack.close()
         self._since_s = None
 

@@ -20,6 +20,7 @@ import xxhash
 
 from fanstore._native import check, ffi, lib
 from fanstore.arrays import np
+from fanstore.config import cache_folder
 from fanstore.dataset import INDEX_NAME, Dataset, PackInfo, open_index
 from fanstore.errors import DatasetDamaged, FanstoreError, SourceProblems, UsageError
 from fanstore.prepare.index import build_index
@@ -28,7 +29,6 @@ from fanstore.prepare.plan import PackPlan, assign_packs, plan_id
 from fanstore.prepare.room import ArrayRoom
 from fanstore.prepare.tree import SourceTree, scan_directory
 from fanstore.trees import remove_tree
-from fanstore.user_cache import cache_folder
 from fanstore.wording import counted
 
 # How many files are compared with a kept listing; all directories are compared.

@@ -37,6 +37,11 @@ class DatasetInfo:
     index: ExpectedFile
     note: str = ""
 
+    @property
+    def is_listed(self) -> bool:
+        """Whether this is a directory that was listed, whose index does not lie in it."""
+        return os.path.dirname(self.index_path) != self.directory
+
 
 def announce(world: World, paths: Sequence[str], find: FindIndex) -> list[DatasetInfo]:
     """Opens the datasets on rank 0, which broadcasts the facts about them. find: returns the path
@@ -51,7 +56,7 @@ def _info_of(path: str, index_path: str, note: str) -> DatasetInfo:
         header = dataset.header
         expected = ExpectedFile(dataset.dataset_id, header.file_bytes, header.body_checksum)
         return DatasetInfo(
-            dataset.name, os.path.abspath(path), index_path, dataset.dataset_id,
+            dataset.name, os.path.abspath(path), os.path.abspath(index_path), dataset.dataset_id,
             header.codec_mask, expected, note,
         )  # fmt: skip
 

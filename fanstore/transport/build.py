@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from fanstore._native import preload_path
+from fanstore.config import cache_folder
 from fanstore.errors import FanstoreError
-from fanstore.user_cache import cache_folder
 
 _FLAGS = (
     "-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -shared -fvisibility=hidden -Wall -Wextra "

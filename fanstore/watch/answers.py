@@ -58,7 +58,7 @@ class Live:
         self._server = HttpServer(routes, *([] if port is None else [_load]))
 
     def start(self, submit: Submit) -> None:
-        """Starts to answer."""
+        """Starts the thread that answers over HTTP. submit: hands a call to the outputs' thread."""
         self._submit = submit
         self._server.start()
 

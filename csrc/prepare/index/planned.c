@@ -56,7 +56,6 @@ struct work {
     struct fan_index index;
     const char *source;
     const uint64_t *records;
-    uint64_t count;
     _Atomic uint64_t next;
     _Atomic uint64_t differs;
 };
@@ -89,7 +88,7 @@ static void *compare(void *argument)
 int64_t fan_planned_differs(const void *base, uint64_t bytes, const char *source,
                             const uint64_t *records, uint64_t count)
 {
-    struct work work = {.source = source, .records = records, .count = count};
+    struct work work = {.source = source, .records = records};
     struct fan_fault fault;
     pthread_t threads[THREADS];
     unsigned started = 0;

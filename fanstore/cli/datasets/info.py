@@ -80,7 +80,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
 
 
 def show(info: dict[str, Any]) -> None:
-    """Prints a description as text."""
+    """Prints the facts about a dataset, a line for each."""
     from fanstore.wording import counted
 
     used = info["files_by_codec"].items()

@@ -97,7 +97,7 @@ def _link(link: Path, program: Path) -> None:
 
 
 def _write(path: Path, text: str) -> None:
-    """Writes a file atomically."""
+    """Writes a file that other programs see either as it was before, or whole."""
     path.parent.mkdir(parents=True, exist_ok=True)
     fresh = path.with_name(f".{path.name}-{os.getpid()}")
     try:

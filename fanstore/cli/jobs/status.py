@@ -107,7 +107,7 @@ def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJ
 
 
 def show(job: Status | LeftJob) -> None:
-    """Prints one job as text."""
+    """Prints the state and the figures of one job, a line for each."""
     click.echo(f"job {job.job_id}: {job.state}{_rank(job)}{_since(job)}")
     if job.metrics:
         click.echo(f"  metrics at {job.metrics}")

@@ -60,7 +60,7 @@ class Todo:
 
     @property
     def source(self) -> Source:
-        """The version of the file."""
+        """The content's identity: the inode, size and times of the file that was found."""
         source = Source.of(self.found)
         return source._replace(ctime_ns=ITSELF_NS) if self.linked else source
 
