@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "../common/original.h"
 #include "../format/resident_format.h"
+
+enum { WAIT_S = 5 };
 
 static int map_resident(struct fan_partial *partial, int fd)
 {
@@ -60,8 +63,11 @@ int fan_partial_init(struct fan_partial *partial, const struct fan_index *index,
     char path[PATH_MAX];
     *partial = (struct fan_partial){.index = index, .dir = dir};
     pthread_mutex_init(&partial->making, NULL);
-    for (unsigned i = 0; i < FAN_PARTIAL_LOCKS; i++)
-        pthread_mutex_init(&partial->locks[i], NULL);
+    pthread_mutex_init(&partial->fetching, NULL);
+    pthread_cond_init(&partial->came, NULL);
+    partial->coming = calloc(index->record_count / 64 + 1, sizeof(*partial->coming));
+    if (partial->coming == NULL)
+        return -ENOMEM;
     if (snprintf(path, sizeof(path), "%s/resident", dir) >= (int)sizeof(path))
         return -ENAMETOOLONG;
     int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -80,7 +86,45 @@ void fan_partial_fini(struct fan_partial *partial)
         munmap(partial->base, partial->bytes);
     if (partial->sums != NULL)
         munmap(partial->sums, (partial->index->record_count + 1) * sizeof(*partial->sums));
+    free(partial->coming);
     *partial = (struct fan_partial){.index = NULL};
+}
+
+static bool is_coming(const struct fan_partial *partial, uint64_t id)
+{
+    return (partial->coming[id / 64] >> id % 64 & 1) != 0;
+}
+
+bool fan_partial_try_begin(struct fan_partial *partial, uint64_t id)
+{
+    pthread_mutex_lock(&partial->fetching);
+    bool free = !is_coming(partial, id);
+    partial->coming[id / 64] |= UINT64_C(1) << id % 64;
+    pthread_mutex_unlock(&partial->fetching);
+    return free;
+}
+
+int fan_partial_begin(struct fan_partial *partial, uint64_t id)
+{
+    struct timespec until;
+    int rc = 0;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += WAIT_S;
+    pthread_mutex_lock(&partial->fetching);
+    while (rc == 0 && is_coming(partial, id))
+        rc = pthread_cond_timedwait(&partial->came, &partial->fetching, &until);
+    if (rc == 0)
+        partial->coming[id / 64] |= UINT64_C(1) << id % 64;
+    pthread_mutex_unlock(&partial->fetching);
+    return rc == 0 ? 0 : -EBUSY;
+}
+
+void fan_partial_end(struct fan_partial *partial, uint64_t id)
+{
+    pthread_mutex_lock(&partial->fetching);
+    partial->coming[id / 64] &= ~(UINT64_C(1) << id % 64);
+    pthread_cond_broadcast(&partial->came);
+    pthread_mutex_unlock(&partial->fetching);
 }
 
 static int path_of(const struct fan_partial *partial, uint32_t pack, char path[PATH_MAX])

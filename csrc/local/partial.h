@@ -9,11 +9,10 @@
 
 #include "../common/index.h"
 
-enum { FAN_PARTIAL_LOCKS = 64 };
-
-/* The partial packs of one dataset. making: held while a partial pack is made; locks: for records
- * by their number, held while a record is fetched. sums: of a planned dataset, the XXH3-64 of each
- * record that was kept, mapped from the file `sums` in `dir`; else NULL. */
+/* The partial packs of one dataset. making: held while a partial pack is made. coming: a bit for
+ * each record that a thread of this process fetches now, changed under `fetching`; came: signalled
+ * when such a thread is done. sums: of a planned dataset, the XXH3-64 of each record that was kept,
+ * mapped from the file `sums` in `dir`; else NULL. */
 struct fan_partial {
     const struct fan_index *index;
     const char *dir;
@@ -23,8 +22,10 @@ struct fan_partial {
     uint64_t *bits;
     uint64_t *claims;
     uint64_t *sums;
+    uint64_t *coming;
     pthread_mutex_t making;
-    pthread_mutex_t locks[FAN_PARTIAL_LOCKS];
+    pthread_mutex_t fetching;
+    pthread_cond_t came;
 };
 
 /* Maps the file `resident` in `dir`; the caller still owns `dir` and `index`. Returns 0, -EINVAL
@@ -54,12 +55,16 @@ static inline void fan_partial_drop_claim(struct fan_partial *partial, uint64_t 
     __atomic_fetch_and(&partial->claims[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);
 }
 
-/* Returns the lock to hold while a record is fetched, so that other threads that need the record
- * wait. */
-static inline pthread_mutex_t *fan_partial_lock(struct fan_partial *partial, uint64_t id)
-{
-    return &partial->locks[id % FAN_PARTIAL_LOCKS];
-}
+/* Makes this thread the only one of the process that fetches a record. Returns false if another
+ * thread fetches it. */
+bool fan_partial_try_begin(struct fan_partial *partial, uint64_t id);
+
+/* Does what fan_partial_try_begin does, but first waits for the other thread. Returns -EBUSY after
+ * a while: that thread waits for a disk, perhaps forever. */
+int fan_partial_begin(struct fan_partial *partial, uint64_t id);
+
+/* Ends the fetching of a record that this thread has begun. */
+void fan_partial_end(struct fan_partial *partial, uint64_t id);
 
 /* Opens a partial pack for reading; with to_write, opens it for writing and creates it if needed.
  * Returns a descriptor, -ESTALE (another file has its name), or -errno. */

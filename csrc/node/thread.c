@@ -92,12 +92,13 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
     bool any = receive(node, now_ns);
     any |= fan_readers_advance(&node->disk, node);
     any |= fan_readers_advance(&node->shared, node);
-    any |= fan_share_fill_advance(&node->share_fill);
     any |= fan_new_wants_start(node, now_ns);
     if (!node->ranks.finishing) { /* otherwise no client would read the blocks */
         any |= fan_hints_advance(node, now_ns);
         any |= fan_prefetch_advance(node, now_ns);
     }
+    any |= fan_share_fill_advance(&node->share_fill,
+                                  now_ns); /* last, when all that is wanted has begun */
     any |= fan_next_use_advance(&node->orders);
     any |= fan_messages_send(&node->messages, &node->ranks);
     fan_deadlines_advance(node, now_ns);

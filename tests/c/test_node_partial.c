@@ -16,18 +16,44 @@
 
 enum { RANKS = 3, DEADLINE_MS = 30000, SHORT_MS = 2000, ODD_BYTES = 131072 };
 
-/* The disks. gone: the shared file system gives nothing; full: the local one takes nothing; lies:
- * what is read of files of `lies_of` bytes is wrong so many times; hangs: whoever reads such a file
- * waits. */
-static atomic_bool gone, full, hangs;
+/* The disks. gone: the shared file system gives nothing; slow: each of its answers takes a while;
+ * full: the local one takes nothing; lies: what is read of files of `lies_of` bytes is wrong so
+ * many times; hangs: whoever reads such a file waits. readings: of each record from the shared file
+ * system, while it is slow. */
+static atomic_bool gone, slow, full, hangs;
 static atomic_int lies;
 static atomic_ulong lies_of = ODD_BYTES;
+static atomic_int readings[WORLD_FILES + 1];
+
+static void path_of(int fd, char path[PATH_MAX])
+{
+    char link[32];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    path[readlink(link, path, PATH_MAX - 1) > 0 ? strlen(path) : 0] = '\0';
+}
 
 static bool is_local(int fd)
 {
-    char link[32], path[PATH_MAX] = "";
-    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-    return readlink(link, path, sizeof(path) - 1) > 0 && strstr(path, ".sparse") != NULL;
+    char path[PATH_MAX] = "";
+    path_of(fd, path);
+    return strstr(path, ".sparse") != NULL;
+}
+
+/* Counts the records that a reading of a pack covers. */
+static void read_slowly(int fd, uint64_t offset, uint64_t bytes)
+{
+    char path[PATH_MAX] = "";
+    unsigned pack;
+    path_of(fd, path);
+    const char *name = strstr(path, "/pack-");
+    if (name == NULL || sscanf(name, "/pack-%u", &pack) != 1)
+        return;
+    for (uint64_t id = 1; id <= WORLD_FILES; id++) {
+        uint64_t at = world_file_offset(id);
+        if (world_file_pack(id) == pack && at >= offset && at < offset + bytes)
+            atomic_fetch_add(&readings[id], 1);
+    }
+    pause_ms(5);
 }
 
 /* Take the place of libc's. */
@@ -38,6 +64,8 @@ ssize_t pread(int fd, void *to, size_t bytes, off_t offset)
         pause_ms(1);
     if (!local && atomic_load(&gone))
         return errno = EIO, -1;
+    if (!local && atomic_load(&slow))
+        read_slowly(fd, (uint64_t)offset, bytes);
     ssize_t got = (ssize_t)syscall(SYS_pread64, fd, to, bytes, offset);
     if (!local && bytes == atomic_load(&lies_of) && atomic_load(&lies) > 0) {
         atomic_fetch_sub(&lies, 1);
@@ -101,6 +129,23 @@ static void test_once(void)
         read_all(&world, rank, 0);
     atomic_store(&gone, false);
     CHECK(SUM(&world, shared_bytes) == total_bytes() && SUM(&world, failures) == 0);
+    world_close(&world);
+}
+
+/* The same while each rank brings its share ahead: runs and readers never bring a record twice. */
+static void test_once_beside_runs(void)
+{
+    struct world world;
+    open_world(&world, RANKS, DEADLINE_MS);
+    atomic_store(&slow, true);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        world_fill_ahead(&world, rank);
+    read_on(&world, RANKS, 1);
+    EVENTUALLY(SUM(&world, filling_ahead) == 0);
+    atomic_store(&slow, false);
+    for (uint64_t record = 1; record <= WORLD_FILES; record++)
+        CHECK(atomic_exchange(&readings[record], 0) == 1);
+    CHECK(SUM(&world, kept_bytes) == total_bytes());
     world_close(&world);
 }
 
@@ -347,6 +392,7 @@ int main(void)
 {
     test_claimed();
     test_once();
+    test_once_beside_runs();
     test_ahead();
     test_chosen();
     test_chosen_when_read();

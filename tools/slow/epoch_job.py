@@ -1,14 +1,13 @@
-"""An unmodified torch job: reads all files below a directory, in epochs, as one of several ranks.
+"""An unmodified torch job: reads all files below a directory, in epochs, as one of several ranks
+(the rank is $RANK). Sleeps after each batch as long as its computing would take.
 
-usage: epoch_job.py DIRECTORY RANKS EPOCHS (the rank is $RANK)
-
-Prints for each epoch the seconds to its first batch and to its last one."""
+Prints for each epoch the seconds to its first batch and to its end."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
-import sys
 import time
 from pathlib import Path
 
@@ -32,16 +31,23 @@ class Files(Dataset):  # type: ignore[type-arg]
 
 
 def main() -> None:
-    top, ranks, epochs = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    files = Files(top)
-    sampler = DistributedSampler(files, ranks, int(os.environ["RANK"]), seed=1)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory")
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--compute", type=float, help="bytes a second; 0: takes no time")
+    job = parser.parse_args()
+    files = Files(job.directory)
+    sampler = DistributedSampler(files, job.ranks, int(os.environ["RANK"]), seed=1)
     loader = DataLoader(files, batch_size=32, sampler=sampler, num_workers=2)
     times = []
-    for epoch in range(epochs):
+    for epoch in range(job.epochs):
         sampler.set_epoch(epoch)
         start, first = time.monotonic(), 0.0
-        for _ in loader:
+        for batch in loader:
             first = first or time.monotonic() - start
+            if job.compute:
+                time.sleep(batch.nbytes / job.compute)
         times.append((first, time.monotonic() - start))
     print(json.dumps({"rank": os.environ["RANK"], "epochs": times}), flush=True)
 

@@ -9,8 +9,18 @@
 #include "../storage/keep_run.h"
 
 /* GAP_MAX_BYTES: between two records of a run, for alignment and for records outside this share.
- * The others: the most bytes and records of a run, and runs at a time. */
-enum { GAP_MAX_BYTES = 64 << 10, RUN_BYTES = 4 << 20, RUN_RECORDS = 4096, RUNS = 2 };
+ * RUN_BYTES, RUN_RECORDS: the most of a run; FIRST_BYTES: of the first. RUN_NS: how long a run
+ * should take, because a program that comes meanwhile waits behind it. RUNS: at a time, of records
+ * that nobody waits for, if nobody has read the shared file system for QUIET_NS; otherwise one. */
+enum {
+    GAP_MAX_BYTES = 64 << 10,
+    RUN_BYTES = 4 << 20,
+    FIRST_BYTES = 256 << 10,
+    RUN_RECORDS = 4096,
+    RUN_NS = 10000000,
+    RUNS = 4,
+    QUIET_NS = 1000000000
+};
 
 /* next: the first record that was not begun. running: runs of the list that reader threads work on;
  * the list stays until they are done. */
@@ -24,12 +34,16 @@ struct list {
     uint32_t running;
 };
 
-/* Records of a list that follow each other in a pack, and that one thread fetches. */
+/* Records of a list that follow each other in a pack, and that one thread fetches. bytes: between
+ * the first byte and the last. */
 struct run {
     struct fan_reading reading;
     struct fan_share_fill *fill;
     struct list *list;
+    enum fan_urgency urgency;
     uint32_t mount;
+    uint64_t bytes;
+    uint64_t took_ns;
     uint64_t count;
     uint64_t records[];
 };
@@ -39,7 +53,7 @@ void fan_share_fill_init(struct fan_share_fill *fill, struct fan_mounts *mounts,
                          const struct fan_live *live)
 {
     *fill = (struct fan_share_fill){
-        .most = RUNS, .mounts = mounts, .shared = shared, .cache = cache, .live = live};
+        .run_bytes = FIRST_BYTES, .mounts = mounts, .shared = shared, .cache = cache, .live = live};
 }
 
 static void free_list(struct list *list)
@@ -108,8 +122,9 @@ static bool is_missing(const struct fan_share_fill *fill, const struct list *lis
     return fan_share_is_missing(fill->mounts, list->mount, list->records[i]);
 }
 
-/* Returns how many missing records, from the next one on, lie together. */
-static uint64_t run_length(const struct fan_share_fill *fill, const struct list *list)
+/* Returns how many missing records, from the next one on, lie together; sets their bytes. */
+static uint64_t run_length(const struct fan_share_fill *fill, const struct list *list,
+                           uint64_t *bytes)
 {
     const struct fan_index *index = &fill->mounts->mounts[list->mount].index;
     const struct fan_record *first = &index->records[list->records[list->next]];
@@ -118,19 +133,32 @@ static uint64_t run_length(const struct fan_share_fill *fill, const struct list 
         const struct fan_record *next = &index->records[list->records[list->next + count]];
         if (next->pack != first->pack || next->offset < first->offset ||
             next->offset > end + GAP_MAX_BYTES ||
-            next->offset + next->stored_size > first->offset + RUN_BYTES ||
+            next->offset + next->stored_size > first->offset + fill->run_bytes ||
             !is_missing(fill, list, list->next + count))
             break;
         end = next->offset + next->stored_size > end ? next->offset + next->stored_size : end;
         count++;
     }
+    *bytes = end - first->offset;
     return count;
 }
 
 static int bring(struct fan_reading *reading)
 {
-    const struct run *run = (const struct run *)reading;
-    return fan_keep_run(run->fill->mounts, run->mount, run->records, run->count);
+    struct run *run = (struct run *)reading;
+    uint64_t begun_ns = fan_now_ns();
+    int rc = fan_keep_run(run->fill->mounts, run->mount, run->records, run->count);
+    run->took_ns = fan_now_ns() - begun_ns;
+    return rc;
+}
+
+/* Makes the next run as long as this one would have been in RUN_NS, but at most twice as long: a
+ * file system may have had much of a run in its memory. */
+static void pace(struct fan_share_fill *fill, const struct run *run)
+{
+    uint64_t most = run->bytes * 2 < RUN_BYTES ? run->bytes * 2 : RUN_BYTES;
+    uint64_t due = run->took_ns > 0 ? run->bytes * RUN_NS / run->took_ns : most;
+    fill->run_bytes = due < most ? due : most;
 }
 
 /* Handles the end of a run. If a record was damaged, drops its blocks from the cache, because they
@@ -145,29 +173,33 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
             fan_blockcache_forget(fill->cache, fan_cache_file(run->mount, run->records[i]),
                                   fill->live);
     }
-    fill->running--;
+    if (reading->error == 0)
+        pace(fill, run);
+    fill->running[run->urgency]--;
     run->list->running--;
     free(run);
 }
 
 /* Gives the next run of a list to a reader thread. Returns whether that was possible. */
-static bool begin(struct fan_share_fill *fill, struct list *list)
+static bool begin(struct fan_share_fill *fill, struct list *list, enum fan_urgency urgency)
 {
-    uint64_t count = run_length(fill, list);
+    uint64_t bytes, count = run_length(fill, list, &bytes);
     struct run *run = malloc(sizeof(*run) + count * sizeof(*run->records));
     if (run == NULL)
         return false;
     *run = (struct run){.reading = {.urgency = FAN_AHEAD, .read = bring, .done = brought},
                         .fill = fill,
                         .list = list,
+                        .urgency = urgency,
                         .mount = list->mount,
+                        .bytes = bytes,
                         .count = count};
     memcpy(run->records, list->records + list->next, count * sizeof(*run->records));
     if (fan_readers_give(fill->shared, &run->reading) != 0) {
         free(run);
         return false;
     }
-    fill->running++;
+    fill->running[urgency]++;
     list->running++;
     list->next += count;
     return true;
@@ -190,22 +222,40 @@ static struct list *next_list(struct fan_queue *lists)
     return NULL;
 }
 
-bool fan_share_fill_advance(struct fan_share_fill *fill)
+/* Returns whether a run may begin that nobody waits for: the shared file system has nothing else to
+ * do for this node. */
+static bool is_idle(struct fan_share_fill *fill, uint64_t now_ns)
 {
-    for (unsigned looked = 0; !fan_share_fill_is_busy(fill); looked++) {
-        struct list *list = next_list(&fill->lists[FAN_DEMAND]);
-        if (list == NULL)
-            list = next_list(&fill->lists[FAN_AHEAD]);
+    uint32_t running = fill->running[FAN_AHEAD];
+    if (fan_readers_under_way(fill->shared) > running) {
+        fill->wanted_ns = now_ns;
+        return false;
+    }
+    return running == 0 || (running < RUNS && now_ns > fill->wanted_ns + QUIET_NS);
+}
+
+/* Begins runs of the lists of one urgency. Returns whether more records are left to look at. */
+static bool advance(struct fan_share_fill *fill, enum fan_urgency urgency, uint64_t now_ns)
+{
+    for (unsigned looked = 0;
+         urgency == FAN_DEMAND ? !fan_share_fill_is_busy(fill) : is_idle(fill, now_ns); looked++) {
+        struct list *list = next_list(&fill->lists[urgency]);
         if (list == NULL)
             return false;
         if (looked == RUN_RECORDS)
             return true;
         if (!is_missing(fill, list, list->next))
             list->next++;
-        else if (!begin(fill, list))
+        else if (!begin(fill, list, urgency))
             return false;
     }
     return false;
+}
+
+bool fan_share_fill_advance(struct fan_share_fill *fill, uint64_t now_ns)
+{
+    bool more = advance(fill, FAN_DEMAND, now_ns);
+    return advance(fill, FAN_AHEAD, now_ns) || more;
 }
 
 bool fan_share_fill_goes_on(const struct fan_share_fill *fill, uint32_t number)

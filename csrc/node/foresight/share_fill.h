@@ -1,7 +1,8 @@
 /*
- * Fetches this rank's share to the local disk before it is read: records in the order that the
- * caller of node.h gave, in runs, a few runs at a time, so that reader threads stay free for the
- * records that programs wait for.
+ * Fetches this rank's share to the local disk before it is read, in runs of neighbours, a few at a
+ * time. Records that somebody waits for, or that an order names, come first: the others, in the
+ * order that the caller of node.h gave, are fetched while the shared file system has nothing else
+ * to do for this node, in runs so short that a program which comes meanwhile hardly waits.
  */
 #pragma once
 
@@ -13,12 +14,14 @@
 #include "../storage/readers.h"
 
 /* lists: the remaining lists of records, by urgency: lists that a caller waits for come first.
- * running: how many runs the reader threads work on, at most `most`. made: how many lists were ever
- * added. mounts, shared, cache, live: the node's. */
+ * running: how many runs of each urgency the reader threads work on. run_bytes: how long the next
+ * run may be. wanted_ns: when somebody last read the shared file system. made: how many lists were
+ * ever added. mounts, shared, cache, live: the node's. */
 struct fan_share_fill {
     struct fan_queue lists[FAN_URGENCIES];
-    uint32_t running;
-    uint32_t most;
+    uint32_t running[FAN_URGENCIES];
+    uint64_t run_bytes;
+    uint64_t wanted_ns;
     uint32_t made;
     struct fan_mounts *mounts;
     struct fan_readers *shared;
@@ -42,14 +45,14 @@ int fan_share_fill_add(struct fan_share_fill *fill, uint32_t mount, const uint64
  * -ENOMEM. */
 int fan_share_fill_check_kept(struct fan_share_fill *fill);
 
-/* Returns whether the limit of runs in progress is reached. */
+/* Returns whether no more records that somebody waits for can be begun now. */
 static inline bool fan_share_fill_is_busy(const struct fan_share_fill *fill)
 {
-    return fill->running >= fill->most;
+    return fill->running[FAN_DEMAND] >= FAN_READERS_AHEAD_MAX;
 }
 
 /* Begins as many runs as allowed. Returns whether more records are left to look at. */
-bool fan_share_fill_advance(struct fan_share_fill *fill);
+bool fan_share_fill_advance(struct fan_share_fill *fill, uint64_t now_ns);
 
 /* Returns whether records of list `number` are still to be fetched. */
 bool fan_share_fill_goes_on(const struct fan_share_fill *fill, uint32_t number);

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "../../common/original.h"
@@ -15,8 +14,6 @@
 #include "shared_packs.h"
 #include "staged.h"
 #include "../machine/shared.h"
-
-enum { LOCK_S = 5 };
 
 int fan_keep_check_read(const struct fan_node_mount *mount, uint64_t id,
                         const struct fan_stored *stored)
@@ -96,42 +93,40 @@ static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_
     return fan_keep_note(mounts, mount, id, rc);
 }
 
-/* Takes the lock. Returns 0, or -EBUSY after a while: the thread with the lock waits for a disk,
- * perhaps forever. */
-static int lock_for_a_while(pthread_mutex_t *lock)
+int fan_keep_begun(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                   char **stored)
 {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += LOCK_S;
-    return pthread_mutex_timedlock(lock, &until) == 0 ? 0 : -EBUSY;
+    struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    struct fan_fetch_request all = fan_record_request(mount, request->mount, request->record);
+    *stored = NULL;
+    if (fan_partial_has(&mount->share.partial, request->record))
+        return 0;
+    char *bytes = malloc(all.bytes);
+    int rc = bytes != NULL ? read_sound(mounts, &all, bytes) : -ENOMEM;
+    if (rc == 0) {
+        keep(mounts, mount, request->record, bytes);
+        *stored = bytes;
+    } else {
+        free(bytes);
+    }
+    return rc;
 }
 
 int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                     char **stored)
 {
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    struct fan_fetch_request all = fan_record_request(mount, request->mount, request->record);
-    pthread_mutex_t *lock = fan_partial_lock(&mount->share.partial, request->record);
     *stored = NULL;
     if (fan_mount_is_unchecked(mount, request->record)) {
         int rc = fan_settle(mounts, request->mount, &request->record, 1);
         if (rc != -ENODATA)
             return rc;
     }
-    if (lock_for_a_while(lock) != 0)
-        return -EBUSY;
-    int rc = 0;
-    if (!fan_partial_has(&mount->share.partial, request->record)) {
-        char *bytes = malloc(all.bytes);
-        rc = bytes != NULL ? read_sound(mounts, &all, bytes) : -ENOMEM;
-        if (rc == 0) {
-            keep(mounts, mount, request->record, bytes);
-            *stored = bytes;
-        } else {
-            free(bytes);
-        }
-    }
-    pthread_mutex_unlock(lock);
+    int rc = fan_partial_begin(&mount->share.partial, request->record);
+    if (rc != 0)
+        return rc;
+    rc = fan_keep_begun(mounts, request, stored);
+    fan_partial_end(&mount->share.partial, request->record);
     return rc;
 }
 

@@ -20,6 +20,10 @@ enum { FAN_KEEP_READINGS = 2 };
 int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                     char **stored);
 
+/* Does what fan_keep_record does, in a thread that has begun the record (fan_partial_begin). */
+int fan_keep_begun(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                   char **stored);
+
 /* Reads the bytes of one of this node's own requests, and keeps the record if it belongs here.
  * Checks the record if the request covers all of it. Returns 0, -EIO, or -errno if this process
  * lacks something. */

@@ -79,12 +79,12 @@ static bool extend(struct stretch *stretch, uint64_t i, const struct fan_record 
     return true;
 }
 
-/* Reads a record of a run by itself. */
+/* Reads a record by itself. */
 static int fill_one(struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
     struct fan_fetch_request request = fan_record_request(&mounts->mounts[number], number, id);
     char *stored = NULL;
-    int rc = fan_keep_record(mounts, &request, &stored);
+    int rc = fan_keep_begun(mounts, &request, &stored);
     free(stored);
     return rc;
 }
@@ -99,8 +99,6 @@ static int keep_all(struct fan_mounts *mounts, uint32_t number, const uint64_t *
     int rc = 0, error = 0;
     for (uint64_t i = 0; i < count && rc != -ENOSPC; i++) {
         const struct fan_record *record = fan_mount_record(mount, records[i]);
-        if (!fan_share_is_missing(mounts, number, records[i]))
-            continue;
         const struct fan_stored stored = fan_stored_in_memory(bytes + (record->offset - start));
         rc = fan_keep_check_read(mount, records[i], &stored);
         if (rc == -EIO)
@@ -128,42 +126,43 @@ static int keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *
     return rc;
 }
 
-/* Checks the records of a run that an earlier job left. Returns whether records are left to fetch;
- * a record that could not be checked now is checked later. */
-static bool is_more_missing(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
-                            uint64_t count)
+static bool is_missing(const struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
-    const struct fan_node_mount *mount = &mounts->mounts[number];
-    bool more = false;
-    fan_settle(mounts, number, records, count);
-    for (uint64_t i = 0; i < count; i++)
-        more |= !fan_mount_is_unchecked(mount, records[i]) &&
-                fan_share_is_missing(mounts, number, records[i]);
-    return more;
+    return !fan_mount_is_unchecked(&mounts->mounts[number], id) &&
+           fan_share_is_missing(mounts, number, id);
 }
 
-/* Originals are files of their own: reads them one by one. 0, or the last -errno. */
-static int keep_originals(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
-                          uint64_t count)
+/* Begins a record if it is missing and no other thread fetches it. Looks again when no other thread
+ * can any more: one may just have brought it. */
+static bool begin_one(struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
-    int error = 0;
-    for (uint64_t i = 0; i < count && fan_relaxed32(&mounts->ending) == 0; i++) {
-        int rc = fan_share_is_missing(mounts, number, records[i])
-                     ? fill_one(mounts, number, records[i])
-                     : 0;
-        error = rc != 0 ? rc : error;
-    }
-    return error;
+    struct fan_partial *partial = &mounts->mounts[number].share.partial;
+    if (!is_missing(mounts, number, id) || !fan_partial_try_begin(partial, id))
+        return false;
+    if (is_missing(mounts, number, id))
+        return true;
+    fan_partial_end(partial, id);
+    return false;
 }
 
-int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+/* Begins records that lie together, up to one that is not to be brought; at most one where each is
+ * a file of its own. Returns how many. */
+static uint64_t begin(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                      uint64_t count)
+{
+    uint64_t most = fan_index_is_planned(&mounts->mounts[number].index) ? 1 : count, begun = 0;
+    while (begun < most && begin_one(mounts, number, records[begun]))
+        begun++;
+    return begun;
+}
+
+/* Brings records that this thread has begun. Returns 0 or -errno. */
+static int bring(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
                  uint64_t count)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
     struct fan_fetch_request run = fan_record_request(mount, number, records[0]);
     uint64_t bytes = 0;
-    if (!is_more_missing(mounts, number, records, count))
-        return 0;
     for (uint64_t i = 0; i < count; i++) {
         const struct fan_record *record = fan_mount_record(mount, records[i]);
         uint64_t to = record->offset - run.offset + record->stored_size;
@@ -172,7 +171,7 @@ int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *rec
     if (bytes > FAN_FILL_MAX_BYTES)
         return fill_long(mounts, number, records[0]);
     if (fan_index_is_planned(&mount->index))
-        return keep_originals(mounts, number, records, count);
+        return fill_one(mounts, number, records[0]);
     char *buffer = malloc(bytes);
     run.bytes = (uint32_t)bytes;
     int rc = buffer != NULL ? fan_shared_read(mounts, &run, buffer) : -ENOMEM;
@@ -180,4 +179,21 @@ int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *rec
         rc = keep_run(mounts, number, records, count, buffer);
     free(buffer);
     return rc;
+}
+
+int fan_keep_run(struct fan_mounts *mounts, uint32_t number, const uint64_t *records,
+                 uint64_t count)
+{
+    struct fan_partial *partial = &mounts->mounts[number].share.partial;
+    int error = 0;
+    fan_settle(mounts, number, records, count);
+    for (uint64_t at = 0; at < count && fan_relaxed32(&mounts->ending) == 0;) {
+        uint64_t begun = begin(mounts, number, records + at, count - at);
+        int rc = begun > 0 ? bring(mounts, number, records + at, begun) : 0;
+        for (uint64_t i = 0; i < begun; i++)
+            fan_partial_end(partial, records[at + i]);
+        at += begun > 0 ? begun : 1;
+        error = rc != 0 ? rc : error;
+    }
+    return error;
 }

@@ -12,6 +12,11 @@ static void finish(struct fan_readers *readers, struct fan_reading *reading, int
     fan_release32(&readers->done_count, readers->done.count);
 }
 
+static unsigned waiting_of(const struct fan_readers *readers)
+{
+    return readers->waiting[FAN_DEMAND].count + readers->waiting[FAN_AHEAD].count;
+}
+
 /* The link is the reading's first member. */
 static struct fan_reading *take_first(struct fan_queue *readings)
 {
@@ -51,10 +56,12 @@ static void *run(void *argument)
     while ((reading = wait_for_reading(readers)) != NULL) {
         bool ahead = reading->urgency == FAN_AHEAD;
         readers->ahead += ahead;
+        readers->busy++;
         pthread_mutex_unlock(&readers->lock);
         int error = reading->read(reading);
         pthread_mutex_lock(&readers->lock);
         readers->ahead -= ahead;
+        readers->busy--;
         finish(readers, reading, error);
         readers->bell(readers->of);
     }
@@ -77,8 +84,8 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
 {
     int rc = 0;
     pthread_mutex_lock(&readers->lock);
-    unsigned waiting = readers->waiting[FAN_DEMAND].count + readers->waiting[FAN_AHEAD].count;
-    if (!readers->ending && waiting >= readers->idle && readers->threads < FAN_READERS_MAX)
+    if (!readers->ending && waiting_of(readers) >= readers->idle &&
+        readers->threads < FAN_READERS_MAX)
         start_thread(readers);
     if (readers->ending)
         rc = -ESHUTDOWN;
@@ -95,7 +102,15 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
 unsigned fan_readers_waiting(struct fan_readers *readers)
 {
     pthread_mutex_lock(&readers->lock);
-    unsigned count = readers->waiting[FAN_DEMAND].count + readers->waiting[FAN_AHEAD].count;
+    unsigned count = waiting_of(readers);
+    pthread_mutex_unlock(&readers->lock);
+    return count;
+}
+
+unsigned fan_readers_under_way(struct fan_readers *readers)
+{
+    pthread_mutex_lock(&readers->lock);
+    unsigned count = waiting_of(readers) + readers->busy;
     pthread_mutex_unlock(&readers->lock);
     return count;
 }

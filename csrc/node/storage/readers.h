@@ -30,10 +30,10 @@ struct fan_reading {
     int error;
 };
 
-/* waiting: by urgency. ahead: how many threads do readings for which no client waited when they
- * began. passed: how many demands have overtaken waiting readings of lower urgency. done_count: the
- * length of `done`, readable without the lock. bell: a reader's thread calls it when a reading is
- * done. */
+/* waiting: by urgency. busy: how many threads read now. ahead: how many threads do readings for
+ * which no client waited when they began. passed: how many demands have overtaken waiting readings
+ * of lower urgency. done_count: the length of `done`, readable without the lock. bell: a reader's
+ * thread calls it when a reading is done. */
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
@@ -44,6 +44,7 @@ struct fan_readers {
     void *of;
     unsigned threads;
     unsigned idle;
+    unsigned busy;
     unsigned ahead;
     unsigned passed;
     bool ending;
@@ -68,6 +69,9 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading);
 
 /* Returns how many readings wait for a thread. */
 unsigned fan_readers_waiting(struct fan_readers *readers);
+
+/* Returns how many readings wait for a thread or have begun. */
+unsigned fan_readers_under_way(struct fan_readers *readers);
 
 /* Makes a reading a demand, because a client waits for it now. Does nothing if it has begun. */
 void fan_readers_hurry(struct fan_readers *readers, struct fan_reading *reading);
