@@ -131,8 +131,8 @@ class Settings:
     )  # fmt: skip
     cache_bytes: int | None = _setting(
         None,
-        "Size of a node's cache of remote blocks [default: the smaller of 1 GiB and a fifth "
-        "of --memory-bytes].",
+        "Content that a node keeps of remote files in memory [default: the smaller of 1 GiB and a "
+        "fifth of --memory-bytes].",
         "--cache-bytes BYTES|auto", form="bytes", least=CACHE_LEAST_BYTES, most=1 << 46,
     )  # fmt: skip
     cache_policy: str = _setting(

@@ -32,7 +32,9 @@ static int build(struct fan_node *node)
     const struct fan_node_options *options = &node->options;
     int rc = fan_mounts_init(&node->mounts, options->job_segment);
     if (rc == 0)
-        rc = fan_segment_init(&node->segment, options->cache_bytes, options->policy);
+        rc = fan_segment_init(&node->segment,
+                              fan_mounts_in_granules(&node->mounts, options->cache_bytes),
+                              options->policy);
     if (rc == 0)
         rc = fan_sessions_init(&node->sessions, &node->segment);
     if (rc == 0)
@@ -234,17 +236,29 @@ static bool fits(const struct fan_node *node, const struct fan_transport *transp
                                  transport->world_size == node->options.world_size);
 }
 
+/* Sets room of the cache apart for the records that this rank's memory keeps. */
+static int keep_room(struct fan_node *node)
+{
+    uint64_t granules = 0;
+    for (uint32_t mount = 0; mount < node->mounts.count; mount++)
+        granules += fan_share_memory_granules(&node->mounts, mount);
+    return fan_blockcache_keep(&node->cache, granules);
+}
+
 int fan_node_start(struct fan_node *node, void *transport)
 {
     if (node->running || !fits(node, transport))
         return -EINVAL;
+    int rc = keep_room(node);
+    if (rc != 0)
+        return rc;
     node->ranks.transport = transport;
     node->drained = false;
     fan_share_fill_check_kept(
         &node->share_fill); /* records for which memory is short are checked when they are read */
     fan_put64(&node->stats.filling_ahead, !fan_share_fill_is_done(&node->share_fill));
     fan_messages_admit(&node->messages);
-    int rc = fan_start_thread(&node->thread, fan_node_thread, node);
+    rc = fan_start_thread(&node->thread, fan_node_thread, node);
     node->running = rc == 0;
     if (rc != 0) {
         fan_messages_refuse(&node->messages);

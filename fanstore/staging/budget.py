@@ -20,11 +20,12 @@ _SHARE = 0.5
 _CACHE_SHARE = 0.2
 _CACHE_MAX_BYTES = 1 << 30
 _PASSING_BYTES = 64 << 20
-# A block cache reserves 1/16 for blocks in passing (csrc/node/cache/blockcache.c). Of the rest, 90%
-# are for blocks that the rank keeps for all ranks: blocks of different lengths leave gaps.
-_CACHE_PASSING_SHARE = 16
-_CACHE_PASSING_LEAST_BYTES = 4 << 20
-_CACHE_KEPT_SHARE = 0.9
+# The policies under which a block can stay for good.
+_KEEPING = ("belady", "minio")
+# What the block cache takes beyond its content, at most: rounding to pages (mounts.h), and what
+# segment.h adds.
+_ON_TOP_SHARE = 2 / 3
+_ON_TOP_LEAST_BYTES = 5 << 20
 
 
 @dataclass(frozen=True)
@@ -32,10 +33,10 @@ class Budget:
     """The memory that one rank may use on its node.
 
     available_bytes: the memory left at the start; allowed_bytes: the value of --memory-bytes, None
-    if not given; cache_bytes: the size of the block cache; staged_bytes: the size of the files that
-    are already in a local directory in memory; tables_bytes: the size of the job's segment without
-    the parts that grow with its datasets; kept_in_cache_bytes: bytes of its share that the rank can
-    keep in the block cache."""
+    if not given; cache_bytes: bytes of content that the block cache keeps; staged_bytes: the size
+    of the files that are already in a local directory in memory; tables_bytes: the size of the
+    job's segment without the parts that grow with its datasets; kept_in_cache_bytes: bytes of its
+    share that the rank can keep in the block cache."""
 
     available_bytes: int
     allowed_bytes: int | None
@@ -54,7 +55,12 @@ class Budget:
     @property
     def rest_bytes(self) -> int:
         """The limit for files in a local directory in memory, including those already there."""
-        return max(0, self.limit_bytes - self.cache_bytes - self.tables_bytes)
+        return max(0, self.limit_bytes - self.whole_cache_bytes - self.tables_bytes)
+
+    @property
+    def whole_cache_bytes(self) -> int:
+        """The most memory of the block cache: its content, what passes through, and its tables."""
+        return self.cache_bytes + int(self.cache_bytes * _ON_TOP_SHARE) + _ON_TOP_LEAST_BYTES
 
 
 def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
@@ -65,18 +71,15 @@ def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
     cache_bytes = settings.cache_bytes or _default_cache_bytes(budget.limit_bytes)
     if settings.cache_policy == "none":
         cache_bytes = min(cache_bytes, _PASSING_BYTES)
-    if allowed is not None and cache_bytes > allowed:
+    kept_bytes = cache_bytes if settings.cache_policy in _KEEPING else 0
+    budget = replace(budget, cache_bytes=cache_bytes, kept_in_cache_bytes=kept_bytes)
+    if allowed is not None and budget.whole_cache_bytes > allowed:
         raise UsageError(
-            f"--memory-bytes allows {show_bytes(allowed)}, the block cache takes "
-            f"{show_bytes(cache_bytes)}: allow more, or less for --cache-bytes"
+            f"--memory-bytes allows {show_bytes(allowed)}, and a block cache with "
+            f"{show_bytes(cache_bytes)} of content may take {show_bytes(budget.whole_cache_bytes)}:"
+            " allow more, or less for --cache-bytes"
         )
-    kept_bytes = _kept_in_cache_bytes(cache_bytes) if settings.cache_policy == "belady" else 0
-    return replace(budget, cache_bytes=cache_bytes, kept_in_cache_bytes=kept_bytes)
-
-
-def _kept_in_cache_bytes(cache_bytes: int) -> int:
-    passing_bytes = max(_CACHE_PASSING_LEAST_BYTES, cache_bytes // _CACHE_PASSING_SHARE)
-    return max(0, int((cache_bytes - passing_bytes) * _CACHE_KEPT_SHARE))
+    return budget
 
 
 def _staged_bytes(local: LocalDirectory) -> int:

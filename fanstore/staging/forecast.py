@@ -11,7 +11,7 @@ from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import Budget
 from fanstore.staging.local_dir import LocalDirectory
 from fanstore.staging.resident import resident_bytes
-from fanstore.staging.room import less, room_of
+from fanstore.staging.room import for_tables, less, less_tables, room_of
 from fanstore.staging.shares import divide
 from fanstore.staging.staged import ExpectedFile, StagedDirectory, kept_of_others, others_words
 from fanstore.startup import World
@@ -61,7 +61,7 @@ def forecast(
         partial_bytes = resident_bytes(staged.path) if os.path.isdir(staged.path) else 0
         index_bytes = 0 if os.path.exists(staged.file(INDEX_NAME)) else int(header.file_bytes)
         free = less(room_of(World(), directory, local_bytes, budget), 0, whole_bytes)
-        room = less(free, index_bytes)
+        room = less_tables(free, index_bytes)
         # Partial packs count against the allowed bytes, but this dataset may reuse their room.
         share_bytes = less(room, -partial_bytes, partial_bytes).share_bytes
         records = dataset.records
@@ -78,7 +78,7 @@ def forecast(
             sum(packs),
             int(header.file_bytes),
             directory.path,
-            index_bytes <= free.bytes,
+            index_bytes <= for_tables(free).bytes,
             fits,
             kept_bytes,
             whole_bytes + partial_bytes,

@@ -71,7 +71,7 @@ def room_of(
         return replace(room, memory_bytes=max(0, rest_bytes - budget.staged_bytes))
     if local_bytes is None or rest_bytes < local_bytes:
         room = replace(room, allowed_bytes=rest_bytes, allowed_by="--memory-bytes")
-    taken_bytes = budget.cache_bytes + budget.tables_bytes
+    taken_bytes = budget.whole_cache_bytes + budget.tables_bytes
     return replace(room, memory_bytes=max(0, budget.available_bytes - taken_bytes))
 
 
@@ -95,6 +95,18 @@ def less(room: DiskRoom, written_bytes: int, kept_bytes: int = 0) -> DiskRoom:
         memory_bytes=None if memory is None else memory - written_bytes,
         allowed_bytes=None if allowed is None else allowed - written_bytes - kept_bytes,
     )
+
+
+def for_tables(room: DiskRoom) -> DiskRoom:
+    """Returns the room for an index, which a job needs in any case: --local-bytes bounds packs."""
+    return replace(room, allowed_bytes=None) if room.allowed_by == "--local-bytes" else room
+
+
+def less_tables(room: DiskRoom, written_bytes: int) -> DiskRoom:
+    """Returns the room for packs after `written_bytes` of an index were written."""
+    left = less(room, written_bytes)
+    is_of_packs = room.allowed_by == "--local-bytes"
+    return replace(left, allowed_bytes=room.allowed_bytes) if is_of_packs else left
 
 
 def spoken(rank: int, node: str, world_size: int) -> str:

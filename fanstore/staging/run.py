@@ -40,7 +40,9 @@ from fanstore.staging.room import (
     DiskRoom,
     Needs,
     check_rooms,
+    for_tables,
     less,
+    less_tables,
     of_shared_memory,
     room_of,
     room_problems,
@@ -143,8 +145,8 @@ def _stage_datasets(
     opened: dict[str, _Part] = {}
     for info, staged in datasets:
         if info.dataset_id not in opened:
-            dataset, written = stage_index(crew, info, staged, room)
-            room = less(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
+            dataset, written = stage_index(crew, info, staged, for_tables(room))
+            room = less_tables(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 PAGE_BYTES = 4096
+# The block cache has room for content that takes so much more in whole pages (storage/mounts.c).
+_ROUNDED_MOST = 1.25
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Shares:
     None, replaces bounds: uint8 (records, bytes), with a bit in each row for each rank that keeps
     the record. memory_bounds: like bounds, for the records on no disk and the ranks' memories. own:
     the ids of this rank's records, in the order in which they are fetched; kept_bytes: bytes that
-    each rank keeps on disk; memory_kept_bytes: in memory; covered_bytes: bytes on any disk;
-    needed_bytes: bytes of all records.
+    each rank keeps on disk; memory_kept_bytes: in memory; covered_bytes: content on any
+    disk; needed_bytes: of all records.
     """
 
     bounds: tuple[int, ...]
@@ -101,13 +103,15 @@ def divide(
     if most_bytes is not None:
         largest_bytes = min(largest_bytes, most_bytes)
         costs[sizes > most_bytes] = 0
-    needed_bytes = int(costs.sum())
+    content = np.minimum(ends - positions, sizes)  # of hard links once
     costs[sizes > largest_bytes] = 0
     taken = np.cumsum(costs)
     cuts = _cuts(taken, even_shares(int(costs.sum()), room_bytes), room_bytes, np)
+    is_divided = np.arange(len(ids)) < cuts[-1]
+    on_disk = is_divided & (sizes <= largest_bytes)
     total = sum(pack_bytes)
     memory_bytes = memory_bytes or [0] * len(room_bytes)
-    in_memory = divide_memory(positions, sizes, np.arange(len(ids)) < cuts[-1], memory_bytes, total)
+    in_memory = divide_memory(positions, sizes, is_divided, memory_bytes, total)
     own = ids[cuts[rank] : cuts[rank + 1]]
     bounds = tuple(int(positions[cut]) if cut < len(ids) else total for cut in cuts)
     return Shares(
@@ -117,8 +121,8 @@ def divide(
         own[records["stored_size"][own] <= largest_bytes],
         _between(taken, cuts),
         in_memory.kept_bytes,
-        needed_bytes,
-        int(taken[cuts[-1] - 1]) if cuts[-1] else 0,
+        int(content.sum()),
+        int(content[on_disk].sum()),
     )
 
 
@@ -141,7 +145,9 @@ def divide_memory(
     room. positions, sizes, on_disk: of the divided records, by ascending position."""
     from fanstore.arrays import np
 
-    rest = np.where(on_disk, 0, -(-sizes // PAGE_BYTES) * PAGE_BYTES)
+    pages = -(-sizes // PAGE_BYTES) * PAGE_BYTES
+    rounded = int(pages.sum()) / max(1, int(sizes.sum()))
+    rest = np.where(on_disk, 0, pages / min(rounded, _ROUNDED_MOST)).astype(np.int64)
     rests = np.cumsum(rest)
     cuts = _cuts(rests, even_shares(int(rest.sum()), memory_bytes), memory_bytes, np)
     bounds = (int(positions[cut]) if cut < len(positions) else total_bytes for cut in cuts)
@@ -163,5 +169,6 @@ def _cuts(taken: Any, shares: Sequence[int], room_bytes: Sequence[int], np: Any)
         before = int(taken[cuts[-1] - 1]) if cuts[-1] else 0
         due += share
         limit = min(due, before + room)
-        cuts.append(max(cuts[-1], int(np.searchsorted(taken, limit, side="right"))))
+        upto = int(np.searchsorted(taken, limit, side="right")) if limit > before else 0
+        cuts.append(max(cuts[-1], upto))
     return cuts

@@ -87,7 +87,7 @@ static void test_share(enum fan_policy policy)
     }
     EVENTUALLY(world_stats(&world, 0).hints_dropped > 0 && is_quiet(&world));
     struct fan_node_stats stats = world_stats(&world, 0);
-    CHECK(stats.ahead > 0 && stats.resident_bytes <= WORLD_TINY_BYTES / 2);
+    CHECK(stats.ahead > 0 && stats.resident_bytes <= stats.cache_bytes / 2);
     for (uint64_t record = 1; record <= WORLD_FILES; record++) {
         if (is_remote(&world, record))
             CHECK(client_read(&client, 0, record) == 0);

@@ -171,7 +171,7 @@ static void test_as_replayed(void)
     static uint32_t reads[READS], next_uses[READS];
     struct fan_holdings holdings;
     draw_epochs(reads, next_uses);
-    open_small(&cache, 24 << 20);
+    open_small(&cache, 16 << 20);
     uint32_t room = cache.blocks.areas[0].count / FAN_GRANULES_RUN_MAX;
     const struct fan_items items = {.item_bytes = 1, .count = ITEMS};
     CHECK(room > 4 && room < ITEMS / 2);

@@ -174,7 +174,8 @@ def test_lazy_keeps_what_was_read(stage: Stage, dataset: Path) -> None:
             assert node["kept_bytes"] == sum(SIZES) - LONG_BYTES
             assert node["kept_records"] == len(SIZES) - 1
         # A thread that waits too long for another's reading of the same file reads its own block.
-        assert 0 <= shared_bytes(stage) - sum(SIZES) - LONG_BYTES <= 4 * 400_000
+        # Of the long file the cache may have a part.
+        assert 0 <= shared_bytes(stage) - sum(SIZES) <= LONG_BYTES + 4 * 400_000
 
 
 @pytest.mark.parametrize("option", ["auto", "full"])

@@ -137,11 +137,11 @@ def test_hard_links_take_their_room_once() -> None:
 
 def test_what_is_on_no_disk_is_divided_among_the_memories() -> None:
     records, pack_bytes = packed([[SIZE_BYTES] * 6, [SIZE_BYTES] * 4])
-    rooms, memory = [2 * SIZE_BYTES + 8192] * 2, [3 * 12288, 12288]
+    rooms, memory = [2 * SIZE_BYTES + 8192] * 2, [3 * SIZE_BYTES, SIZE_BYTES]
     found = [divide(records, pack_bytes, rooms, rank, None, memory) for rank in range(2)]
     assert len({(each.bounds, each.memory_bounds) for each in found}) == 1
     assert found[0].memory_bounds[0] == found[0].bounds[-1]
-    assert found[0].memory_kept_bytes == (3 * 12288, 12288)
+    assert found[0].memory_kept_bytes == (3 * SIZE_BYTES, SIZE_BYTES)
     without = divide(records, pack_bytes, rooms, 0)
     assert without.bounds == found[0].bounds and without.memory_kept_bytes == (0, 0)
 

@@ -7,8 +7,6 @@
 #include "unread.h"
 
 /* Under minio and belady: the part of the cache that is reserved for blocks that pass through. */
-enum { PASSING_SHARE = 16, PASSING_BLOCKS = 4 };
-
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
 _Static_assert((int)FAN_GRANULES_RUN_MAX == (int)FAN_BLOCK_GRANULES, "a run holds a block");
 
@@ -137,8 +135,8 @@ static struct fan_frames *filling_with(struct fan_blockcache *cache, uint32_t id
 
 uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill)
 {
-    uint32_t id = fan_blockcache_begin_fill_in(cache, fill, 0);
-    return id != FAN_NO_FRAME ? id : fan_blockcache_begin_fill_in(cache, fill, 1);
+    uint32_t id = fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_STAYING);
+    return id != FAN_NO_FRAME ? id : fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_PASSING);
 }
 
 uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
@@ -173,12 +171,12 @@ void *fan_blockcache_data(const struct fan_blockcache *cache, uint32_t id)
 /* Returns whether a ready frame is among the blocks that may be evicted. */
 static bool may_go(const struct fan_blockcache *cache, uint32_t id)
 {
-    return cache->areas[1].count == 0 || cache->frames[id].area == 1;
+    return cache->segment->passing == 0 || cache->frames[id].area == FAN_AREA_PASSING;
 }
 
 uint32_t fan_blockcache_passing(const struct fan_blockcache *cache)
 {
-    return cache->areas[1].count > 0 ? cache->areas[1].count : cache->areas[0].count;
+    return cache->areas[cache->segment->passing > 0 ? FAN_AREA_PASSING : FAN_AREA_STAYING].count;
 }
 
 void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
@@ -372,29 +370,6 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file, const st
     fan_blockcache_reap(cache, live);
 }
 
-/* Returns how many granules a policy reserves for blocks that pass through. */
-static uint32_t passing_for(enum fan_policy policy, uint32_t granule_count)
-{
-    uint32_t share = granule_count / PASSING_SHARE;
-    uint32_t least = PASSING_BLOCKS * FAN_BLOCK_GRANULES;
-    if (policy != FAN_POLICY_MINIO && policy != FAN_POLICY_BELADY)
-        return 0;
-    return share > least ? share : least;
-}
-
-/* Allocates memory for blocks that pass through before any other, because blocks that stay for good
- * must not take all of it. */
-static int secure_passing(struct fan_blockcache *cache)
-{
-    if (cache->areas[1].count == 0)
-        return 0;
-    int rc =
-        fan_segment_take(cache->segment, cache->area_start[1], PASSING_BLOCKS * FAN_BLOCK_GRANULES);
-    if (rc != 0)
-        fan_blockcache_fini(cache);
-    return rc;
-}
-
 /* Initialises the policies. Under belady there are two, one for each area. */
 static int make_victims(struct fan_blockcache *cache, enum fan_policy policy)
 {
@@ -402,7 +377,7 @@ static int make_victims(struct fan_blockcache *cache, enum fan_policy policy)
     bool foresees = policy == FAN_POLICY_BELADY;
     int rc = fan_victims_init(&cache->victims, foresees ? FAN_POLICY_MINIO : policy, count);
     if (rc == 0 && foresees)
-        rc = fan_staying_init(&cache->staying, count, cache->area_start[1]);
+        rc = fan_staying_init(&cache->staying, count, cache->area_start[FAN_AREA_PASSING]);
     return rc;
 }
 
@@ -423,23 +398,35 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
                         enum fan_policy policy)
 {
     const struct fan_frames none = {FAN_NO_FRAME, FAN_NO_FRAME, 0};
-    uint32_t count = segment->entry_count, passing = passing_for(policy, count);
+    uint32_t count = segment->entry_count, passing = segment->passing;
     *cache = (struct fan_blockcache){.segment = segment,
                                      .free = none,
                                      .filling = {none, none},
                                      .doomed = none,
                                      .unread = none,
-                                     .area_start = {0, count - passing}};
+                                     .area_start = {[FAN_AREA_PASSING] = count - passing}};
     cache->frames = calloc(count, sizeof(*cache->frames));
     if (cache->frames == NULL || make_chains(cache) != 0 || make_victims(cache, policy) != 0 ||
-        fan_granules_init(&cache->areas[0], count - passing) != 0 ||
-        fan_granules_init(&cache->areas[1], passing) != 0) {
+        fan_granules_init(&cache->areas[FAN_AREA_STAYING], count - passing) != 0 ||
+        fan_granules_init(&cache->areas[FAN_AREA_PASSING], passing) != 0) {
         fan_blockcache_fini(cache);
         return -ENOMEM;
     }
     for (uint32_t id = 0; id < count; id++)
         fan_frames_append(cache->frames, &cache->free, id);
-    return secure_passing(cache);
+    return 0;
+}
+
+int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules)
+{
+    uint32_t room = cache->areas[FAN_AREA_STAYING].count;
+    uint32_t kept = granules < room ? (uint32_t)granules : room;
+    if (kept == 0 || cache->segment->passing == 0)
+        return 0;
+    fan_granules_fini(&cache->areas[FAN_AREA_STAYING]);
+    cache->area_start[FAN_AREA_KEPT] = room - kept;
+    int rc = fan_granules_init(&cache->areas[FAN_AREA_STAYING], room - kept);
+    return rc != 0 ? rc : fan_granules_init(&cache->areas[FAN_AREA_KEPT], kept);
 }
 
 void fan_blockcache_fini(struct fan_blockcache *cache)
@@ -448,7 +435,7 @@ void fan_blockcache_fini(struct fan_blockcache *cache)
     free(cache->files);
     fan_victims_fini(&cache->victims);
     fan_staying_fini(&cache->staying);
-    fan_granules_fini(&cache->areas[0]);
-    fan_granules_fini(&cache->areas[1]);
+    for (unsigned area = 0; area < FAN_CACHE_AREAS; area++)
+        fan_granules_fini(&cache->areas[area]);
     *cache = (struct fan_blockcache){0};
 }

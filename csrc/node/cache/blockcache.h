@@ -7,10 +7,10 @@
  *
  * Doomed frames are EVICTING until `reap` has looked at every pin once; those that are pinned, or
  * being sent, become ready again. The transport may still write to a quarantined frame. Under minio
- * and belady the data has two areas, and a block goes to the first one with room. The second holds
- * blocks that only pass through: they are evicted as under close. From the first, only belady
- * evicts, to make room for a block that is used again sooner. One thread at a time calls these
- * functions.
+ * and belady the data has three areas. In the first, blocks stay: only belady evicts from there, to
+ * make room for a block that is used again sooner. Where that has no room, blocks pass through the
+ * second: they are evicted as under close. The third is for the blocks that this node keeps for all
+ * ranks, and has room for all of them. One thread at a time calls these functions.
  */
 #pragma once
 
@@ -24,10 +24,11 @@
 #include "segment.h"
 #include "staying.h"
 
-enum { FAN_CACHE_AREAS = 2 };
+enum { FAN_AREA_STAYING, FAN_AREA_PASSING, FAN_AREA_KEPT, FAN_CACHE_AREAS };
 
 /* Describes the block for which a frame is filled. urgency: enum fan_urgency. next_use: when the
- * block is used next, after the use for which it is fetched (staying.h). */
+ * block is used next, after the use for which it is fetched (staying.h). kept: this node keeps it
+ * for all ranks. */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
@@ -35,6 +36,7 @@ struct fan_fill {
     enum fan_source source;
     uint32_t urgency;
     uint32_t next_use;
+    bool kept;
 };
 
 /* The sessions whose pins are looked at. */
@@ -71,11 +73,15 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
                         enum fan_policy policy);
 void fan_blockcache_fini(struct fan_blockcache *cache);
 
+/* Sets granules of an empty cache apart for the blocks that this node keeps for all ranks, if
+ * blocks stay under its policy. Returns 0 or -ENOMEM. */
+int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules);
+
 /* Returns the frame of a ready block, or FAN_NO_FRAME. */
 uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
 
-/* begin_fill takes a free frame to fill, in any area; begin_fill_in takes one in the given area.
- * Return FAN_NO_FRAME if there is no room. */
+/* begin_fill takes a free frame to fill, in any area that the block may use; begin_fill_in takes
+ * one in the given area. Return FAN_NO_FRAME if there is no room. */
 uint32_t fan_blockcache_begin_fill(struct fan_blockcache *cache, const struct fan_fill *fill);
 uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct fan_fill *fill,
                                       unsigned area);

@@ -128,7 +128,10 @@ static uint32_t fill_by_force(struct fan_eviction *eviction, const struct fan_fi
 uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan_fill *fill)
 {
     struct fan_blockcache *cache = eviction->cache;
-    uint32_t id = fan_replacing_begin_fill(cache, fill, eviction->live);
+    uint32_t id =
+        fill->kept ? fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_KEPT) : FAN_NO_FRAME;
+    if (id == FAN_NO_FRAME)
+        id = fan_replacing_begin_fill(cache, fill, eviction->live);
     if (id == FAN_NO_FRAME)
         id = fan_blockcache_begin_fill(cache, fill);
     if (id == FAN_NO_FRAME && follows_opens(eviction) && drop_unneeded(eviction) > 0)

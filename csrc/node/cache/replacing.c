@@ -35,7 +35,7 @@ struct run {
 static void grow_up(struct fan_blockcache *cache, struct run *run, uint32_t granules, uint32_t key)
 {
     const uint32_t *owners = cache->staying.owners;
-    while (run->end - run->start < granules && run->end < cache->areas[0].count) {
+    while (run->end - run->start < granules && run->end < cache->areas[FAN_AREA_STAYING].count) {
         uint32_t id = owners[run->end];
         if (id == FAN_NO_FRAME)
             run->end++;
@@ -119,12 +119,12 @@ uint32_t fan_replacing_begin_fill(struct fan_blockcache *cache, const struct fan
 {
     if (cache->staying.owners == NULL || fan_staying_key(fill->source, fill->next_use) == FAN_NEVER)
         return FAN_NO_FRAME;
-    uint32_t id = fan_blockcache_begin_fill_in(cache, fill, 0);
+    uint32_t id = fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_STAYING);
     if (id != FAN_NO_FRAME)
         return id;
     doom(cache, find_run(cache, fill));
     if (fan_blockcache_reap(cache, live) > 0)
-        id = fan_blockcache_begin_fill_in(cache, fill, 0);
+        id = fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_STAYING);
     if (id != FAN_NO_FRAME)
         cache->frames[id].replacing = true;
     return id;

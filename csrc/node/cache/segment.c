@@ -10,7 +10,17 @@
 #include "../../format/shm_format.h"
 #include "../../policy/victims.h"
 
-enum { SESSION_SHARE = 8, ENTRIES_PER_BUCKET = 2 };
+/* PASSING_SHARE: room for blocks that pass through, as a part of the room for those that stay;
+ * PASSING_BLOCKS: at least so many. GAPS_SHARE: room for the gaps between blocks of different
+ * lengths, where blocks replace each other; FEW_SHARE: where they do not. */
+enum {
+    SESSION_SHARE = 8,
+    ENTRIES_PER_BUCKET = 2,
+    PASSING_SHARE = 16,
+    PASSING_BLOCKS = 4,
+    GAPS_SHARE = 10,
+    FEW_SHARE = 256
+};
 
 static uint64_t whole_pages(uint64_t bytes)
 {
@@ -19,9 +29,9 @@ static uint64_t whole_pages(uint64_t bytes)
 
 /* Returns the number of sessions for a cache of this size: their memory is at most an eighth of the
  * cache, because a small cache has few clients. */
-static uint32_t sessions_for(uint64_t cache_bytes)
+static uint32_t sessions_for(uint64_t content_bytes)
 {
-    uint64_t count = cache_bytes / SESSION_SHARE / sizeof(struct fan_session);
+    uint64_t count = content_bytes / SESSION_SHARE / sizeof(struct fan_session);
     if (count < FAN_SESSIONS_MIN)
         return FAN_SESSIONS_MIN;
     return count < FAN_SESSIONS_MAX ? (uint32_t)count : FAN_SESSIONS_MAX;
@@ -37,11 +47,10 @@ static uint32_t buckets_for(uint64_t entry_count)
     return count;
 }
 
-/* Computes where the parts of a segment of `entry_count` granules begin. Returns the segment's
- * size. */
-static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes, uint64_t entry_count)
+/* Computes where the parts of a segment begin, and its size. */
+static void lay_out(struct fan_cache_header *header, uint64_t content_bytes, uint64_t entry_count)
 {
-    header->session_count = sessions_for(cache_bytes);
+    header->session_count = sessions_for(content_bytes);
     header->bucket_count = buckets_for(entry_count);
     header->entry_count = (uint32_t)entry_count;
     header->sessions_offset = whole_pages(sizeof(*header));
@@ -52,26 +61,25 @@ static uint64_t lay_out(struct fan_cache_header *header, uint64_t cache_bytes, u
     header->data_offset =
         header->entries_offset + whole_pages(entry_count * sizeof(struct fan_cache_entry));
     header->segment_bytes = header->data_offset + entry_count * FAN_CACHE_GRANULE_BYTES;
-    return header->segment_bytes;
 }
 
-/* Chooses the largest segment that fits. Every granule may be a block by itself, so each needs an
- * entry. */
-static int choose_layout(struct fan_cache_header *header, uint64_t cache_bytes)
+/* Lays out a segment for so much content. Blocks that pass through have room of their own where
+ * others stay for good. Every granule may be a block by itself, so each needs an entry. Returns the
+ * granules for blocks that pass through, or -EINVAL. */
+static int64_t choose_layout(struct fan_cache_header *header, uint64_t content_bytes,
+                             enum fan_policy policy)
 {
-    uint64_t each = FAN_CACHE_GRANULE_BYTES + sizeof(struct fan_cache_entry);
-    uint64_t count = cache_bytes / each;
-    if (count > UINT32_MAX / 2)
+    uint64_t count = whole_pages(content_bytes) / FAN_CACHE_GRANULE_BYTES, passing = 0;
+    if (count < (uint64_t)FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES || count > UINT32_MAX / 4)
         return -EINVAL;
-    for (;;) {
-        if (count < (uint64_t)FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES)
-            return -EINVAL;
-        uint64_t bytes = lay_out(header, cache_bytes, count);
-        if (bytes <= cache_bytes)
-            return 0;
-        uint64_t excess = (bytes - cache_bytes) / (2 * each) + 1;
-        count = count > excess ? count - excess : 0;
+    if (policy == FAN_POLICY_BELADY || policy == FAN_POLICY_MINIO) {
+        count += count / (policy == FAN_POLICY_BELADY ? GAPS_SHARE : FEW_SHARE);
+        passing = count / PASSING_SHARE;
+        if (passing < PASSING_BLOCKS * FAN_BLOCK_GRANULES)
+            passing = PASSING_BLOCKS * FAN_BLOCK_GRANULES;
     }
+    lay_out(header, content_bytes, count + passing);
+    return (int64_t)passing;
 }
 
 /* Allocates memory for a part of the file. If the kernel cannot do that in advance, pages are
@@ -132,12 +140,18 @@ int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32
     return rc;
 }
 
-/* Allocates everything before the data, and the fewest blocks with which the cache works. */
+/* Allocates everything before the data, and the fewest blocks with which the cache works: some of
+ * those that pass through, too, because blocks that stay for good must not take all memory. */
 static int take_least(struct fan_segment *segment)
 {
+    uint32_t passing = segment->passing > 0 ? PASSING_BLOCKS * FAN_BLOCK_GRANULES : 0;
     segment->taken = calloc(segment->entry_count / FAN_BLOCK_GRANULES + 1, 1);
     int rc = segment->taken != NULL ? take(segment->fd, 0, segment->data_offset) : -ENOMEM;
-    return rc != 0 ? rc : fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
+    if (rc == 0)
+        rc = fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
+    if (rc == 0 && passing > 0)
+        rc = fan_segment_take(segment, segment->entry_count - segment->passing, passing);
+    return rc;
 }
 
 /* Returns whether clients must report opens. Under belady the blocks that pass through need it. */
@@ -146,7 +160,7 @@ static bool follows_opens(enum fan_policy policy)
     return fan_policy_follows_opens(policy) || policy == FAN_POLICY_BELADY;
 }
 
-int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy)
+int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint32_t policy)
 {
     struct fan_cache_header header = {.version = FAN_CACHE_VERSION,
                                       .layout_id = FAN_CACHE_LAYOUT_ID,
@@ -154,21 +168,22 @@ int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t
                                       .policy = policy,
                                       .follows_opens = follows_opens((enum fan_policy)policy)};
     memcpy(header.magic, FAN_CACHE_MAGIC, sizeof(header.magic));
-    int rc = choose_layout(&header, cache_bytes);
-    if (rc != 0)
-        return rc;
+    int64_t passing = choose_layout(&header, content_bytes, (enum fan_policy)policy);
+    if (passing < 0)
+        return (int)passing;
     int fd = make_file(header.segment_bytes);
     if (fd < 0)
         return fd;
     void *base = mmap(NULL, header.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        rc = -errno;
+        int rc = -errno;
         close(fd);
         return rc;
     }
-    *segment = (struct fan_segment){.fd = fd, .base = base, .bytes = header.segment_bytes};
+    *segment = (struct fan_segment){
+        .fd = fd, .base = base, .bytes = header.segment_bytes, .passing = (uint32_t)passing};
     point_into(segment, &header);
-    rc = take_least(segment);
+    int rc = take_least(segment);
     if (rc == 0)
         *segment->header = header;
     else

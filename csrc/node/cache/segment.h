@@ -27,12 +27,16 @@ struct fan_segment {
     uint32_t session_count;
     uint32_t bucket_count;
     uint32_t entry_count; /* also the number of granules */
+    uint32_t passing;     /* the last granules, for blocks that pass through where others stay */
     uint8_t *taken;       /* for each block of data, whether its memory is allocated */
 };
 
-/* Makes a segment of at most `cache_bytes`. Returns 0, -EINVAL if that is too little for
- * FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no memory for that many. */
-int fan_segment_init(struct fan_segment *segment, uint64_t cache_bytes, uint32_t policy);
+/* Makes a segment for `content_bytes` of blocks, each of which takes whole granules. The room for
+ * blocks that pass through, the sessions and the tables come on top: about a third more, with
+ * 5 MiB at least. Returns 0,
+ * -EINVAL if that is too little for FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no
+ * memory for that many. */
+int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint32_t policy);
 
 /* Allocates memory for granules before they are written. Otherwise, if a limit on memory is
  * reached, the first store to them would raise SIGBUS. For one thread. Returns 0 or -ENOMEM. */

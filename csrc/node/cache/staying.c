@@ -43,7 +43,7 @@ void fan_staying_own(struct fan_blockcache *cache, uint32_t id, bool owns)
 {
     const struct fan_frame *frame = &cache->frames[id];
     uint32_t *owners = cache->staying.owners;
-    if (owners == NULL || frame->area != 0)
+    if (owners == NULL || frame->area != FAN_AREA_STAYING)
         return;
     for (uint32_t i = 0; i < fan_granules_for(frame->bytes); i++)
         owners[frame->start + i] = owns ? id : FAN_NO_FRAME;
@@ -52,8 +52,8 @@ void fan_staying_own(struct fan_blockcache *cache, uint32_t id, bool owns)
 bool fan_staying_has(const struct fan_blockcache *cache, uint32_t id)
 {
     const struct fan_frame *frame = &cache->frames[id];
-    return cache->staying.owners != NULL && frame->area == 0 && frame->awaited == 0 &&
-           frame->state == FAN_ENTRY_READY;
+    return cache->staying.owners != NULL && frame->area == FAN_AREA_STAYING &&
+           frame->awaited == 0 && frame->state == FAN_ENTRY_READY;
 }
 
 void fan_staying_enter(struct fan_blockcache *cache, uint32_t id)

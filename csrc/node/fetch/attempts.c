@@ -177,10 +177,11 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
         }
         uint32_t id = fan_eviction_begin_fill(
             &node->eviction,
-            &(struct fan_fill){
-                flight->file, flight->block, flight->request.bytes,
-                shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
-                fan_next_use_of(&node->orders, flight->file, flight->wants != NULL)});
+            &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
+                               shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
+                               fan_next_use_of(&node->orders, flight->file, flight->wants != NULL),
+                               fan_share_is_in_memory(&node->mounts.mounts[flight->request.mount],
+                                                      &flight->request)});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))

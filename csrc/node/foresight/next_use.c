@@ -38,7 +38,7 @@ uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is
     const struct fan_node_mount *mount = &orders->uses.mounts->mounts[fan_cache_mount(file)];
     struct fan_fetch_request whole =
         fan_record_request(mount, fan_cache_mount(file), fan_cache_record(file));
-    if (fan_share_memory_rank(mount, &whole) == orders->uses.own_rank)
+    if (fan_share_is_in_memory(mount, &whole))
         return 0;
     for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order)) {

@@ -6,12 +6,6 @@
 #include "../state/state.h"
 #include "../wants/replies.h"
 
-static bool keeps(const struct fan_node *node, const struct fan_fetch_request *request)
-{
-    return fan_share_memory_rank(&node->mounts.mounts[request->mount], request) ==
-           node->options.rank;
-}
-
 /* Returns the block that contains the bytes of a request; UINT64_MAX if the request is not for one
  * block. */
 static uint64_t block_of(const struct fan_node *node, const struct fan_fetch_request *request)
@@ -41,7 +35,8 @@ static bool ask(struct fan_flight *flight, uint32_t rank, const struct fan_fetch
 bool fan_request_answer_from_cache(struct fan_node *node, uint32_t rank,
                                    const struct fan_fetch_request *request, uint64_t now_ns)
 {
-    uint64_t block = keeps(node, request) ? block_of(node, request) : UINT64_MAX;
+    bool keeps = fan_share_is_in_memory(&node->mounts.mounts[request->mount], request);
+    uint64_t block = keeps ? block_of(node, request) : UINT64_MAX;
     uint64_t file = fan_cache_file(request->mount, request->record);
     if (block == UINT64_MAX)
         return false;

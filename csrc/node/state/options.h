@@ -6,7 +6,7 @@
 /* cffi: begin */
 struct fan_node_options {
     const char *job_segment;     /* path of the job segment, which must be complete */
-    uint64_t cache_bytes;        /* the most bytes of the whole cache segment */
+    uint64_t cache_bytes;        /* the most bytes of content that stay in the cache */
     uint64_t deadline_ns;        /* limit of one attempt at one rank */
     uint64_t shared_deadline_ns; /* limit of one read of the shared file system */
     uint32_t policy;             /* enum fan_policy */

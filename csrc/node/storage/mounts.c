@@ -21,7 +21,10 @@
 #include "originals.h"
 #include "pack_files.h"
 
-enum { TEXT_MAX_BYTES = PATH_MAX - 64, SHARED_KEPT_MAX = 4096 };
+/* SAMPLED: at how many records of a mount to look. ROUNDED_MOST: files of less than 16 KiB must not
+ * make a cache many times as large as its content. shares.py has the same bound. */
+enum { TEXT_MAX_BYTES = PATH_MAX - 64, SHARED_KEPT_MAX = 4096, SAMPLED = 4096 };
+static const double ROUNDED_MOST = 1.25;
 
 /* Returns a copy of a string of the segment, with a NUL; NULL if the string is not inside the
  * segment, or there is no memory. */
@@ -243,4 +246,21 @@ int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_req
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)
 {
     return content_record(mounts, mount, record) != NULL;
+}
+
+uint64_t fan_mounts_in_granules(const struct fan_mounts *mounts, uint64_t bytes)
+{
+    uint64_t content = 0, taken = 0;
+    for (uint32_t i = 0; i < mounts->count; i++) {
+        uint64_t count = mounts->mounts[i].index.record_count, step = count / SAMPLED + 1;
+        for (uint64_t id = 0; id < count; id += step) {
+            const struct fan_record *record = content_record(mounts, i, id);
+            uint64_t stored = record != NULL ? record->stored_size : 0;
+            uint64_t granules = (stored + FAN_CACHE_GRANULE_BYTES - 1) / FAN_CACHE_GRANULE_BYTES;
+            content += stored * step;
+            taken += granules * FAN_CACHE_GRANULE_BYTES * step;
+        }
+    }
+    double ratio = content > 0 ? (double)taken / (double)content : 1;
+    return (uint64_t)((double)bytes * (ratio < ROUNDED_MOST ? ratio : ROUNDED_MOST));
 }

@@ -90,3 +90,9 @@ bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uin
 
 /* Checks that the bytes that another rank requests exist. Returns 0 or -EINVAL. */
 int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
+
+/* Returns how many bytes of granules files with `bytes` of content take in a cache, where each
+ * takes whole granules; but at most a quarter more than `bytes`. Looks at some of the files of all
+ * mounts.
+ */
+uint64_t fan_mounts_in_granules(const struct fan_mounts *mounts, uint64_t bytes);

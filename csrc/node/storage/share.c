@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../format/cache_format.h"
 #include "marks.h"
 #include "mounts.h"
 #include "../machine/shared.h"
@@ -131,6 +132,28 @@ uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
     if (!is_partial(mount, request->pack) || fan_share_ranks(mount, request, &rank, 1) > 0)
         return FAN_NO_RANK;
     return rank_between(&mount->share, mount->share.memory_bounds, position_of(mount, request));
+}
+
+bool fan_share_is_in_memory(const struct fan_node_mount *mount,
+                            const struct fan_fetch_request *request)
+{
+    return fan_share_memory_rank(mount, request) == mount->share.own_rank;
+}
+
+uint64_t fan_share_memory_granules(const struct fan_mounts *mounts, uint32_t number)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    const uint64_t *bounds = mount->share.memory_bounds;
+    uint64_t granules = 0;
+    if (bounds == NULL || bounds[mount->share.own_rank] == bounds[mount->share.own_rank + 1])
+        return 0;
+    for (uint64_t id = 0; id < mount->index.record_count; id++) {
+        struct fan_fetch_request request = fan_record_request(mount, number, id);
+        if (fan_mounts_has_content(mounts, number, id) && fan_share_is_in_memory(mount, &request))
+            granules += (fan_mount_record(mount, id)->stored_size + FAN_CACHE_GRANULE_BYTES - 1) /
+                        FAN_CACHE_GRANULE_BYTES;
+    }
+    return granules;
 }
 
 /* Returns whether the record of a request is in this rank's share. */

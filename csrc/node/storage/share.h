@@ -62,6 +62,13 @@ uint32_t fan_share_ranks(const struct fan_node_mount *mount,
 uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
                                const struct fan_fetch_request *request);
 
+/* Returns whether this rank's memory keeps the record of a request. */
+bool fan_share_is_in_memory(const struct fan_node_mount *mount,
+                            const struct fan_fetch_request *request);
+
+/* Returns how many granules of the cache the records take that this rank's memory keeps. */
+uint64_t fan_share_memory_granules(const struct fan_mounts *mounts, uint32_t mount);
+
 /* Returns whether the record of a request is here, in a partial pack. */
 bool fan_share_has(const struct fan_node_mount *mount, const struct fan_fetch_request *request);
 
