@@ -62,7 +62,7 @@ def test_less_is_fetched_than_with_what_came_first(tmp_path: Path) -> None:
         said = [json.loads(Path(f"{out}{rank}").read_text()) for rank in range(2)]
         assert [each["bad"] for each in said] == [[], []]
         fetched[policy] = sum(each["fetched"] for each in said)
-    assert fetched["belady"] < 0.9 * fetched["minio"]
+    assert fetched["belady"] < 0.95 * fetched["minio"]
 
 
 # Reads all files several times; says what the node read of the shared file system.
