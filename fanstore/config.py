@@ -113,8 +113,9 @@ class Settings:
         "--plan FILE", form=".+",
     )  # fmt: skip
     replicas: str = _setting(
-        "1",
-        "Number of nodes that keep each pack [default: 1].",
+        "auto",
+        "Number of nodes that keep each pack before the command starts; auto: one, and others copy "
+        "what they have room for while the job runs [default: auto].",
         "--replicas R|auto|all", form="[1-9][0-9]*|auto|all",
     )  # fmt: skip
     local_bytes: int | None = _setting(

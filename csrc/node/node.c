@@ -128,12 +128,13 @@ static struct fan_share *unset_share(struct fan_node *node, uint32_t mount)
 }
 
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
-                       uint64_t largest, const uint64_t *memory_bounds)
+                       uint64_t largest, const uint64_t *memory_bounds, uint64_t copy_bytes)
 {
     struct fan_share *share = unset_share(node, mount);
     if (share == NULL)
         return -EINVAL;
     share->largest_bytes = largest;
+    share->copy_bytes = copy_bytes;
     return fan_share_init(&node->mounts.mounts[mount], bounds, NULL, memory_bounds);
 }
 

@@ -32,10 +32,10 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
 /* Sets the share that each rank keeps of a mount whose packs are here in part (share.h). Rank r's
  * share begins at bounds[r]; there are world_size + 1 bounds. Records of more than `largest` bytes
  * belong to no share. memory_bounds divide the rest: the records that each rank keeps in its block
- * cache for all ranks, under the policy belady only. Call it before the thread starts. Returns 0 or
- * -errno. */
+ * cache for all ranks, under policies by which blocks stay. copy_bytes: room of this rank's disk
+ * for copies of other ranks' records. Call it before the thread starts. Returns 0 or -errno. */
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
-                       uint64_t largest, const uint64_t *memory_bounds);
+                       uint64_t largest, const uint64_t *memory_bounds, uint64_t copy_bytes);
 
 /* Like fan_node_set_share, but record by record. rows: `bytes` long, one row of whole bytes for
  * each record of the dataset, with one bit for each rank, the lowest rank first. A set bit means

@@ -4,6 +4,7 @@
 
 #include "fetch/attempts.h"
 #include "fetch/deadlines.h"
+#include "prefetch/copy_ahead.h"
 #include "prefetch/prefetch.h"
 #include "thread.h"
 #include "state/state.h"
@@ -97,8 +98,10 @@ bool fan_node_turn(struct fan_node *node, uint64_t now_ns)
         any |= fan_hints_advance(node, now_ns);
         any |= fan_prefetch_advance(node, now_ns);
     }
-    any |= fan_share_fill_advance(&node->share_fill,
-                                  now_ns); /* last, when all that is wanted has begun */
+    /* Last, when all that is wanted has begun. */
+    any |= fan_share_fill_advance(&node->share_fill, now_ns);
+    if (!node->ranks.finishing)
+        any |= fan_copy_ahead_advance(node, now_ns);
     any |= fan_next_use_advance(&node->orders);
     any |= fan_messages_send(&node->messages, &node->ranks);
     fan_deadlines_advance(node, now_ns);

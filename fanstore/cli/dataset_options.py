@@ -237,7 +237,7 @@ def plan_file(settings: config.Settings) -> str:
         return ""
     where = config.spoken(settings.sources["plan"], "plan")
     others = {"in_place": settings.in_place, "stage": settings.stage == "full"}
-    others["replicas"] = settings.replicas != "1"
+    others["replicas"] = settings.replicas not in ("1", "auto")
     for name in (name for name, given in others.items() if given):
         other = config.spoken(settings.sources[name], name)
         other = f"{other} full" if name == "stage" else other

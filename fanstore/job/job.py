@@ -251,8 +251,8 @@ class NodeJob:
             if shares.keepers is not None:
                 node.set_keepers(mount, shares.keepers, memory_bounds)
             else:
-                node.set_share(mount, shares.bounds, shares.largest_bytes, memory_bounds)
-            if self.plan.settings.stage != "lazy":
+                node.set_share(mount, shares)
+            if self.plan.settings.stage != "lazy" and len(shares.own):
                 node.fill_ahead(mount, shares.own)
 
     def _keep_trace(self) -> None:

@@ -46,7 +46,8 @@ class ServedDataset:
 def about_dataset(item: ServedDataset, rank: int) -> DatasetFigures:
     """Returns the figures of a dataset for `status`. rank: this rank."""
     report, shares, lib = item.staging.report, item.staging.shares, _native.lib
-    remote = [place for place in item.staging.places if place.state == lib.FAN_PLACE_REMOTE]
+    staged = lib.FAN_PLACE_STAGED
+    remote = [place for place in item.staging.places if place.state != staged]
     return DatasetFigures(
         name=item.info.name,
         directory=item.info.directory,

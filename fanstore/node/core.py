@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fanstore._native import check, ffi, lib
 from fanstore.config import CACHE_LEAST_BYTES
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.messages.figures import NodeFigures
 from fanstore.messages.message import fields_of
+
+if TYPE_CHECKING:
+    from fanstore.staging.shares import Shares
 
 _IDLE_SLEEP_US = 4000  # in an idle daemon, the longest wait of another rank's request
 _MESSAGE_ROOM_BYTES = 1 << 16
@@ -62,13 +65,12 @@ class Node:
         """Tells the core which other ranks have a copy of a pack."""
         check(lib.fan_node_set_replicas(self._node, mount, pack, list(ranks), len(ranks)))
 
-    def set_share(
-        self, mount: int, bounds: Sequence[int], largest_bytes: int, memory_bounds: Sequence[int]
-    ) -> None:
-        """Tells the core what each rank keeps of packs that are only in part on the local disks
-        (see fanstore.staging.shares). Call it before `start`. Raises OSError."""
-        memory = list(memory_bounds)
-        check(lib.fan_node_set_share(self._node, mount, list(bounds), largest_bytes, memory))
+    def set_share(self, mount: int, shares: Shares) -> None:
+        """Tells the core what each rank keeps of packs that are only in part on the local disks,
+        and how much this rank may keep beyond that. Call it before `start`. Raises OSError."""
+        bounds, memory = list(shares.bounds), list(shares.memory_bounds)
+        largest, copies = shares.largest_bytes, shares.copy_bytes
+        check(lib.fan_node_set_share(self._node, mount, bounds, largest, memory, copies))
 
     def set_keepers(self, mount: int, rows: Any, memory_bounds: Sequence[int]) -> None:
         """Like set_share, but names the ranks record by record. rows: (records, bytes) of bits, one

@@ -83,30 +83,6 @@ def ranks_by_pack(
     return [tuple(found) for found in ranks]
 
 
-def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
-    """Returns the number of bytes that each rank keeps."""
-    loads = [0] * world_size
-    for amount, ranks in zip(packs.file_bytes, place(packs, world_size, replicas), strict=True):
-        for rank in ranks:
-            loads[rank] += amount
-    return loads
-
-
-def auto_replicas(datasets: Sequence[Packs], room_bytes: Sequence[int]) -> int:
-    """Returns the largest number of replicas, from 1 to N, with which all datasets fit every rank's
-    room."""
-    world_size = len(room_bytes)
-    alone_bytes = sum(sum(load_bytes(packs, 1, 1)) for packs in datasets)
-    for replicas in range(world_size, 1, -1):
-        if alone_bytes * replicas > sum(room_bytes):
-            continue  # checked first because it is cheap, for thousands of ranks
-        loads = [load_bytes(packs, world_size, replicas) for packs in datasets]
-        needs = [sum(load[rank] for load in loads) for rank in range(world_size)]
-        if all(n <= room * (1 - MARGIN) for n, room in zip(needs, room_bytes, strict=True)):
-            return replicas
-    return 1
-
-
 def exchange_plan(
     have: Sequence[AbstractSet[int]],
     want: Sequence[AbstractSet[int]],

@@ -29,7 +29,6 @@ from fanstore.staging.local_dir import LocalDirectory
 from fanstore.staging.placement import (
     ExchangePlan,
     Packs,
-    auto_replicas,
     exchange_plan,
     packs_by_rank,
     place,
@@ -49,7 +48,7 @@ from fanstore.staging.room import (
     size,
     spoken,
 )
-from fanstore.staging.shares import Shares, divide
+from fanstore.staging.shares import PAGE_BYTES, Shares, divide
 from fanstore.staging.stage import Stager, StageReport
 from fanstore.staging.staged import StagedDirectory, kept_of_others
 from fanstore.startup import World
@@ -150,17 +149,25 @@ def _stage_datasets(
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
-    replicas = _replicas(parts, rooms, settings)
+    replicas = _replicas(len(rooms), settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
     needs = _needs_of_all(parts, rooms)
     is_planned = any(part.stager.dataset.is_planned for part in parts)
     if choose is None and not is_planned and _is_full(settings, rooms, needs):
         made = _stage_full(crew, parts, rooms, needs, replicas)
+        made = _with_copies(crew, parts, made, rooms, settings)
     else:
         made = _stage_partial(crew, parts, rooms, settings, choose)
     outcomes = dict(zip(opened, made, strict=True))
     return [outcomes[info.dataset_id] for info, _ in datasets]
+
+
+def _copies(settings: Settings, room: DiskRoom, ranks: int) -> bool:
+    """Returns whether a rank copies what others have while the job runs. A directory in memory has
+    no room to spare: programs need it."""
+    spares = settings.replicas == "auto" and settings.stage != "lazy"
+    return spares and ranks > 1 and room.memory_bytes is None
 
 
 def _is_full(settings: Settings, rooms: Sequence[DiskRoom], needs: Sequence[Needs]) -> bool:
@@ -222,19 +229,11 @@ def _is_sound(crew: Crew, part: _Part, pack: int) -> bool:
     return False
 
 
-def _replicas(parts: list[_Part], rooms: list[DiskRoom], settings: Settings) -> int:
-    """Returns how many ranks keep each pack. For "auto", the room of packs that are already there
-    counts as free."""
-    asked = settings.replicas
-    if asked == "all":
-        return len(rooms)
-    if asked != "auto":
-        return min(int(asked), len(rooms))
-    kept = [sum(part.bytes_of(part.held[room.rank]) for part in parts) for room in rooms]
-    fits = [room.bytes + amount for room, amount in zip(rooms, kept, strict=True)]
-    if settings.local_bytes is not None:
-        fits = [min(each, settings.local_bytes) for each in fits]
-    return auto_replicas([part.packs for part in parts], fits)
+def _replicas(ranks: int, settings: Settings) -> int:
+    """Returns how many ranks keep each pack before the command starts."""
+    if settings.replicas in ("auto", "all"):
+        return 1 if settings.replicas == "auto" else ranks
+    return min(int(settings.replicas), ranks)
 
 
 def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
@@ -280,6 +279,46 @@ def _read_share(crew: Crew, parts: list[_Part], plans: list[ExchangePlan]) -> No
     crew.settle()
 
 
+def _with_copies(
+    crew: Crew,
+    parts: list[_Part],
+    made: list[StagedDataset],
+    rooms: list[DiskRoom],
+    settings: Settings,
+) -> list[StagedDataset]:
+    """Lets packs that only other ranks have come to this rank's disk file by file, as far as it has
+    room."""
+    ranks, rank = len(rooms), crew.world.rank
+    room = _of_one_rank(rooms)[rank]
+    if not _copies(settings, room, ranks):
+        return made
+    left_bytes = room.share_bytes - sum(part.bytes_of(part.want[rank]) for part in parts)
+    for number, part in enumerate(parts):
+        others = set(range(len(part.owners))) - part.held[rank] - part.want[rank]
+        header = part.stager.dataset.header
+        most = part.bytes_of(others) + header.record_count * PAGE_BYTES
+        bytes_here = min(left_bytes, most)
+        if not others or bytes_here <= 0:
+            continue
+        left_bytes -= bytes_here
+        make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)
+        partial = int(lib.FAN_PLACE_PARTIAL)
+        places = [
+            replace(place, state=partial) if pack in others else place
+            for pack, place in enumerate(made[number].places)
+        ]
+        nobody = (0,) * (ranks + 1)
+        shares = Shares(nobody, nobody, 0, (), nobody[1:], nobody[1:], 0, 0, copy_bytes=bytes_here)
+        made[number] = replace(made[number], places=tuple(places), shares=shares)
+    return made
+
+
+def _of_one_rank(rooms: list[DiskRoom]) -> list[DiskRoom]:
+    """Returns the rooms after dividing each file system among its ranks."""
+    sharers = Counter((room.node, room.device) for room in rooms)
+    return [room.shared_among(sharers[room.node, room.device]) for room in rooms]
+
+
 def _full_outcome(rank: int, part: _Part, replicas: int) -> StagedDataset:
     have = [held | want for held, want in zip(part.held, part.want, strict=True)]
     staged_ranks = ranks_by_pack(have, len(part.owners))
@@ -305,8 +344,7 @@ def _stage_partial(
     """Divides the packs that no rank has whole among the ranks, without copying anything. First
     come the datasets for which `choose` returns records; the others share the remaining room."""
     chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
-    sharers = Counter((room.node, room.device) for room in rooms)
-    rooms = [room.shared_among(sharers[room.node, room.device]) for room in rooms]
+    rooms = _of_one_rank(rooms)
     for part in parts:  # the size of resident records counts against allowed_bytes
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
     made: dict[int, StagedDataset] = {}
@@ -319,6 +357,11 @@ def _stage_partial(
             rooms = [less(room, more[room.rank]) for room in rooms]
             kept = shares.memory_kept_bytes
             rooms = [replace(r, cache_bytes=r.cache_bytes - kept[r.rank]) for r in rooms]
+            own = rooms[crew.world.rank]
+            if shares.keepers is None and _copies(settings, own, len(rooms)):
+                copy_bytes = min(own.share_bytes, shares.covered_bytes)
+                shares = replace(shares, copy_bytes=copy_bytes)
+                rooms[crew.world.rank] = less(own, copy_bytes)
         made[number] = _partial_outcome(crew.world.rank, part, shares)
     return [made[number] for number in range(len(parts))]
 

@@ -32,19 +32,20 @@ class Shares:
     None, replaces bounds: uint8 (records, bytes), with a bit in each row for each rank that keeps
     the record. memory_bounds: like bounds, for the records on no disk and the ranks' memories. own:
     the ids of this rank's records, in the order in which they are fetched; kept_bytes: bytes that
-    each rank keeps on disk; memory_kept_bytes: in memory; covered_bytes: content on any
-    disk; needed_bytes: of all records.
+    each rank keeps on disk; memory_kept_bytes: in memory; covered_bytes: content on any disk;
+    needed_bytes: of all records; copy_bytes: room on this rank's disk for records of others.
     """
 
     bounds: tuple[int, ...]
     memory_bounds: tuple[int, ...]
     largest_bytes: int
-    own: NDArray[Any]
+    own: Any  # NDArray of u64, or () where NumPy is not loaded
     kept_bytes: tuple[int, ...]
     memory_kept_bytes: tuple[int, ...]
     needed_bytes: int
     covered_bytes: int
     keepers: NDArray[Any] | None = None
+    copy_bytes: int = 0
 
 
 def regular_records(

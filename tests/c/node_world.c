@@ -379,7 +379,7 @@ static void make_node(struct world *world, uint32_t rank)
         bool in_memory = world->shape.memory;
         share_bounds(world, bounds);
         CHECK(fan_node_set_share(world->nodes[rank], 0, in_memory ? none : bounds, UINT64_MAX,
-                                 in_memory ? bounds : none) == 0);
+                                 in_memory ? bounds : none, world->shape.copy_bytes) == 0);
     }
 }
 

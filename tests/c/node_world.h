@@ -19,7 +19,8 @@ enum {
  * has all of them. partial: each rank keeps a share of the files, and none is there at first; with
  * `shared`. memory: the share is kept in the block cache instead of on the disk. chosen: which
  * files is said one by one (world_keeps). claimed: each rank's disk has all files of a job before,
- * those that world_has_rotted says with a wrong byte; with `partial`. */
+ * those that world_has_rotted says with a wrong byte; with `partial`. copy_bytes: each rank's disk
+ * has room for so many bytes of other ranks' files. */
 struct world_shape {
     uint32_t ranks;
     uint32_t replicas;
@@ -31,6 +32,7 @@ struct world_shape {
     int memory;
     int chosen;
     int claimed;
+    uint64_t copy_bytes;
 };
 
 struct world {

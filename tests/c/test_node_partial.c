@@ -149,6 +149,45 @@ static void test_once_beside_runs(void)
     world_close(&world);
 }
 
+static bool is_own(const struct world *world, uint32_t rank, uint64_t record)
+{
+    return world_keeper(world, record) == rank;
+}
+
+/* Where the disks have room for so many bytes of other ranks' files, each rank soon has copies of
+ * those of one block, and they are right; nothing is read of the shared file system for that. */
+static void test_copies(uint64_t copy_bytes)
+{
+    struct world world;
+    world_open(&world,
+               (struct world_shape){.ranks = RANKS,
+                                    .cache_bytes = WORLD_LARGE_BYTES,
+                                    .deadline_ms = DEADLINE_MS,
+                                    .policy = FAN_POLICY_CLOSE,
+                                    .shared = true,
+                                    .partial = true,
+                                    .copy_bytes = copy_bytes},
+               0);
+    for (uint32_t rank = 0; rank < RANKS; rank++)
+        world_fill_ahead(&world, rank);
+    for (uint32_t rank = 0; rank < RANKS; rank++) {
+        uint64_t own = 0, all = 0;
+        for (uint64_t record = 1; record <= WORLD_FILES; record++) {
+            bool has_copy = world_file_bytes(record) <= FAN_CACHE_BLOCK_BYTES;
+            own += is_own(&world, rank, record) ? world_file_bytes(record) : 0;
+            all += is_own(&world, rank, record) || has_copy ? world_file_bytes(record) : 0;
+        }
+        if (copy_bytes > all)
+            EVENTUALLY(world_stats(&world, rank).kept_bytes == all);
+        else
+            EVENTUALLY(world_stats(&world, rank).kept_bytes > own);
+        CHECK(world_stats(&world, rank).kept_bytes <= own + copy_bytes);
+    }
+    read_on(&world, (1 << RANKS) - 1, 1);
+    CHECK(SUM(&world, shared_bytes) == total_bytes() && SUM(&world, failures) == 0);
+    world_close(&world);
+}
+
 /* Ahead comes what is of the rank's own share. */
 static void test_ahead(void)
 {
@@ -393,6 +432,8 @@ int main(void)
     test_claimed();
     test_once();
     test_once_beside_runs();
+    test_copies(UINT32_MAX);
+    test_copies(400000);
     test_ahead();
     test_chosen();
     test_chosen_when_read();

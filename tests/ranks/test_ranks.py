@@ -184,7 +184,7 @@ def test_local_share_is_replicas_of_ranks(
 
 @pytest.mark.parametrize("policy", sampled(["close", "lru", "random", "minio"], ["random"]))
 def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: str) -> None:
-    limit_bytes = 10 * MIB
+    limit_bytes = 10 * MIB * 5 // 3 + 5 * MIB  # with what comes on top of the content
     tasks = {
         "pressure": [4, 40], "killed": [3], "sessions_end": [], "note": ["end"],
         "cache_file": [limit_bytes],

@@ -292,17 +292,6 @@ def test_too_little_room_for_the_index_refuses_on_all(ranks: Ranks) -> None:
     assert found[1]["error"] == "rank 0: " + found[0]["error"]
 
 
-@pytest.mark.soak
-def test_auto_replicas_take_what_fits(ranks: Ranks) -> None:
-    total = sum(ranks.sizes())
-    found = ranks.run(4, settings={"replicas": "auto"}, free_bytes={"2": total * 7 // 10})
-    assert [said["replicas"] for said in found] == [2] * 4
-    check_whole(ranks, found, 2)
-    # What was left there counts as room.
-    found = ranks.run(4, settings={"replicas": "auto"}, free_bytes={"2": total * 7 // 10})
-    assert [said["replicas"] for said in found] == [4] * 4
-
-
 def test_plan_refuses_nothing_and_divides_what_fits(ranks: Ranks) -> None:
     index_bytes = (ranks.dataset / "index.fsi").stat().st_size
     for settings in ({"stage": "plan"}, {"stage": "lazy"}, {}):

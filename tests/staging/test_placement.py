@@ -10,9 +10,7 @@ import pytest
 from fanstore.staging.placement import (
     ExchangePlan,
     Packs,
-    auto_replicas,
     exchange_plan,
-    load_bytes,
     packs_by_rank,
     place,
     ranks_by_pack,
@@ -50,6 +48,15 @@ def test_the_load_of_a_lost_rank_is_spread(world_size: int) -> None:
         assert max(taken.values()) == min(taken.values()) == replicas - 1
 
 
+def load_bytes(packs: Packs, world_size: int, replicas: int) -> list[int]:
+    """How many bytes each rank keeps."""
+    loads = [0] * world_size
+    for amount, ranks in zip(packs.file_bytes, place(packs, world_size, replicas), strict=True):
+        for rank in ranks:
+            loads[rank] += amount
+    return loads
+
+
 def test_packs_for_everywhere_lie_on_all_ranks() -> None:
     packs = Packs((5, 7, 9), (False, True, False))
     owners = place(packs, 4, 2)
@@ -64,32 +71,6 @@ def test_the_two_views_of_a_placement_are_each_others_inverse() -> None:
     by_rank = packs_by_rank(owners, 7)
     assert by_rank[2] == {pack for pack in range(30) if 2 in owners[pack]}
     assert ranks_by_pack(by_rank, 30) == [tuple(sorted(ranks)) for ranks in owners]
-
-
-def test_auto_takes_what_fits_every_rank_with_a_margin() -> None:
-    packs = Packs((100,) * 8, (False,) * 8)
-    assert auto_replicas([packs], [888] * 4) == 3
-    assert auto_replicas([packs], [889] * 4) == 4
-    assert auto_replicas([packs], [10_000, 10_000, 10_000, 450]) == 2
-    assert auto_replicas([packs], [10] * 4) == 1
-    assert auto_replicas([packs], [10_000]) == 1
-    assert auto_replicas([packs, packs], [900] * 4) == 2
-
-
-def test_auto_is_the_largest_number_that_fits() -> None:
-    draw = random.Random(4)
-    for _ in range(300):
-        world_size, count = draw.randint(1, 6), draw.randint(1, 12)
-        sizes = tuple(draw.randint(1, 50) for _ in range(count))
-        packs = Packs(sizes, tuple(draw.random() < 0.2 for _ in range(count)))
-        room = [draw.randint(1, 400) for _ in range(world_size)]
-
-        def fits(replicas: int, packs: Packs = packs, room: list[int] = room) -> bool:
-            loads = load_bytes(packs, len(room), replicas)
-            return all(load <= 0.9 * r for load, r in zip(loads, room, strict=True))
-
-        chosen = auto_replicas([packs], room)
-        assert chosen == max([1, *(r for r in range(1, world_size + 1) if fits(r))])
 
 
 def simulate(

@@ -129,7 +129,7 @@ def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
     """Stages, and lets go again."""
     opened = watch_opens(os.path.realpath(spec["dataset"]))
     directory = local_directory(spec, world.rank)
-    settings = config.resolve(spec.get("settings", {}), {})
+    settings = config.resolve({"replicas": "1", **spec.get("settings", {})}, {})
     (info,) = announce(world, [spec["dataset"]], lambda path: (f"{path}/{INDEX_NAME}", ""))
     base = StagingFolder(directory.path)
     staged = StagedDirectory(base, info.dataset_id)

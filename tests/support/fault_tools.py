@@ -172,7 +172,8 @@ class Ranks:
         fanstore = [sys.executable, "-m", "fanstore", "run", "--dataset", str(self.dataset)]
         where = ["--mount", str(self.stage.path / "mount{rank}"), *options, "--"]
         quick = {"FANSTORE_DEADLINE_S": "0.5", "FANSTORE_PEER_WAIT_S": "3"}
-        quick["FANSTORE_CACHE_POLICY"] = "close"  # what is read again is fetched again
+        # What is read again is fetched again.
+        quick |= {"FANSTORE_CACHE_POLICY": "close", "FANSTORE_REPLICAS": "1"}
         local = {"FANSTORE_LOCAL_DIR": str(self.stage.local / "{rank}")}
         assert MPIEXEC is not None
         mpiexec = [*before, MPIEXEC, *launcher, "-n", str(size), "sh", "-c", rank_shell, str(notes)]

@@ -26,14 +26,15 @@ _SHM = "/dev/shm/"
 
 @dataclass
 class RankStage(Stage):
-    """A stage with a local directory and a prefix for each rank; all that runs on it is marked."""
+    """A stage with a local directory and a prefix for each rank; all that runs on it is marked.
+    What is on another rank stays there, unless a test asks for --replicas auto."""
 
     ranks: int = 8
 
     @property
     def env(self) -> dict[str, str]:
         kept = {k: v for k, v in super().env.items() if k != "FANSTORE_LOCAL_DIR"}
-        return {**kept, _MARK: str(self.path)}
+        return {**kept, _MARK: str(self.path), "FANSTORE_REPLICAS": "1"}
 
     def local_of(self, rank: int) -> Path:
         """The local directory of a rank."""

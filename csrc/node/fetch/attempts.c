@@ -5,6 +5,7 @@
 
 #include "../state/state.h"
 #include "../cache/unread.h"
+#include "copies.h"
 #include "../storage/keep.h"
 #include "../storage/marks.h"
 #include "../storage/originals.h"
@@ -234,6 +235,7 @@ static void take_answer(struct fan_node *node, uint32_t id, int error, uint64_t 
         if (!shared) {
             fan_add64(&node->stats.fetched_bytes, frame->bytes);
             note_original(node, flight);
+            fan_copies_take(node, id);
         }
         frame->awaited = flight->awaited;
         fan_blockcache_fill_done(&node->cache, id);

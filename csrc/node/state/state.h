@@ -45,6 +45,7 @@ struct fan_node {
     struct fan_share_fill share_fill;
     struct fan_orders orders;
     uint32_t disk_ahead;         /* pieces that `disk` reads before any client wants them */
+    uint32_t copies_writing;     /* records that `disk` writes (../fetch/copies.c) */
     struct fan_node_stats stats; /* all counts are relaxed atomics */
     pthread_mutex_t lock;
     pthread_t thread;

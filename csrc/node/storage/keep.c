@@ -130,6 +130,21 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
     return rc;
 }
 
+int fan_keep_copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, const char *bytes)
+{
+    struct fan_node_mount *mount = &mounts->mounts[number];
+    const struct fan_stored stored = fan_stored_in_memory(bytes);
+    int rc = 0;
+    if (!fan_partial_try_begin(&mount->share.partial, id))
+        return 0;
+    if (!fan_partial_has(&mount->share.partial, id))
+        rc = fan_keep_check_read(mount, id, &stored);
+    if (rc == 0)
+        rc = keep(mounts, mount, id, bytes);
+    fan_partial_end(&mount->share.partial, id);
+    return rc;
+}
+
 /* Reads bytes of a record that is resident here. */
 static int read_here(struct fan_node_mount *mount, const struct fan_fetch_request *request,
                      void *to)

@@ -24,6 +24,10 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
 int fan_keep_begun(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                    char **stored);
 
+/* Keeps a record that this rank need not keep, from the stored bytes that another rank sent, which
+ * are checked. Does nothing if another thread fetches it. Returns 0 or -errno. */
+int fan_keep_copy(struct fan_mounts *mounts, uint32_t mount, uint64_t id, const char *bytes);
+
 /* Reads the bytes of one of this node's own requests, and keeps the record if it belongs here.
  * Checks the record if the request covers all of it. Returns 0, -EIO, or -errno if this process
  * lacks something. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../format/cache_format.h"
+#include "../../format/pack_format.h"
 #include "marks.h"
 #include "mounts.h"
 #include "../machine/shared.h"
@@ -194,6 +195,29 @@ static bool is_missing(const struct fan_mounts *mounts, const struct fan_fetch_r
         return true;
     return is_own(mount, request) && fan_relaxed32(&share->full) == 0 &&
            fan_relaxed32(&share->spoiled[request->pack]) == 0 && !fan_share_has(mount, request);
+}
+
+/* Returns how much of the disk a copy takes, with the gap before it. */
+static uint64_t copy_cost(const struct fan_fetch_request *request)
+{
+    return request->bytes + FAN_MAP_ALIGN_BYTES;
+}
+
+bool fan_share_may_copy(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    const struct fan_share *share = &mount->share;
+    uint32_t rank;
+    return is_partial(mount, request->pack) && copy_cost(request) <= share->copy_bytes &&
+           !fan_share_has(mount, request) && !is_own(mount, request) &&
+           fan_relaxed32(&share->full) == 0 && fan_relaxed32(&share->spoiled[request->pack]) == 0 &&
+           (mount->replicas[request->pack].count > 0 ||
+            fan_share_ranks(mount, request, &rank, 1) > 0);
+}
+
+void fan_share_note_copy(struct fan_mounts *mounts, const struct fan_fetch_request *request)
+{
+    mounts->mounts[request->mount].share.copy_bytes -= copy_cost(request);
 }
 
 bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)

@@ -23,11 +23,13 @@ struct fan_node_mount;
 enum { FAN_FILL_MAX_BYTES = 8388608 };
 /* cffi: end */
 
-/* starts: for each pack, the bytes of the packs before it; packs that are staged whole somewhere
- * count as 0 bytes; NULL if there are no partial packs. bounds: rank r's share begins at bounds[r];
- * memory_bounds: the same for memories. keepers: a row of fan_share_row_bytes for each record; bit
- * r % 8 of byte r / 8 belongs to rank r. Either bounds or keepers is NULL. spoiled: for each pack,
- * whether another file lies in its place; full: the disk took no more; both atomic. */
+/* copy_bytes: room for copies of other ranks' records (../fetch/copies.c), of which each takes
+ * its part; copy_next: the first record that was not looked at for that. starts: for each pack, the
+ * bytes of the packs before it; packs that are staged whole somewhere count as 0 bytes; NULL if
+ * there are no partial packs. bounds: rank r's share begins at bounds[r]; memory_bounds: the same
+ * for memories. keepers: a row of fan_share_row_bytes for each record; bit r % 8 of byte r / 8
+ * belongs to rank r. Either bounds or keepers is NULL. spoiled: for each pack, whether another file
+ * lies in its place; full: the disk took no more; both atomic. */
 struct fan_share {
     struct fan_partial partial;
     uint64_t *starts;
@@ -35,6 +37,8 @@ struct fan_share {
     uint8_t *keepers;
     uint64_t *memory_bounds;
     uint64_t largest_bytes;
+    uint64_t copy_bytes;
+    uint64_t copy_next;
     uint32_t *spoiled;
     uint32_t world_size;
     uint32_t own_rank;
@@ -79,6 +83,11 @@ bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint6
 /* Like fan_share_is_missing, for the record of a request; false if the record is too long to be
  * read whole. */
 bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
+
+/* Returns whether this rank may keep a copy of a record that it need not keep: other ranks have it,
+ * and there is room. note_copy takes the room. The node thread alone calls these. */
+bool fan_share_may_copy(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
+void fan_share_note_copy(struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 /* Returns a request for all of a record's stored bytes. */
 struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,

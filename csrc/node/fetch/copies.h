@@ -1,0 +1,14 @@
+/*
+ * Keeps copies of other ranks' records where this rank's disk has room beyond its share: each
+ * record that comes from another rank, and, while the node has nothing else to do, those that
+ * nobody has read here yet. Once all have come, this rank reads nothing from others any more.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct fan_node;
+
+/* Writes the record of a frame that another rank has just filled to this rank's disk, if there is
+ * room. Copies its bytes first, so the frame may go. */
+void fan_copies_take(struct fan_node *node, uint32_t id);

@@ -1,0 +1,65 @@
+"""--replicas auto: what a node has room for beyond its share comes to it while the job runs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
+
+COUNT, SIZE = 60, 40_000
+
+# Reads all files again and again, until that brings nothing from elsewhere or the time is over.
+READ = """
+import json, os, sys, time
+from fanstore.job.jobs import FoundJob, ask_status
+from fanstore.messages.message import encode
+root, rank = os.environ["FANSTORE_MOUNT_PREFIX"], os.environ["FANSTORE_RANK"]
+
+def figures():
+    node = encode(ask_status(FoundJob(os.environ["FANSTORE_JOB_DIR"], True)))["node"]
+    return {name: node[name] for name in ("fetched_bytes", "shared_bytes", "kept_bytes")}
+
+bad, end = [], time.monotonic() + float(sys.argv[3])
+while True:
+    before = figures()
+    for name in sorted(os.listdir(root)):
+        with open(os.path.join(root, name), "rb") as file:
+            if file.read() != bytes([int(name[1:]) % 251]) * int(sys.argv[2]):
+                bad.append(name)
+    after = figures()
+    if after["fetched_bytes"] == before["fetched_bytes"] or time.monotonic() > end:
+        break
+with open(sys.argv[1] + rank, "w") as out:
+    json.dump({"bad": bad, "before": before, "after": after}, out)
+"""
+
+
+def read(tmp_path: Path, seconds: int, *options: str) -> list[dict[str, Any]]:
+    """What the jobs of two ranks say."""
+    ranks = make_rank_stage(tmp_path, 2)
+    files = {f"f{n:03}": bytes([n % 251]) * SIZE for n in range(COUNT)}
+    dataset = ranks.dataset(ranks.source(files=files))
+    out = tmp_path / "said-"
+    command = [sys.executable, "-c", READ, str(out), str(SIZE), str(seconds)]
+    ranks.run_ranks(2, dataset, *command, options=["--cache-policy", "close", *options])
+    return [json.loads(Path(f"{out}{rank}").read_text()) for rank in range(2)]
+
+
+@needs_ranks
+@pytest.mark.parametrize("stage", ["full", "plan"])
+def test_a_node_with_room_for_all_reads_nothing_from_others(tmp_path: Path, stage: str) -> None:
+    for said in read(tmp_path, 60, "--stage", stage, "--replicas", "auto"):
+        assert not said["bad"] and said["after"] == said["before"]
+        assert said["after"]["kept_bytes"] > 0
+
+
+@needs_ranks
+def test_with_one_replica_nothing_is_copied(tmp_path: Path) -> None:
+    for said in read(tmp_path, 0, "--replicas", "1"):
+        assert not said["bad"] and said["after"]["kept_bytes"] == 0
+        assert said["after"]["fetched_bytes"] > said["before"]["fetched_bytes"]
