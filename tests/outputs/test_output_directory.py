@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,12 @@ from pathlib import Path
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 
+from fanstore._native import ffi
 from fanstore.outputs.files.location import folders_of, problem_of, refusal_of
 from fanstore.outputs.files.placing import back_up
+from fanstore.outputs.tree.passes import StageOut
+from fanstore.outputs.tree.placed import Header, Placed
+from fanstore.outputs.tree.target import Target
 
 
 @pytest.fixture
@@ -113,3 +118,25 @@ def test_backups_never_meet(tmp_path: Path) -> None:
         path = os.fsencode(tmp_path / "name")
         names.append(os.path.basename(back_up(path, path)))
     assert names == [b"name.~1~", b"name.~2~", b"name.~3~"]
+
+
+def test_an_empty_directory_that_changes_its_rank(tmp_path: Path) -> None:
+    """One rank removes its directory, another has made one of the same name: it is there in the
+    end, whichever of them makes its pass first."""
+    (tmp_path / "out").mkdir()
+    header = Header("job", str(tmp_path / "out"), ("",), 0o022, True)
+    ranks = []
+    for rank in ("before", "after"):
+        (tmp_path / rank).mkdir()
+        placed = Placed(str(tmp_path / f"placed-{rank}"), header)
+        roots = [(b"", os.fsencode(tmp_path / rank))]
+        ranks.append(StageOut(roots, Target(header), placed, None, ffi.new("int32_t *")))
+    before, after = ranks
+    (tmp_path / "before" / "d").mkdir()
+    before.run(last=False)
+    (tmp_path / "before" / "d").rmdir()
+    (tmp_path / "after" / "d").mkdir(0o750)
+    after.run(last=True)
+    before.run(last=True)
+    after.run(last=True)
+    assert stat.S_IMODE((tmp_path / "out" / "d").stat().st_mode) == 0o750

@@ -160,6 +160,9 @@ class Target:
     def finish_directory(self, name: bytes, found: os.stat_result) -> None:
         """Sets the mode and times of a directory, after the last file was put into it."""
         there = self.look(name)
+        if there is None:  # another rank has removed its own directory of this name
+            self.make(name, found.st_mode)
+            there = self.look(name)
         if there is not None and stat.S_ISDIR(there.st_mode):
             os.utime(self.path(name), ns=(found.st_atime_ns, found.st_mtime_ns))
             with suppress(PermissionError):
