@@ -131,11 +131,13 @@ static int take_made(const struct opening *opening)
                : noted_in_tree(lowered(fd, opening->flags), opening->target->view, opening->flags);
 }
 
-/* Opens a link with O_PATH: makes a link with the same target that has no name any more, and opens
- * that. */
+/* Opens a link with O_PATH: makes a link like one of the tree, with the same target, that has no
+ * name any more, and opens that. */
 static int open_link(const struct opening *opening)
 {
-    int fd = fan_fresh_link(opening->text, "link", opening->flags);
+    FAN_OFF_STACK(struct fan_path, stored);
+    int rc = stored == NULL ? -ENOMEM : fan_tree_store_link(opening->text, stored->text);
+    int fd = rc != 0 ? rc : fan_fresh_link(stored->text, "link", opening->flags);
     return fd < 0 ? fd : note(fd, opening->target->view, &opening->answer.attr, opening->flags);
 }
 

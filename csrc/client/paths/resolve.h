@@ -71,6 +71,8 @@ enum fan_resolve_flags {
                            before the real call, not after its ENOENT */
     FAN_CHANGE = 16,    /* FAN_BEYOND for every missing name, even where no output was made */
     FAN_MAKE = 32,      /* with FAN_CHANGE: the call makes a name */
+    FAN_NAME = 64,      /* with FAN_NOFOLLOW: the call makes, renames or removes the name itself, so
+                           that not even a slash after it makes the kernel follow a link */
 };
 
 /* Returns the flags for fan_locate with which a call with AT_SYMLINK_NOFOLLOW or AT_EMPTY_PATH

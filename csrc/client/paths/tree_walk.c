@@ -139,8 +139,9 @@ static int follow(struct fan_walk *walk, const struct step *step, enum fan_walk_
 {
     char *buffer = walk->target->buffer, kept = buffer[step->end];
     FAN_OFF_STACK(struct fan_path, link);
-    bool changes = walk->flags & FAN_CHANGE; /* no slash then makes it follow the last name */
-    if (step->last && (walk->flags & FAN_NOFOLLOW) && (changes || !step->slash))
+    /* Before a slash, open(2) follows no link either if it may make a file: it fails. */
+    unsigned stays = step->slash ? FAN_MAKE | FAN_NAME : FAN_NOFOLLOW;
+    if (step->last && (walk->flags & stays))
         return 1;
     buffer[step->end] = '\0';
     long bytes =
@@ -180,12 +181,11 @@ static enum fan_walk_end look_through(struct fan_walk *walk, size_t base)
     while (next_step(buffer, &step)) {
         size_t bytes = step.end - step.start;
         const char *name = buffer + step.start;
-        bool removes = (walk->flags & FAN_CHANGE) && (walk->flags & FAN_NOFOLLOW);
         if (fan_is_dot(name, bytes)) {
             drop_dot(buffer, &step);
             continue;
         }
-        if (fan_is_dot_dot(name, bytes) && step.last && removes)
+        if (fan_is_dot_dot(name, bytes) && step.last && (walk->flags & FAN_NAME))
             continue;
         if (fan_is_dot_dot(name, bytes))
             return go_up(walk, &step);
@@ -275,11 +275,13 @@ static __attribute__((noinline)) bool is_own(const struct fan_walk *walk, int di
         return true;
     if (is_pointer(dirfd, plain->text, &st) || (S_ISLNK(st.st_mode) && (slash || !stays)))
         return false;
-    bool kept = !(walk->flags & FAN_CHANGE) || keeps(dirfd, plain->text);
-    if (walk->flags & FAN_MAKE)
-        walk->target->there = !kept;
-    bool named = stays && (walk->flags & FAN_CHANGE) && !(walk->flags & FAN_MAKE);
-    return !named || (kept && !is_visited(&st));
+    if (!(walk->flags & (FAN_MAKE | FAN_NAME)))
+        return true;
+    bool kept = keeps(dirfd, plain->text);
+    walk->target->there = !kept;
+    if (walk->flags & FAN_MAKE) /* the kernel must not be told to make what is there */
+        return kept || !(slash || S_ISDIR(st.st_mode));
+    return kept && !is_visited(&st);
 }
 
 bool fan_tree_is_own(const struct fan_walk *walk, int dirfd, const char *path)

@@ -55,7 +55,7 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
     int rc;
     if (flags & ~AT_REMOVEDIR)
         return REAL(unlinkat)(dirfd, path, flags); /* the kernel must report EINVAL */
-    if (!fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)) {
+    if (!fan_output_change(dirfd, path, FAN_NOFOLLOW | FAN_NAME, &call, &target, &rc)) {
         rc = REAL(unlinkat)(target.dirfd, target.path, flags);
         return (int)fan_logged("unlink", path, &target, rc);
     }
@@ -68,7 +68,7 @@ FAN_EXPORT int remove(const char *path)
 {
     struct fan_target target;
     int error = errno;
-    if (!fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW, &target))
+    if (!fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW | FAN_NAME, &target))
         return REAL(remove)(target.path);
     int rc = unlinkat(AT_FDCWD, path, 0);
     if (rc == 0 || errno != EISDIR)
@@ -163,8 +163,9 @@ static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_na
     const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE;
     if ((flags & ~known) || flags == known)
         return -EINVAL;
-    int rc = in_tree(from) ? fan_end_exists(from) : fan_end_reached(from);
+    int rc = fan_end_reached(from);
     rc = rc == 0 ? fan_end_reached(to) : rc;
+    rc = rc == 0 && in_tree(from) ? fan_end_exists(from) : rc;
     if (rc != 0)
         return rc;
     if ((flags & RENAME_NOREPLACE) && is_there(to) && to->ours)
@@ -191,8 +192,8 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
         return (int)fan_answer(-ENOMEM);
     struct fan_end *old = &ends->old, *new = &ends->new;
     int rc = FAN_END_MOVED;
-    fan_end_locate(old, from_fd, from, FAN_NOFOLLOW);
-    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_MAKE);
+    fan_end_locate(old, from_fd, from, FAN_NOFOLLOW | FAN_NAME);
+    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_NAME | FAN_MAKE);
     bool plain_names =
         (!old->ours || last_of(from) == LAST_NAME) && (!new->ours || last_of(to) == LAST_NAME);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
@@ -261,7 +262,7 @@ static int link_any(int from_fd, const char *from, int to_fd, const char *to, in
     unsigned how = (flags & AT_SYMLINK_FOLLOW ? 0u : FAN_NOFOLLOW) |
                    (flags & AT_EMPTY_PATH ? FAN_EMPTY_PATH : 0u);
     fan_end_locate(old, from_fd, from, how);
-    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_MAKE);
+    fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_NAME | FAN_MAKE);
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
         if (is_kernels(old, new)) {
             rc = REAL(linkat)(old->target.dirfd, old->target.path, new->target.dirfd,
@@ -306,7 +307,7 @@ FAN_EXPORT int symlinkat(const char *content, int dirfd, const char *path)
     int rc;
     if (!is_content(content))
         return REAL(symlinkat)(content, dirfd, path); /* the kernel checks this first */
-    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW | FAN_NAME, &call, &target, &rc)
              ? (int)fan_answer(rc)
              : real_symlink(content, &target);
     return (int)fan_logged("symlink", path, &target, rc);
@@ -318,7 +319,7 @@ FAN_EXPORT int mkdirat(int dirfd, const char *path, mode_t mode)
         .request = {.op = FAN_OUTPUT_MKDIR, .mode = S_IFDIR | (mode & 07777)}};
     struct fan_target target;
     int rc;
-    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW | FAN_NAME, &call, &target, &rc)
              ? (int)fan_answer(rc)
              : REAL(mkdirat)(target.dirfd, target.path, mode);
     return (int)fan_logged("mkdir", path, &target, rc);
@@ -338,7 +339,7 @@ FAN_EXPORT int mknodat(int dirfd, const char *path, mode_t mode, dev_t device)
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = mode}};
     struct fan_target target;
     int rc;
-    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW, &call, &target, &rc)
+    rc = fan_output_change(dirfd, path, FAN_NOFOLLOW | FAN_NAME, &call, &target, &rc)
              ? (int)fan_answer(rc)
              : real_mknodat(target.dirfd, target.path, mode, device);
     return (int)fan_logged("mknod", path, &target, rc);

@@ -98,9 +98,10 @@ static __attribute__((noinline)) int bind_beyond(int fd, struct fan_target *targ
     struct fan_output_call call = {.request = {.op = FAN_OUTPUT_MKNOD, .mode = S_IFSOCK}};
     struct fan_output_answer answer;
     FAN_OFF_STACK(struct fan_path, path);
-    int rc = path == NULL ? -ENOMEM
-                          : fan_output_ask_of(target, &call, FAN_NOFOLLOW | FAN_CHANGE | FAN_MAKE,
-                                              &answer, path->text);
+    int rc = path == NULL
+                 ? -ENOMEM
+                 : fan_output_ask_of(target, &call, FAN_NOFOLLOW | FAN_NAME | FAN_CHANGE | FAN_MAKE,
+                                     &answer, path->text);
     if (rc != 0 || answer.where != FAN_OUTPUT_TREE)
         return rc != 0 ? rc : -EPERM;
     struct fan_target there = {
@@ -114,7 +115,7 @@ FAN_EXPORT int bind(int fd, const struct sockaddr *address, socklen_t bytes)
     char path[sizeof(struct sockaddr_un)];
     struct fan_target target;
     take_path(address, bytes, path);
-    bool ours = fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW | FAN_MAKE, &target);
+    bool ours = fan_locate_change(AT_FDCWD, path, FAN_NOFOLLOW | FAN_NAME | FAN_MAKE, &target);
     if (!ours && target.where == FAN_TREE)
         return (int)fan_of_file(in_tree(REAL(bind), fd, &target), fd, ENOTSOCK);
     if (!ours && target.path == path)

@@ -24,7 +24,8 @@ static char *random_part(char *template, int suffix_bytes)
         return NULL;
     char *part = template + length - (size_t)suffix_bytes - RANDOM_BYTES;
     if (memcmp(part, "XXXXXX", RANDOM_BYTES) != 0 ||
-        (!fan_locate_change(AT_FDCWD, template, FAN_NOFOLLOW, &target) && target.where != FAN_TREE))
+        (!fan_locate_change(AT_FDCWD, template, FAN_NOFOLLOW | FAN_NAME, &target) &&
+         target.where != FAN_TREE))
         return NULL;
     return part;
 }

@@ -86,7 +86,7 @@ def change(path: bytes, changes: Changes) -> None:
         found = os.lstat(path)
         atime_ns = found.st_atime_ns if changes.atime_ns is None else changes.atime_ns
         mtime_ns = found.st_mtime_ns if changes.mtime_ns is None else changes.mtime_ns
-        os.utime(path, ns=(atime_ns, mtime_ns))
+        os.utime(path, ns=(atime_ns, mtime_ns), follow_symlinks=False)
 
 
 def set_attr(file: bytes | int, attr: Attr) -> None:

@@ -266,6 +266,7 @@ class Operations:
             (found.is_input, errno.EROFS),
         )
         assert found.entry is not None
+        refuse(request.path, (not found.entry.is_file, errno.EINVAL))
         answer = await self._open_file(found, found.entry, True, False)
         if answer is not None:
             os.truncate(answer.text, request.size)
