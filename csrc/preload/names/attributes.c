@@ -31,22 +31,23 @@ static bool is_original(int fd)
     return view != NULL && !view->prefix_made;
 }
 
-/* Returns whether a descriptor is an input, or the original of one. */
-static bool is_input(int fd)
+/* Returns whether nothing may be changed through a descriptor: of an input, of the original of one,
+ * or of a copy of another rank's file, which others of this node read, too. */
+static bool is_fixed(int fd)
 {
     const struct fan_file *file = fan_file_get(fd);
-    return file != NULL ? file->record != NULL : is_original(fd);
+    return file != NULL ? file->record != NULL || fan_is_copied(file) : is_original(fd);
 }
 
 /* Makes a change through a descriptor. Returns true if `*rc` is the result, false if the kernel
  * must make it. */
 static bool changed_fd(int fd, struct fan_output_call *call, int *rc)
 {
-    bool input = is_input(fd);
-    if (!input && !fan_output_is_directory(fd))
+    bool fixed = is_fixed(fd);
+    if (!fixed && !fan_output_is_directory(fd))
         return false;
     *rc = fan_file_is_path(fd, fan_file_get(fd)) ? -EBADF : -EROFS;
-    return input || *rc == -EBADF || fan_output_change_directory(fd, call, rc);
+    return fixed || *rc == -EBADF || fan_output_change_directory(fd, call, rc);
 }
 
 /* Makes a change of the descriptor itself (AT_EMPTY_PATH), or with AT_FDCWD of the working
@@ -60,7 +61,7 @@ static bool changed_empty(int dirfd, const char *path, unsigned flags,
     target->dirfd = dirfd;
     target->path = path;
     *rc = -EROFS;
-    return is_input(dirfd) ||
+    return is_fixed(dirfd) ||
            (fan_output_is_directory(dirfd) && fan_output_change_directory(dirfd, call, rc));
 }
 
@@ -273,7 +274,7 @@ static bool attributed_fd(int fd, int *rc)
 {
     const struct fan_file *file = fan_file_get(fd);
     bool others = file != NULL && file->kind == FAN_FILE_OUTDIR;
-    if (!others && !is_input(fd))
+    if (!others && !is_fixed(fd))
         return false;
     *rc = fan_file_is_path(fd, fan_file_get(fd)) ? -EBADF : others ? -EOPNOTSUPP : -EROFS;
     return true;
