@@ -201,6 +201,18 @@ def test_a_directory_goes_though_a_copy_in_it_had_to_stay(path: Path) -> None:
     assert model.of_output() == model.of_tree()
 
 
+def test_a_file_that_gets_another_mode_and_another_name(path: Path) -> None:
+    """The new name comes first in the pass, and its copy is that of the old one."""
+    model = Model(path)
+    model.change(("create", "b"))
+    model._sleep(1)
+    model.pass_over()
+    run(model, (("chmod", "b"), ("link", "b", "a")))
+    model._sleep(1)
+    model.pass_over()
+    assert model.of_output() == model.of_tree()
+
+
 def test_a_copy_goes_though_its_inode_number_is_another_file_s(path: Path) -> None:
     model = Model(path)
     run(model, (("create", "a"),))

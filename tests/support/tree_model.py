@@ -315,7 +315,9 @@ class Model:
         return Facts(found, self.times.get(found.st_ino, 0) // TICK_NS * TICK_NS)
 
     def _birth_ns(self, path: bytes) -> int:
-        return self.births[os.lstat(path).st_ino] // TICK_NS * TICK_NS
+        with contextlib.suppress(FileNotFoundError):
+            return self.births[os.lstat(path).st_ino] // TICK_NS * TICK_NS
+        return -1
 
     at_look: Callable[[], None] = lambda: None
 

@@ -379,7 +379,10 @@ class StageOut:
         self._is_done(todo, copy)
 
     def _link(self, todo: Todo, name: bytes) -> None:
-        """Makes the second name of a file a second name of its copy, too."""
+        """Makes the second name of a file a second name of its copy, too, which gets the file's
+        attributes: afterwards both names count as placed."""
+        if not todo.linked:
+            set_attr(self._target.path(name), Attr.of(todo.found))
         temporary = self._target.new_name()
         os.link(self._target.path(name), self._target.path(temporary), follow_symlinks=False)
         self._name([(todo, temporary)])
