@@ -7,13 +7,17 @@ import stat
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 
 from fanstore._native import ffi
+from fanstore.outputs.files import placing
 from fanstore.outputs.files.location import folders_of, problem_of, refusal_of
 from fanstore.outputs.files.placing import back_up
+from fanstore.outputs.model.entries import Identity
+from fanstore.outputs.tree import passes, target
 from fanstore.outputs.tree.passes import StageOut
 from fanstore.outputs.tree.placed import Header, Placed
 from fanstore.outputs.tree.target import Target
@@ -120,23 +124,103 @@ def test_backups_never_meet(tmp_path: Path) -> None:
     assert names == [b"name.~1~", b"name.~2~", b"name.~3~"]
 
 
+def make_passes(path: Path, count: int) -> list[StageOut]:
+    """Of several ranks, whose trees are `0`, `1` and so on: each gives what it placed."""
+    (path / "out").mkdir()
+    header = Header("job", str(path / "out"), ("",), 0o022, True)
+    made: list[StageOut] = []
+    for rank in range(count):
+        (path / str(rank)).mkdir()
+        into, placed = Target(header), Placed(str(path / f"placed{rank}"), header)
+        roots = [(b"", os.fsencode(path / str(rank)))]
+        made.append(StageOut(roots, into, placed, None, ffi.new("int32_t *")))
+        made[rank].take = lambda *asked, rank=rank: any(
+            each.give(*asked) for each in made if each is not made[rank]
+        )
+    return made
+
+
 def test_an_empty_directory_that_changes_its_rank(tmp_path: Path) -> None:
     """One rank removes its directory, another has made one of the same name: it is there in the
     end, whichever of them makes its pass first."""
-    (tmp_path / "out").mkdir()
-    header = Header("job", str(tmp_path / "out"), ("",), 0o022, True)
-    ranks = []
-    for rank in ("before", "after"):
-        (tmp_path / rank).mkdir()
-        placed = Placed(str(tmp_path / f"placed-{rank}"), header)
-        roots = [(b"", os.fsencode(tmp_path / rank))]
-        ranks.append(StageOut(roots, Target(header), placed, None, ffi.new("int32_t *")))
-    before, after = ranks
-    (tmp_path / "before" / "d").mkdir()
+    before, after = make_passes(tmp_path, 2)
+    (tmp_path / "0" / "d").mkdir()
     before.run(last=False)
-    (tmp_path / "before" / "d").rmdir()
-    (tmp_path / "after" / "d").mkdir(0o750)
+    (tmp_path / "0" / "d").rmdir()
+    (tmp_path / "1" / "d").mkdir(0o750)
     after.run(last=True)
     before.run(last=True)
     after.run(last=True)
     assert stat.S_IMODE((tmp_path / "out" / "d").stat().st_mode) == 0o750
+
+
+def test_a_file_that_changes_its_rank_when_it_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another rank finds the file in its way before the one that named it has noted that."""
+    before, after = make_passes(tmp_path, 2)
+    (tmp_path / "0" / "f").write_text("before")
+    (tmp_path / "1" / "f").write_text("the file after")
+
+    def name_together(*args: Any) -> list[Identity]:
+        monkeypatch.setattr(passes, "name_together", placing.name_together)
+        named = placing.name_together(*args)
+        after.run(last=False)
+        return named
+
+    monkeypatch.setattr(passes, "name_together", name_together)
+    before.run(last=False)
+    (tmp_path / "0" / "f").unlink()
+    before.run(last=False)
+    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
+    assert (tmp_path / "out" / "f").read_text() == "the file after"
+
+
+def test_a_file_that_changes_its_rank_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A third rank places its file between the look of the second and its exchange of names."""
+    first, second, third = make_passes(tmp_path, 3)
+    (tmp_path / "0" / "f").write_text("1")
+    first.run(last=False)
+    (tmp_path / "1" / "f").write_text("22")
+    (tmp_path / "2" / "f").write_text("333")
+
+    def exchange(old: bytes, new: bytes) -> bool:
+        monkeypatch.setattr(target, "exchange", placing.exchange)
+        third.run(last=False)
+        return placing.exchange(old, new)
+
+    monkeypatch.setattr(target, "exchange", exchange)
+    second.run(last=False)
+    for rank in "01":
+        (tmp_path / rank / "f").unlink()
+    for each in (first, second, third):
+        each.run(last=False)
+    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
+    assert (tmp_path / "out" / "f").read_text() == "333"
+
+
+def test_a_file_that_goes_while_its_rank_is_asked(tmp_path: Path) -> None:
+    """By then a third rank has placed its own."""
+    first, second, third = make_passes(tmp_path, 3)
+    (tmp_path / "0" / "f").write_text("1")
+    first.run(last=False)
+    (tmp_path / "0" / "f").unlink()
+    (tmp_path / "1" / "f").write_text("22")
+    (tmp_path / "2" / "f").write_text("333")
+    take = second.take
+
+    def take_late(name: bytes, identity: Identity) -> bool:
+        second.take = take
+        first.run(last=False)
+        third.run(last=False)
+        return False
+
+    second.take = take_late
+    second.run(last=False)
+    (tmp_path / "1" / "f").unlink()
+    for each in (second, third):
+        each.run(last=False)
+    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
+    assert (tmp_path / "out" / "f").read_text() == "333"

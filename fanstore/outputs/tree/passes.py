@@ -120,6 +120,7 @@ class StageOut:
         self.stock_s = 0.0  # how long the last pass took to find its work
         self.each: Callable[[bytes, bool], None] = lambda name, partial: None
         self.take: Callable[[bytes, Identity], bool] = lambda name, identity: False
+        target.take = self._take
 
     def run(self, last: bool, force: bool = False) -> Result:
         """Runs one pass. last: all programs have ended; files are then hard-linked instead of
@@ -150,11 +151,12 @@ class StageOut:
     def give(self, name: bytes, identity: Identity) -> bool:
         """Gives the file placed under a name to another rank, which now has the source. Returns
         whether this rank had placed it. May be called from any thread."""
-        copy = self._placed.copies.get(name)
-        if copy is None or copy.identity != identity:
-            return False
-        self._placed.gone(name)
-        return True
+        return self._placed.give(name, identity)
+
+    def _take(self, name: bytes, identity: Identity) -> bool:
+        if given := self.take(name, identity):
+            self._placed.took(name, identity)
+        return given
 
     def count(self) -> None:
         """Counts the files that wait to be placed, without a pass."""
@@ -511,7 +513,7 @@ class StageOut:
     def _replace(self, todo: Todo, temporary: bytes, copy: Copy) -> None:
         """Names one copy whose name is taken. The copy that was placed there is kept as long as it
         may be needed under another name."""
-        before = self._placed.copies.get(todo.name) or self._of_other_rank(todo.name)
+        before = self._placed.copies.get(todo.name)
         if before is not None:
             self._placed.intend([(temporary, before)])
         old = self._target.put(temporary, todo.name, before)
@@ -520,15 +522,6 @@ class StageOut:
             self._placed.done(temporary, old)
             if self._is_nowhere(old, todo.name):
                 self._remove(temporary)
-
-    def _of_other_rank(self, name: bytes) -> Copy | None:
-        """Returns the file that is in the way if another rank placed it and gives it to this rank;
-        otherwise None."""
-        found = self._target.look(name)
-        if found is None or stat.S_ISDIR(found.st_mode):
-            return None
-        identity = Identity.of(found)
-        return Copy(Source(0, 0, 0, 0), identity) if self.take(name, identity) else None
 
     def _is_done(self, todo: Todo, copy: Copy) -> None:
         if todo.closed and not todo.linked:

@@ -76,6 +76,8 @@ class Placed:
         self.header = header
         self.copies: dict[bytes, Copy] = {}
         self.directories: set[bytes] = set()
+        self._intended: dict[bytes, Copy | None] = {}  # None: given to another rank already
+        self._former: dict[bytes, Identity] = {}  # what was at a path before, and may still be
         self._of_inode: dict[int, set[bytes]] = {}
         self.path = path
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
@@ -94,18 +96,36 @@ class Placed:
     def intend(self, copies: Iterable[tuple[bytes, Copy]]) -> None:
         """Records which copies are about to get these names. If it raises OSError, none may get its
         name."""
+        copies = list(copies)
         self._write(
             b"".join(
                 b"c %d %d %d %d %d %d %d %s\0" % (*copy.source, *copy.identity, path)
                 for path, copy in copies
             )
         )
+        self._intended.update(copies)
 
     def done(self, path: bytes, copy: Copy) -> None:
-        """Records that a name was given as intended."""
+        """Records that a name was given as intended; but not if it was then given to another
+        rank."""
         self.gone(path)
-        self.copies[path] = copy
-        self._of_inode.setdefault(copy.source.inode, set()).add(path)
+        if self._intended.pop(path, copy) is not None:
+            self.copies[path] = copy
+            self._of_inode.setdefault(copy.source.inode, set()).add(path)
+
+    def give(self, path: bytes, identity: Identity) -> bool:
+        """Gives the copy at `path` to another rank. Returns whether it is of this rank, which may
+        have just named it, or be about to remove it."""
+        if (copy := self.copies.get(path)) is not None and copy.identity == identity:
+            self.gone(path)
+        elif (copy := self._intended.get(path)) is not None and copy.identity == identity:
+            self._intended[path] = None
+            self.took(path, identity)
+        return self._former.get(path) == identity
+
+    def took(self, path: bytes, identity: Identity) -> None:
+        """Records that another rank gave its copy at `path`, which this rank replaces."""
+        self._former[path] = identity
 
     def copies_of(self, inode: int) -> list[bytes]:
         """Returns the paths of all versions of a file."""
@@ -157,6 +177,7 @@ class Placed:
         before = self.copies.pop(path, None)
         if before is not None:
             self._of_inode[before.source.inode].discard(path)
+            self._former[path] = before.identity
 
     def _write(self, text: bytes) -> None:
         """Appends whole records. Removes a record that a full disk cuts short."""

@@ -11,7 +11,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from fanstore.outputs.files.placing import (
@@ -22,7 +22,7 @@ from fanstore.outputs.files.placing import (
     sync_directories,
 )
 from fanstore.outputs.model.entries import Identity
-from fanstore.outputs.tree.placed import Copy, Header
+from fanstore.outputs.tree.placed import Copy, Header, Source
 
 _SYNC_EACH_S = 1.0
 _SYNCED_TOGETHER = 128
@@ -31,12 +31,14 @@ _NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 class Target:
     """The output directory of a job. It is created, if its parent exists, when the first output is
-    placed. backups: messages about files that were in the way, with their new names."""
+    placed. backups: messages about files that were in the way, with their new names. take: returns
+    whether another rank placed the file with this name and identity, and gives it to this rank."""
 
     def __init__(self, header: Header) -> None:
         self.root = os.fsencode(header.root)
         self.scratch = b".fanstore-" + header.job_id.encode()
         self.backups: list[str] = []
+        self.take: Callable[[bytes, Identity], bool] = lambda name, identity: False
         self._mode = 0o777 & ~header.umask
         # Makes names differ from those of an earlier process.
         self._own = os.urandom(4).hex().encode()
@@ -79,40 +81,55 @@ class Target:
         return False
 
     def put(self, temporary: bytes, name: bytes, mine: Copy | None) -> Copy | None:
-        """Gives the file at `temporary` its name. If `mine` was placed there before, moves that to
-        `temporary` and returns it; renames anything else that was there to a backup."""
+        """Gives the file at `temporary` its name. If `mine` was placed there before, or a file of
+        another rank that gives it, moves that to `temporary` and returns it; renames anything else
+        that was there to a backup."""
         self.make_parents(os.path.dirname(name))
         old, new = self.path(temporary), self.path(name)
         self.changed(name)
-        try:
-            rename_to_free(old, new)
-            return None
-        except FileExistsError:
-            # Also checked before the exchange: if this process is killed, the user's file must not
-            # be in the scratch directory.
-            if mine is None or not _is(os.lstat(new), mine):
+        # Looked at before the exchange: if this process is killed, the user's file must not be in
+        # the scratch directory.
+        while (found := self._there(old, new)) is not None:
+            placed = self._placed(found, name, mine)
+            if placed is not None:
+                break
+            again = self.look(name)  # asking other ranks takes a while
+            if again is not None and Identity.of(again) == Identity.of(found):
                 self._back_up(new, new)
+        else:
+            return None
+        if not exchange(old, new):
+            self._put_in_steps(old, new)
+        # Another rank may have placed its file there meanwhile.
+        placed = self._placed(os.lstat(old), name, placed)
+        if placed is None:
+            self._back_up(old, new)
+        return placed
+
+    def _there(self, old: bytes, new: bytes) -> os.stat_result | None:
+        """Gives a file its new name if that is free, and returns None; otherwise returns lstat(2)
+        of what is there."""
+        while True:
+            with suppress(FileExistsError):
                 rename_to_free(old, new)
                 return None
-        if not exchange(old, new):
-            return self._put_in_steps(old, new, mine)
-        return self._sort_out(old, new, mine)
+            with suppress(FileNotFoundError):  # another rank has just removed it
+                return os.lstat(new)
 
-    def _put_in_steps(self, old: bytes, new: bytes, mine: Copy | None) -> Copy | None:
-        """Does the work of `put` on a file system that cannot exchange names."""
+    def _put_in_steps(self, old: bytes, new: bytes) -> None:
+        """Does the work of `exchange` on a file system that cannot do that."""
         aside = self.path(self.new_name())
         os.rename(new, aside)
         rename_to_free(old, new)
         os.rename(aside, old)
-        return self._sort_out(old, new, mine)
 
-    def _sort_out(self, old: bytes, beside: bytes, mine: Copy | None) -> Copy | None:
-        """Returns a file that lost its name if FanStore placed it; otherwise renames it to a backup
-        beside that name."""
-        if mine is not None and _is(os.lstat(old), mine):
+    def _placed(self, found: os.stat_result, name: bytes, mine: Copy | None) -> Copy | None:
+        """Returns a file that was found under a name if FanStore placed it: `mine`, or another
+        rank's, which then belongs to this rank."""
+        if mine is not None and _is(found, mine):
             return mine
-        self._back_up(old, beside)
-        return None
+        given = not stat.S_ISDIR(found.st_mode) and self.take(name, Identity.of(found))
+        return Copy(Source(0, 0, 0, 0), Identity.of(found)) if given else None
 
     def set_aside(self, name: bytes, mine: Copy, aside: bytes) -> bool:
         """Moves a placed file to a name in the scratch directory. Leaves any other file alone.
@@ -123,7 +140,12 @@ class Target:
         with suppress(*_NOT_THERE):
             os.rename(self.path(name), self.path(aside))
             self.changed(name)
-            return self._sort_out(self.path(aside), self.path(name), mine) is not None
+            if _is(os.lstat(self.path(aside)), mine):
+                return True
+            try:  # somebody has replaced it since it was looked at
+                rename_to_free(self.path(aside), self.path(name))
+            except FileExistsError:
+                self._back_up(self.path(aside), self.path(name))
         return False
 
     def remove(self, name: bytes, mine: Copy) -> None:
