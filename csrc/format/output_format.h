@@ -59,7 +59,6 @@ struct fan_output_request {
     uint32_t change; /* enum fan_output_change */
     uint32_t path_bytes;
     uint32_t other_bytes;
-    uint32_t behalf; /* the process for which the requester asks; 0: for itself */
     int64_t size;
     int64_t atime_ns;
     int64_t mtime_ns;

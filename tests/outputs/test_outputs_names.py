@@ -282,4 +282,4 @@ def test_paths_that_lead_out(tmp_path: Path) -> None:
 def _request(process: Process, op: int, path: bytes, how: int) -> Any:
     from fanstore.outputs.model.wire import Request
 
-    return Request(op, path=path, how=how, pid=process.pid)
+    return Request(op, path=path, how=how)

@@ -74,7 +74,7 @@ class Process:
     async def ask(self, op: int, path: bytes = b"", **fields: Any) -> Answer:
         """One request; a way out that leads back in is followed."""
         for _ in range(50):
-            request = Request(op, path=path, pid=self.pid, peer_uid=os.getuid(), **fields)
+            request = Request(op, path=path, **fields)
             task = asyncio.ensure_future(self.rank.operations.run(request))
             answer = await asyncio.shield(task)  # goes on where the caller is cancelled
             prefix = self.rank.inputs[fields.get("view", 0)].prefixes[0]

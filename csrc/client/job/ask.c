@@ -85,7 +85,6 @@ static int send_request(int link, const struct fan_output_call *call, int64_t un
 {
     struct fan_output_request request = call->request;
     request.magic = FAN_OUTPUT_MAGIC;
-    request.behalf = fan_output_behalf;
     request.path_bytes = call->path != NULL ? (uint32_t)(strlen(call->path) - call->cut_bytes) : 0;
     request.other_bytes = call->other != NULL ? (uint32_t)strlen(call->other) : 0;
     if (request.path_bytes >= FAN_OUTPUT_PATH_MAX || request.other_bytes >= FAN_OUTPUT_PATH_MAX)

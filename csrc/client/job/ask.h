@@ -20,7 +20,7 @@ struct fan_output_call {
     size_t cut_bytes; /* bytes to leave out at the end of `path` */
 };
 
-/* The process for which this thread asks, if it is another one (csrc/trap); else 0. */
+/* The process for which this thread makes calls, if it is another one (csrc/trap); else 0. */
 extern __thread uint32_t fan_output_behalf;
 
 /* Asks, and waits for the answer: one minute at most, 15 for OPEN and TRUNCATE, because the daemon

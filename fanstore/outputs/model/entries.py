@@ -25,7 +25,10 @@ class Attr(NamedTuple):
     @staticmethod
     def of(found: os.stat_result) -> Attr:
         """Returns the attributes in a stat result."""
-        return Attr(*(getattr(found, f"st_{name}") for name in Attr._fields))
+        return Attr(
+            found.st_mode, found.st_uid, found.st_gid, found.st_size, found.st_blocks,
+            found.st_atime_ns, found.st_mtime_ns, found.st_ctime_ns,
+        )  # fmt: skip
 
 
 class Identity(NamedTuple):

@@ -11,9 +11,9 @@ import socket
 import traceback
 from collections.abc import Callable, Coroutine
 from io import FileIO
-from typing import Any
+from typing import Any, TypeVar
 
-from fanstore.messages.channel import peer_pid, peer_uid
+from fanstore.messages.channel import peer_uid
 from fanstore.outputs.model.entries import failure
 from fanstore.outputs.model.wire import (
     HEAD_BYTES,
@@ -26,6 +26,7 @@ from fanstore.outputs.model.wire import (
     serialise_error,
 )
 
+T = TypeVar("T")
 PATIENCE_S = 60.0  # how long to wait for a client that neither sends nor closes
 ORPHAN_S = 10.0  # how long to wait for operations whose clients have ended
 _PAUSE_S = 0.01
@@ -56,31 +57,40 @@ class Listener:
         self._running: dict[int, asyncio.Task[None]] = {}  # client's descriptor: its task
         self._hang_ups = select.poll()
         self._later: asyncio.TimerHandle | None = None
+        self._listens = False
         self._accept()
 
     def close(self) -> None:
         """Ends all connections and accepts no more. The caller closes the socket."""
         self._closed = True
-        self._loop.remove_reader(self._listener)
+        self._listen(False)
         for stream in self._live:
             _hang_up(stream)
 
     def _accept(self) -> None:
-        """Accepts clients while there is room."""
+        """Accepts a client, and listens for more while there is room."""
         if self._closed:
             return
         if self._later is not None:  # otherwise each client that ends would leave another timer
             self._later.cancel()
-        self._loop.add_reader(self._listener, self._accept)
+        listens = True
         try:
-            while len(self._live) < self._most:
-                stream, _ = self._listener.accept()
-                self._live[stream] = self._loop.create_task(self._serve(stream))
+            stream, _ = self._listener.accept()
+            self._live[stream] = self._loop.create_task(self._serve(stream))
+            listens = len(self._live) < self._most
         except BlockingIOError:
-            return
+            pass
         except OSError:  # the client has ended, or no descriptor is free
             self._later = self._loop.call_later(_PAUSE_S, self._accept)
-        self._loop.remove_reader(self._listener)  # until there is room
+            listens = False
+        self._listen(listens)
+
+    def _listen(self, listens: bool) -> None:
+        if listens and not self._listens:
+            self._loop.add_reader(self._listener, self._accept)
+        elif self._listens and not listens:
+            self._loop.remove_reader(self._listener)
+        self._listens = listens
 
     async def _serve(self, stream: socket.socket) -> None:
         """Receives one client's request and answers it. Stops if the client closes or stays
@@ -91,24 +101,34 @@ class Listener:
             if fd >= 0:
                 with FileIO(fd):
                     answer = answer[socket.send_fds(stream, [answer], [fd]) :]
-            patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
-            await self._loop.sock_sendall(stream, answer)
-            patience.cancel()
+            answer = answer[stream.send(answer) :] if answer else b""
+            if answer:
+                await self._patiently(stream, self._loop.sock_sendall(stream, answer))
         del self._live[stream]
-        self._loop.call_soon(self._accept)
+        if not self._listens:
+            self._loop.call_soon(self._accept)
+
+    async def _patiently(self, stream: socket.socket, work: Coroutine[Any, Any, T]) -> T:
+        """Waits for a client to take or send something, but not for ever."""
+        patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
+        try:
+            return await work
+        finally:
+            patience.cancel()
 
     async def _answer(self, stream: socket.socket) -> tuple[bytes, int]:
         """Returns the answer for a client, and a descriptor to send with it, or -1. Raises OSError
         if the client has ended."""
-        uid = peer_uid(stream)
-        if uid != os.geteuid():
+        if peer_uid(stream) != os.geteuid():
             return serialise_error(errno.EACCES), -1
-        patience = self._loop.call_later(PATIENCE_S, _hang_up, stream)
-        data = await self._receive(stream)
-        patience.cancel()
         try:
-            request = parse(data, self._mount_count, peer_pid(stream), uid)
-            answer = await self.run(stream, request)
+            data = stream.recv(REQUEST_MAX_BYTES + 1)
+        except BlockingIOError:
+            data = b""
+        if not _is_whole(data):
+            data = await self._patiently(stream, self._receive(stream, data))
+        try:
+            answer = await self.run(stream, parse(data, self._mount_count))
             return serialise(answer), answer.fd
         except OSError as error:
             return serialise_error(error.errno or errno.EIO), -1
@@ -116,19 +136,15 @@ class Listener:
             traceback.print_exception(error)
             return serialise_error(errno.EIO), -1
 
-    async def _receive(self, stream: socket.socket) -> bytes:
-        """Returns the bytes of a request, which may be invalid. Raises OSError if no complete
-        request comes."""
-        data = b""
-        while True:
+    async def _receive(self, stream: socket.socket, data: bytes) -> bytes:
+        """Returns the bytes of a request that begins with `data`; they may be invalid. Raises
+        OSError if no complete request comes."""
+        while not _is_whole(data):
             chunk = await self._loop.sock_recv(stream, REQUEST_MAX_BYTES + 1)
             if not chunk or self._closed:
                 raise failure(errno.ECONNRESET)
             data += chunk
-            with contextlib.suppress(OSError):
-                if len(data) < HEAD_BYTES or len(data) < request_bytes(data):
-                    continue
-            return data
+        return data
 
     async def run(self, stream: socket.socket, request: Request) -> Answer:
         """Runs a client's request. First waits for the requests of clients that were killed
@@ -144,6 +160,13 @@ class Listener:
         finally:
             del self._running[stream.fileno()]
             self._hang_ups.unregister(stream)
+
+
+def _is_whole(data: bytes) -> bool:
+    """Returns whether a request is complete, or invalid."""
+    with contextlib.suppress(OSError):
+        return len(data) >= HEAD_BYTES and len(data) >= request_bytes(data)
+    return True
 
 
 def _hang_up(stream: socket.socket) -> None:

@@ -7,7 +7,7 @@ import errno
 import os
 import posixpath
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fanstore.outputs.model.entries import (
     NAME_MAX,
@@ -41,8 +41,7 @@ class Outside(Exception):
         self.text = text
 
 
-@dataclass(frozen=True)
-class Resolved:
+class Resolved(NamedTuple):
     """Where a path ends. mount, path: in normal form. input: its kind among the inputs. entry: the
     output there. keeper: the rank that keeps the name. pointed: the rank to which the name points.
     slash: whether the path ended in a slash. special: its last component, if that was not a name
@@ -136,7 +135,7 @@ class Walker:
             else:
                 free = found.is_free
                 refuse(path, (free and not last, errno.ENOENT), (slash and not free, errno.ENOTDIR))
-                return replace(found, slash=slash)
+                return found._replace(slash=slash)
         return at
 
     async def name(self, request: Request) -> Resolved:
@@ -147,15 +146,15 @@ class Walker:
         parent, _, last = path.rstrip(b"/").rpartition(b"/")
         slash = path.endswith(b"/")
         try:
-            found = await self.resolve(replace(request, path=parent))
+            found = await self.resolve(request._replace(path=parent))
         except Outside as way:
             raise Outside(_joined(way.text, last + b"/" if slash else last)) from None
         check_directory(found)
         if last in _SPECIAL:
-            return replace(found, special=last or b"/")
+            return found._replace(special=last or b"/")
         if len(last) > NAME_MAX:
             return Resolved(found.mount, joined(found.path, last), slash=slash)
-        return replace((await self._down(found, [last]))[1], slash=slash)
+        return (await self._down(found, [last]))[1]._replace(slash=slash)
 
     def at_input(self, found: Resolved) -> Outside:
         """Returns the Outside for a path that ends at an input; does not raise it."""
