@@ -13,6 +13,8 @@ from namespace_scenes import delays, fails, outcome, play
 from namespace_world import Cluster, Process
 from soak import sampled
 
+from fanstore.outputs.model.entries import keeper_of
+
 
 @pytest.mark.parametrize("seed", range(3))
 def test_one_of_many_makes_a_file(tmp_path: Path, seed: int) -> None:
@@ -40,6 +42,24 @@ def test_all_make_one_directory_and_write_in_it(tmp_path: Path, seed: int) -> No
         assert len(await cluster.process(2).names(b"a/b/c")) == 12
 
     play(tmp_path, scene, size=4, delay=delays(seed))
+
+
+def test_a_rename_into_a_directory_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    """The rank that keeps the directory's name does not make a pointer to nobody there, which would
+    answer EIO for the rest of the job."""
+
+    async def scene(cluster: Cluster) -> None:
+        process = cluster.process(keeper_of(0, b"", 2))
+        await process.write(b"f", b"x")
+        await process.mkdir(b"a")
+        await process.rmdir(b"a")
+        with pytest.raises(FileNotFoundError):
+            process.rank.trees.move(0, b"f", b"a/f")
+        assert await fails(process.stat(b"a")) == errno.ENOENT
+        await process.mkdir(b"a")
+        await process.rename(b"f", b"a/f")
+
+    play(tmp_path, scene, size=2)
 
 
 @pytest.mark.parametrize("seed", sampled(range(6), range(2)))

@@ -247,12 +247,9 @@ class Trees:
     def stand_in(self, mount: int, path: bytes, rank: int) -> bytes:
         """Makes a stand-in of another rank's directory, and of its parents. Returns its real
         path."""
-        real = self.path(mount, path)
         if self.look(mount, path) == Seen():
-            self._stand_in(mount, os.path.dirname(path))
-            with suppress(FileExistsError):
-                self._put_stand_in(rank, real)
-        return real
+            self._stand_in(mount, path, rank)
+        return self.path(mount, path)
 
     def make_way(self, mount: int, path: bytes, keeper: int) -> bytes:
         """Makes the stand-ins that a new name of this rank needs. Returns its real path."""
@@ -264,7 +261,9 @@ class Trees:
         return real
 
     def _stand_in(self, mount: int, directory: bytes, rank: int = NOBODY) -> None:
-        """Makes stand-ins of a directory and its parents. rank: the rank that has the directory."""
+        """Makes stand-ins of a directory and its parents. rank: the rank that has the directory.
+        Raises FileNotFoundError if this rank keeps the name of one of them and has none: it was
+        removed meanwhile, and at such a name a stand-in would be a pointer to nobody."""
         path = b""
         with suppress(FileExistsError):
             os.mkdir(self._roots[mount], 0o700)
@@ -278,9 +277,16 @@ class Trees:
                     os.mkdir(real, 0o700)
                     os.chmod(real, COUNTERPART_MODE)
             else:
+                if self._keeps_names_in(os.path.dirname(real)):
+                    raise failure(errno.ENOENT, path)
                 known = rank if path == directory else NOBODY
                 with suppress(FileExistsError):
                     self._put_stand_in(known, real)
+
+    @staticmethod
+    def _keeps_names_in(real: bytes) -> bool:
+        mode = stat.S_IMODE(os.lstat(real).st_mode)
+        return mode not in (STAND_IN_MODE, COUNTERPART_MODE)
 
     def _remove_stand_in(self, real: bytes) -> None:
         """Removes a stand-in and the stand-ins in it. Keeps it if it contains anything else."""
