@@ -224,3 +224,34 @@ def test_a_file_that_goes_while_its_rank_is_asked(tmp_path: Path) -> None:
         each.run(last=False)
     assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
     assert (tmp_path / "out" / "f").read_text() == "333"
+
+
+def test_a_file_that_is_moved_aside_for_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rank removes its file; between its look and its rename another rank has replaced that, and
+    then a third one takes the name."""
+    first, second, third = make_passes(tmp_path, 3)
+    (tmp_path / "0" / "f").write_text("1")
+    first.run(last=False)
+    (tmp_path / "0" / "f").unlink()
+    (tmp_path / "1" / "f").write_text("22")
+    (tmp_path / "2" / "f").write_text("333")
+    rename = os.rename
+
+    def rename_late(old: bytes, new: bytes) -> None:
+        if os.path.basename(old) == b"f":
+            monkeypatch.setattr(os, "rename", rename)
+            second.run(last=False)
+            rename(old, new)
+            third.run(last=False)
+        else:
+            rename(old, new)
+
+    monkeypatch.setattr(os, "rename", rename_late)
+    first.run(last=False)
+    (tmp_path / "1" / "f").unlink()
+    for each in (second, third):
+        each.run(last=False)
+    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
+    assert (tmp_path / "out" / "f").read_text() == "333"

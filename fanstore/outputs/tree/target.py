@@ -142,11 +142,18 @@ class Target:
             self.changed(name)
             if _is(os.lstat(self.path(aside)), mine):
                 return True
-            try:  # somebody has replaced it since it was looked at
-                rename_to_free(self.path(aside), self.path(name))
-            except FileExistsError:
-                self._back_up(self.path(aside), self.path(name))
+            self._give_back(name, self.path(aside))
         return False
+
+    def _give_back(self, name: bytes, aside: bytes) -> None:
+        """Gives a file its name back that was moved aside because it had just replaced another."""
+        try:
+            rename_to_free(aside, self.path(name))
+        except FileExistsError:
+            if self._placed(os.lstat(aside), name, None) is None:
+                self._back_up(aside, self.path(name))
+            else:
+                os.unlink(aside)
 
     def remove(self, name: bytes, mine: Copy) -> None:
         """Removes a placed file; leaves any other file alone."""
