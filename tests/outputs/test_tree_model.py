@@ -179,6 +179,11 @@ def test_programs_at_random(path: Path, part: int) -> None:
         one_at_random(path, seed)
 
 
+@pytest.mark.parametrize("seed", [49117, 57664])
+def test_a_mode_changed_in_one_tick_with_another_change(path: Path, seed: int) -> None:
+    one_at_random(path, seed)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(16))
 def test_many_programs_at_random(path: Path, part: int) -> None:

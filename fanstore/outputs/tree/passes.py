@@ -406,9 +406,11 @@ class StageOut:
         try:
             settled = not self._is_open(todo) and not self._was_left(todo)
             found = walk.look(todo.path)
-            if todo.closed and Source.of(found).has_bytes_of(todo.source):
+            source = Source.of(found)
+            settled = settled and source == todo.source
+            # A change of attributes in the tick of the one before it shows in nothing but these.
+            if source == todo.source or (todo.closed and source.has_bytes_of(todo.source)):
                 todo.found = found
-            settled = settled and Source.of(found) == todo.source
         except FileNotFoundError:
             settled = False
         if not settled:
