@@ -16,11 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import xxhash
 
-from fanstore._native import dtype_of, ffi, lib
+from fanstore._native import check, dtype_of, ffi, lib
 from fanstore.errors import DatasetDamaged, UsageError
 
 if TYPE_CHECKING:
@@ -318,6 +318,15 @@ class Dataset:
             raise ValueError(f"{len(paths)} bytes are not {count} paths")
         return ids
 
+    def first_changed(self, records: NDArray[np.uint64]) -> int:
+        """Returns the position in `records` of the first one whose original is not as it was
+        listed; their number if all are. Only for a planned dataset."""
+        at = lib.fan_planned_differs(
+            self._buffer, self._bytes, os.fsencode(self.directory),
+            ffi.from_buffer("uint64_t[]", records), len(records),
+        )  # fmt: skip
+        return check(at)
+
     def children(self, record: int) -> range:
         """Returns the ids of a directory's children, sorted by name. Raises DatasetDamaged."""
         span = ffi.new("uint64_t[2]")
@@ -366,10 +375,20 @@ def _why_no_dataset(directory: Path) -> str:
     return f"not a dataset (no {INDEX_NAME}): `fanstore prepare` makes one of a directory"
 
 
+def open_regular(path: Path) -> BinaryIO:
+    """Opens a file for reading. Raises OSError for any other kind: opening a FIFO would wait for a
+    writer."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        return open(fd, "rb")
+    os.close(fd)
+    raise OSError(errno.EINVAL, "is not a regular file", os.fspath(path))
+
+
 def open_index(index_path: Path, directory: Path, verify: bool = False) -> Dataset:
     """Opens an index at any path; its packs lie in `directory`. Raises as open_dataset does."""
     try:
-        with index_path.open("rb") as file:
+        with open_regular(index_path) as file:
             size = os.fstat(file.fileno()).st_size
             if size < _HEADER_BYTES:
                 raise DatasetDamaged(index_path, "header", size, "truncated")

@@ -260,7 +260,7 @@ def make_plan(
         check_output_dir(output_dir, settings)
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
-        local = local_of(settings, make=True)
+        local = local_of(settings)
         budget = budget_of(settings, local)
         page = report_page(ctx, settings)
         return JobPlan(

@@ -14,7 +14,7 @@ from fanstore import _native
 from fanstore.config import Settings
 from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
-from fanstore.dataset import INDEX_NAME, device_number, is_dataset, open_dataset
+from fanstore.dataset import Dataset, device_number, is_dataset, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
@@ -29,7 +29,7 @@ from fanstore.messages.message import values_of
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.node.lanes import LaneKeeper
-from fanstore.node.prefix import PrefixHold, check_prefixes, default_prefix, spell
+from fanstore.node.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
 from fanstore.node.segment import (
     MountEntry,
     default_lanes,
@@ -47,6 +47,7 @@ from fanstore.staging.base import StagingFolder
 from fanstore.staging.codecs import check_codecs
 from fanstore.staging.crew import Crew, Stop
 from fanstore.staging.index import DatasetInfo, announce
+from fanstore.staging.local_dir import make_missing
 from fanstore.staging.memory import left_bytes
 from fanstore.staging.run import StagedDataset, check_in_place, stage_datasets
 from fanstore.staging.staged import StagedDirectory, kept_words, whole_files
@@ -89,10 +90,15 @@ class NodeJob:
         self.world = world
         check_agreement(world.gather_all(agreed(self.plan)), world.rank)
         self.watching = Watching(world, self.plan.settings, self.directory)
-        infos = announce(world, [path for path, _ in self.plan.datasets], self._find_index)
+        prefixes = self._choose_prefixes()
+        infos = announce(world, [path for path, _ in self.plan.datasets], self._open_index)
         self.warnings += [info.note for info in infos if info.note and world.rank == 0]
-        self._check(infos)
+        for info, prefix in zip(infos, prefixes, strict=True):
+            check_codecs(info.name, info.codec_mask)
+            hold = PrefixHold(self.base, prefix.path)
+            self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
         self._node_plan = _node_plan(self.plan.plan_file, infos, world)
+        make_missing(self.plan.local)
         with self.base.locked(self._stop.check):
             self._entered = True
             self._hold()
@@ -101,30 +107,29 @@ class NodeJob:
         self._stage()
         self._publish()
 
-    def _find_index(self, path: str) -> tuple[str, str]:
-        """Returns the index of a dataset, or of the listing of any other directory, and a note."""
-        index_path = os.path.join(path, INDEX_NAME)
-        if is_dataset(path) or not os.path.isdir(path):
-            return index_path, ""
-        from fanstore.prepare.listing import listing_of  # loads NumPy
+    def _choose_prefixes(self) -> list[Prefix]:
+        """Returns the prefix of each dataset. Refuses those that cannot be before a directory is
+        listed, which may take long."""
+        given, limit = self.plan.datasets, int(_native.lib.FAN_JOB_MOUNTS_MAX)
+        if len(given) > limit:
+            raise UsageError(f"at most {limit} datasets in one job: pack several into one")
+        own = [_default_mount(path) for path, _ in given] if self.world.rank == 0 else []
+        defaults: list[str] = self.world.broadcast(own)  # all ranks take a path for the same
+        pairs = zip(given, defaults, strict=True)
+        prefixes = [spell(default if mount is None else mount) for (_, mount), default in pairs]
+        check_prefixes(prefixes, self.base)
+        check_output_dir(self.plan, [prefix.path for prefix in prefixes])
+        return prefixes
+
+    def _open_index(self, path: str) -> tuple[Dataset, str]:
+        """Opens the index of a dataset, or of the listing of any other directory, for which it
+        returns a note, too."""
+        if not _is_to_list(path):
+            return open_dataset(path), ""
+        from fanstore.prepare.listing import open_listing  # loads NumPy
 
         _refuse_for_listing(path, self.plan.settings)
-        if os.path.realpath(path) == "/":
-            raise UsageError("all of / cannot be read as a dataset: name a directory in it")
-        listing = listing_of(Path(os.path.realpath(path)), lambda _: self._stop.check())
-        return os.fspath(listing.index_path), listing.note
-
-    def _check(self, infos: list[DatasetInfo]) -> None:
-        limit = int(_native.lib.FAN_JOB_MOUNTS_MAX)
-        if len(infos) > limit:
-            raise UsageError(f"at most {limit} datasets in one job: pack several into one")
-        for info, (_, mount) in zip(infos, self.plan.datasets, strict=True):
-            check_codecs(info.name, info.codec_mask)
-            prefix = spell(_default_mount(info) if mount is None else mount)
-            hold = PrefixHold(self.base, prefix.path)
-            self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
-        check_prefixes([item.prefix for item in self.served], self.base)
-        check_output_dir(self.plan, [item.prefix.path for item in self.served])
+        return open_listing(Path(path), lambda _: self._stop.check())
 
     def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:
@@ -512,10 +517,15 @@ def _separates(path: str) -> bool:
     return any(separator in path for separator in " :\t\n$")
 
 
-def _default_mount(info: DatasetInfo) -> str:
+def _is_to_list(path: str) -> bool:
+    return os.path.isdir(path) and not is_dataset(path)
+
+
+def _default_mount(path: str) -> str:
     """Returns the mount prefix of a dataset for which the user named none. A listed directory is
     mounted over itself."""
-    return info.directory if info.is_listed else default_prefix(info.name)
+    path = os.path.abspath(path)
+    return path if _is_to_list(path) else default_prefix(os.path.basename(os.path.realpath(path)))
 
 
 def _unchecked_packs(staging: StagedDataset) -> list[int]:
@@ -530,6 +540,8 @@ def _refuse_for_listing(path: str, settings: Settings) -> None:
     """Raises UsageError for settings that have no meaning for a directory that is read as it is."""
     given = "--in-place" if settings.in_place else ""
     given = "--stage full" if settings.stage == "full" else given
+    if os.path.realpath(path) == "/":
+        raise UsageError("all of / cannot be read as a dataset: name a directory in it")
     if given:
         raise UsageError(
             f"{path} is a directory, not a dataset: it is read while the job runs, and {given} "

@@ -13,15 +13,14 @@ import stat
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import xxhash
 
-from fanstore._native import check, ffi, lib
+from fanstore._native import ffi, lib
 from fanstore.arrays import np
 from fanstore.config import cache_folder
-from fanstore.dataset import INDEX_NAME, Dataset, PackInfo, open_index
+from fanstore.dataset import INDEX_NAME, Dataset, PackInfo, open_index, open_regular
 from fanstore.errors import DatasetDamaged, FanstoreError, SourceProblems, UsageError
 from fanstore.prepare.index import build_index
 from fanstore.prepare.packfile import Stored
@@ -39,34 +38,24 @@ CURRENT = "current"
 _BLOCK_BYTES = 1 << 20
 
 
-@dataclass(frozen=True)
-class Listing:
-    """A listed directory. index_path: its index, in the cache; note: a sentence for the user about
-    what was listed, and how long that took."""
-
-    source: Path
-    index_path: Path
-    note: str
-
-
-def listing_of(source: Path, show: Callable[[int], None], anew: bool = False) -> Listing:
-    """Returns the listing of a directory: the kept listing if it still holds, otherwise a new one.
-    show: called with the number of entries found so far; anew: does not look for a kept listing.
+def open_listing(directory: Path, show: Callable[[int], None]) -> tuple[Dataset, str]:
+    """Opens the listing of a directory: the kept listing if it still holds, otherwise a new one.
+    Returns also a sentence for the user about what was listed, and how long that took. show: called
+    with the number of entries found so far.
 
     Raises UsageError if the directory cannot be listed, FanstoreError if the cache cannot be
     written."""
-    started = time.monotonic()
+    started, source = time.monotonic(), directory.resolve()
     folder = _folder_of(source)
-    path = None if anew else _kept(folder, source)
-    if path is not None:
-        os.utime(path)  # the time of its last use
-        how = "kept from before"
+    dataset, how = _kept(folder, directory), "kept from before"
+    if dataset is not None:
+        os.utime(dataset.index_path)  # the time of its last use
     else:
         path, left_out = _list_anew(source, folder, show)
         how = f"listed in {time.monotonic() - started:.1f} s; kept for the next job" + left_out
-    with open_index(path, source) as dataset:
-        files = counted(int(dataset.header.file_count), "file")
-    return Listing(source, path, f"{source}: {files}, {how}")
+        dataset = open_index(path, directory)
+    files = counted(int(dataset.header.file_count), "file")
+    return dataset, f"{source}: {files}, {how}"
 
 
 def forget(index_path: str) -> None:
@@ -84,29 +73,29 @@ def _folder_of(source: Path) -> Path:
     return cache_folder() / "listings" / digest
 
 
-def _kept(folder: Path, source: Path) -> Path | None:
-    """Returns the index of the current listing, if that still holds."""
-    try:
-        path = folder / (folder / CURRENT).read_text() / INDEX_NAME
-        with open_index(path, source, verify=True) as dataset:
-            return path if _differing(dataset, source) is None else None
-    except (DatasetDamaged, UsageError, OSError, ValueError):
-        return None
+def _kept(folder: Path, source: Path) -> Dataset | None:
+    """Opens the current listing, if that still holds."""
+    with contextlib.suppress(DatasetDamaged, UsageError, OSError, ValueError):
+        dataset = open_index(folder / _current(folder) / INDEX_NAME, source, verify=True)
+        if _is_as_listed(dataset):
+            return dataset
+        dataset.close()
+    return None
 
 
-def _differing(dataset: Dataset, source: Path) -> int | None:
-    """Returns a record that is not as it was listed: of all directories, and some files spread over
-    the listing. None if there is none."""
+def _current(folder: Path) -> str:
+    """Returns the name of the current listing. Raises OSError or ValueError if there is none."""
+    with open_regular(folder / CURRENT) as stream:
+        return stream.read().decode()
+
+
+def _is_as_listed(dataset: Dataset) -> bool:
+    """Compares all directories, and some files spread over the listing, with what lies there."""
     kinds = dataset.records["mode"] & 0o170000
     files = np.flatnonzero(kinds == stat.S_IFREG)
     chosen = files[:: max(1, len(files) // SAMPLES)]
     ids = np.concatenate([np.flatnonzero(kinds == stat.S_IFDIR), chosen]).astype("<u8")
-    mapped = np.memmap(dataset.index_path, np.uint8, "r")
-    at = lib.fan_planned_differs(
-        ffi.from_buffer(mapped), len(mapped), os.fsencode(source),
-        ffi.from_buffer("uint64_t[]", ids), len(ids),
-    )  # fmt: skip
-    return None if check(at) == len(ids) else int(ids[at])
+    return dataset.first_changed(ids) == len(ids)
 
 
 def _list_anew(source: Path, folder: Path, show: Callable[[int], None]) -> tuple[Path, str]:
@@ -145,7 +134,7 @@ def _forget_old(listings: Path) -> None:
     for index in listings.glob(f"*/*/{INDEX_NAME}"):
         with contextlib.suppress(OSError):  # another job may do the same
             folder = index.parent.parent
-            is_current = (folder / CURRENT).read_text() == index.parent.name
+            is_current = _current(folder) == index.parent.name
             if now_s - index.stat().st_mtime > (_KEPT_S if is_current else _REPLACED_S):
                 remove_tree(os.fspath(folder if is_current else index.parent))
 

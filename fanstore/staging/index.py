@@ -17,7 +17,7 @@ from fanstore.staging.stage import Stager
 from fanstore.staging.staged import ExpectedFile, StagedDirectory
 from fanstore.startup import World
 
-FindIndex = Callable[[str], tuple[str, str]]
+OpenIndex = Callable[[str], tuple[Dataset, str]]
 
 
 @dataclass(frozen=True)
@@ -43,21 +43,22 @@ class DatasetInfo:
         return os.path.dirname(self.index_path) != self.directory
 
 
-def announce(world: World, paths: Sequence[str], find: FindIndex) -> list[DatasetInfo]:
-    """Opens the datasets on rank 0, which broadcasts the facts about them. find: returns the path
-    of a dataset's index, and a note. On rank 0, raises as open_index does."""
-    infos = [_info_of(path, *find(path)) for path in paths] if world.rank == 0 else []
+def announce(world: World, paths: Sequence[str], open_path: OpenIndex) -> list[DatasetInfo]:
+    """Opens the datasets on rank 0, which broadcasts the facts about them. open_path: opens the
+    index of a path, and returns a note, too. On rank 0, raises as open_path does."""
+    infos = [_info_of(*open_path(path)) for path in paths] if world.rank == 0 else []
     told: list[DatasetInfo] = world.broadcast(infos)
     return told
 
 
-def _info_of(path: str, index_path: str, note: str) -> DatasetInfo:
-    with open_index(Path(index_path), Path(path)) as dataset:
+def _info_of(dataset: Dataset, note: str) -> DatasetInfo:
+    with dataset:
         header = dataset.header
         expected = ExpectedFile(dataset.dataset_id, header.file_bytes, header.body_checksum)
+        directory, index_path = map(os.path.abspath, (dataset.directory, dataset.index_path))
         return DatasetInfo(
-            dataset.name, os.path.abspath(path), os.path.abspath(index_path), dataset.dataset_id,
-            header.codec_mask, expected, note,
+            dataset.name, directory, index_path, dataset.dataset_id, header.codec_mask, expected,
+            note,
         )  # fmt: skip
 
 

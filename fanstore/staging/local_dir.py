@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import struct
@@ -121,45 +120,29 @@ def missing_directories(path: str) -> list[str]:
     return missing
 
 
-def _make(path: str, source: str) -> list[str]:
-    """Makes a directory and its missing parents (0700); returns those that were made, topmost
-    first."""
-    made = []
-    for each in missing_directories(path):
+def make_missing(local: LocalDirectory) -> None:
+    """Makes a local directory and its missing parents (0700). Nobody removes it again."""
+    for each in missing_directories(local.path):
         try:
             os.mkdir(each, 0o700)
-            made.append(each)
         except FileExistsError:  # another rank has just made it
             continue
         except OSError as error:
-            _remove(made)
+            where = spoken(local.source, "local_dir")
             raise UsageError(
-                f"local directory {path} ({spoken(source, 'local_dir')}): {each} cannot be made: "
-                f"{error.strerror}"
+                f"local directory {local.path} ({where}): {each} cannot be made: {error.strerror}"
             ) from None
-    return made
-
-
-def _remove(made: list[str]) -> None:
-    for path in reversed(made):
-        with contextlib.suppress(OSError):
-            os.rmdir(path)
 
 
 def choose(
-    named: str | None,
-    source: str = "flag",
-    environ: Mapping[str, str] = os.environ,
-    make: bool = False,
+    named: str | None, source: str = "flag", environ: Mapping[str, str] = os.environ
 ) -> LocalDirectory:
-    """Returns the directory `named`; if that is None, the first usable candidate. make: creates a
-    named directory that is missing, and never removes it. Raises UsageError if the named one is
-    refused, FanstoreError if no candidate is usable."""
+    """Returns the directory `named`; if that is None, the first usable candidate. Creates nothing:
+    `make_missing` does. Raises UsageError if the named one is refused, FanstoreError if no
+    candidate is usable."""
     if named is not None:
-        made = _make(os.path.abspath(named), source) if make else []
-        directory = (examine if make else examine_named)(os.path.abspath(named), source)
+        directory = examine_named(os.path.abspath(named), source)
         if directory.refusal is not None:
-            _remove(made)
             where = spoken(source, "local_dir")
             raise UsageError(f"local directory {named} ({where}): {directory.refusal}")
         return directory

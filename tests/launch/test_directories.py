@@ -13,71 +13,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from directories import DESCRIBE, MEET, describe, old, run, run_while, seen_plainly
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
-from serving import READ_ALL, Stage, daemon_of, flip, make_stage, wait_for
+from serving import READ_ALL, Stage, daemon_of, flip, make_stage
 from soak import sampled
-
-# Prints each entry below a directory: attributes and content.
-DESCRIBE = r"""
-import hashlib, json, os, sys
-found = []
-top = os.fsencode(sys.argv[1])
-for folder, names, files in os.walk(top):
-    for name in sorted(names + files):
-        path = os.path.join(folder, name)
-        st = os.lstat(path)
-        row = [os.fsdecode(os.path.relpath(path, top)), st.st_mode, st.st_size, st.st_mtime_ns]
-        if os.path.islink(path):
-            row.append(os.fsdecode(os.readlink(path)))
-        elif os.path.isdir(path):
-            row[2] = 0
-        else:
-            with open(path, "rb") as stream:
-                size = os.fstat(stream.fileno()).st_size
-                row += [st.st_nlink, hashlib.md5(stream.read()).hexdigest(), size]
-        found.append(row)
-json.dump(sorted(found), sys.stdout)
-"""
 
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Stage:
     return make_stage(tmp_path)
-
-
-def old(source: Path) -> None:
-    """Waits until no file is so new that it could change again without a new time."""
-    newest = max(p.lstat().st_ctime_ns for p in (source, *source.rglob("*")))
-    probe = source.parent / "probe"
-
-    def is_past() -> bool:
-        probe.write_bytes(b"")
-        return probe.stat().st_ctime_ns > newest + 30_000_000
-
-    wait_for(is_past, "a later time of the file system")
-
-
-def run(
-    stage: Stage, source: Path, *command: str, options: tuple[str, ...] = (), code: int = 0
-) -> subprocess.CompletedProcess[str]:
-    """`fanstore run` of a command over a directory as it is."""
-    where = (str(source), "--output-dir", str(stage.path / "out"))
-    cache = str(stage.path / "cache")
-    return stage.call("run", *where, *options, "--", *command, code=code, XDG_CACHE_HOME=cache)
-
-
-def describe(source: Path) -> tuple[str, ...]:
-    return (sys.executable, "-c", DESCRIBE, str(source))
-
-
-def seen_plainly(source: Path) -> list[object]:
-    done = subprocess.run(describe(source), capture_output=True, text=True, check=True)
-    return list(json.loads(done.stdout))
 
 
 def odd_tree(stage: Stage) -> Path:
@@ -135,30 +83,6 @@ CHANGES = {
 }
 
 
-def run_while(
-    stage: Stage, source: Path, change: Callable[[], object], *command: str
-) -> tuple[str, str]:
-    """Runs a command that meets `change` (MEET), which is called outside of the job. Returns what
-    the command prints after that, and the job's messages."""
-    where = [str(source), "--stage", "lazy", "--output-dir", str(stage.path / "out")]
-    cache = str(stage.path / "cache")
-    with stage.running("run", *where, "--", *command, XDG_CACHE_HOME=cache) as job:
-        assert job.stdout is not None
-        pid = int(job.stdout.readline())
-        change()
-        os.kill(pid, signal.SIGUSR1)
-        return job.communicate(timeout=60)
-
-
-# Prints its number, and waits for a signal.
-MEET = """
-import os, signal, sys
-os.chdir(sys.argv[1])
-def meet():
-    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
-    print(os.getpid(), flush=True)
-    signal.sigwait([signal.SIGUSR1])
-"""
 LOOK = """
 for name in ("f05", "f06"):
     try:

@@ -359,7 +359,7 @@ def test_a_local_directory_that_is_refused_is_not_made(
 ) -> None:
     monkeypatch.setattr(local_dir, "fs_type", lambda path: "lustre")
     with pytest.raises(UsageError, match="network file system"):
-        local_dir.choose(str(tmp_path / "a" / "b"), make=True)
+        local_dir.choose(str(tmp_path / "a" / "b"))
     assert list(tmp_path.iterdir()) == []
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from fanstore import config
-from fanstore.dataset import INDEX_NAME, open_dataset
+from fanstore.dataset import open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.staging import exchange
 from fanstore.staging import stage as reading
@@ -130,7 +130,7 @@ def stage(spec: dict[str, Any], world: World) -> dict[str, Any]:
     opened = watch_opens(os.path.realpath(spec["dataset"]))
     directory = local_directory(spec, world.rank)
     settings = config.resolve({"replicas": "1", **spec.get("settings", {})}, {})
-    (info,) = announce(world, [spec["dataset"]], lambda path: (f"{path}/{INDEX_NAME}", ""))
+    (info,) = announce(world, [spec["dataset"]], lambda path: (open_dataset(path), ""))
     base = StagingFolder(directory.path)
     staged = StagedDirectory(base, info.dataset_id)
     with base.locked():

@@ -56,14 +56,15 @@ def command(
     """
     from fanstore.config import machine_file
     from fanstore.launcher import detect, for_rank
-    from fanstore.staging.local_dir import choose
+    from fanstore.staging.local_dir import choose, make_missing
     from fanstore.study.calibrate.run import CalibrationPlan
 
     path = machine_file() if out is None else out
     launcher = detect(os.environ)
 
     def work(world: World) -> None:
-        local = choose(for_rank(local_dir, launcher), make=True)
+        local = choose(for_rank(local_dir, launcher))
+        make_missing(local)
         plan = CalibrationPlan(shared, local, _budget_bytes(budget), repeats)
         _measure(plan, world, path, out is None, force, quiet)
 

@@ -1,0 +1,71 @@
+"""What a job keeps of a directory that it reads as it is, and what it refuses: nothing is left
+behind, nothing is done twice, nothing hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from directories import describe, old, run, seen_plainly
+from serving import Stage, make_stage
+
+from fanstore.dataset import INDEX_NAME, Dataset
+from fanstore.prepare.listing import open_listing
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def test_what_is_refused_leaves_nothing_in_the_directory(stage: Stage) -> None:
+    source = stage.source()
+    for place in ("local", "a/b"):
+        options = ("--local-dir", str(source / place))
+        said = run(stage, source, "true", options=options, code=125).stderr
+        assert "meets FanStore's own directory" in said
+    assert {path.name for path in source.iterdir()} == set(stage.files)
+
+
+def test_places_that_cannot_be_are_refused_before_a_listing_is_made(stage: Stage) -> None:
+    source = stage.source()
+    (source / "sub").mkdir()
+    for other in (source, source / "sub"):
+        run(stage, source, "true", options=(str(other),), code=125)
+    run(stage, source, "true", options=("--output-dir", str(source / "sub")), code=125)
+    assert not (stage.path / "cache").exists()
+
+
+@pytest.mark.parametrize("name", ["current", INDEX_NAME])
+def test_a_fifo_among_the_listings_is_no_listing(stage: Stage, name: str) -> None:
+    source = stage.source()
+    old(source)
+    run(stage, source, "true")
+    (file,) = (stage.path / "cache").rglob(name)
+    file.unlink()
+    os.mkfifo(file)
+    done = run(stage, source, *describe(source))
+    assert json.loads(done.stdout) == seen_plainly(source)
+    assert "listed in" in done.stderr
+    assert "kept from before" in run(stage, source, "true").stderr
+
+
+def test_a_kept_listing_is_opened_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(stage.path / "cache"))
+    source = stage.source()
+    old(source)
+    open_listing(source, lambda _: None)[0].close()
+    opened = []
+    begin = Dataset.__init__
+
+    def noted(*arguments: object) -> None:
+        opened.append(arguments)
+        begin(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Dataset, "__init__", noted)
+    dataset, note = open_listing(source, lambda _: None)
+    dataset.close()
+    assert note.endswith("20 files, kept from before")
+    assert len(opened) == 1
