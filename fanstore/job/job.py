@@ -134,7 +134,8 @@ class NodeJob:
     def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:
             return None
-        made = StagedDirectory(self.base, info.dataset_id)
+        source = os.path.realpath(info.directory) if info.is_listed else ""
+        made = StagedDirectory(self.base, info.dataset_id, source)
         return self._staged.setdefault(info.dataset_id, made)
 
     def _hold(self) -> None:

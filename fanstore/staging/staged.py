@@ -5,7 +5,8 @@ datasets/<dataset id>/lock             held shared by its users
                       index.fsi.ok     the marker: describes the copy and its damaged records
                       index.fsi.part   being copied
                       index.fsi.lock   held by the process that copies it
-                      keep             if present, the files stay when the last user leaves
+                      keep             if present, the files stay when the last user leaves;
+                                       contains the path of the directory that was listed, if any
                       resident         records in partial packs (see fanstore.staging.resident)
                       pack-*.sparse    a partial pack
 """
@@ -17,6 +18,7 @@ import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from fanstore.staging import locks
 from fanstore.staging.base import StagingFolder, make_private
@@ -44,8 +46,10 @@ class ExpectedFile:
 class StagedDirectory:
     """Holds `<base>/datasets/<dataset id>` for one user of it, by a shared lock."""
 
-    def __init__(self, base: StagingFolder, dataset_id: str) -> None:
+    def __init__(self, base: StagingFolder, dataset_id: str, source: str = "") -> None:
+        """source: the directory of which the dataset is a listing, or ""."""
         self._base = base
+        self._source = os.fsencode(source)
         self.path = os.path.join(base.folder("datasets"), dataset_id)
         self.lock_path = os.path.join(self.path, "lock")
         self._fd: int | None = None
@@ -66,6 +70,17 @@ class StagedDirectory:
         self._fd = fd
         if keep:
             self._mark_kept()
+        if self._source:
+            self._let_older_go()
+
+    def _let_older_go(self) -> None:
+        """Ends the keeping of what older listings of the directory left, because no later job would
+        use it."""
+        for path in self._base.entries("datasets"):
+            with contextlib.suppress(OSError):
+                mark = Path(path, KEEP)
+                if path != self.path and mark.read_bytes() == self._source:
+                    mark.unlink()
 
     def forget_partial(self, check: Callable[[], None]) -> bool:
         """Removes the partial packs if no other job uses the directory. Returns whether it did."""
@@ -92,8 +107,7 @@ class StagedDirectory:
         self._fd = None
 
     def _mark_kept(self) -> None:
-        mark = os.path.join(self.path, KEEP)
-        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        Path(self.path, KEEP).write_bytes(self._source)
 
     def file(self, name: str) -> str:
         """Returns the path of a file in the directory, such as the index or a pack."""

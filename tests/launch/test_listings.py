@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from directories import describe, old, run, seen_plainly
-from serving import Stage, make_stage
+from serving import READ_ALL, Stage, make_stage
 
 from fanstore.dataset import INDEX_NAME, Dataset
 from fanstore.prepare.listing import open_listing
@@ -50,6 +50,23 @@ def test_a_fifo_among_the_listings_is_no_listing(stage: Stage, name: str) -> Non
     assert json.loads(done.stdout) == seen_plainly(source)
     assert "listed in" in done.stderr
     assert "kept from before" in run(stage, source, "true").stderr
+
+
+def test_copies_are_kept_for_the_newest_listing_only(stage: Stage) -> None:
+    source, other = stage.source(), stage.source("other")
+    read = ("python3", "-c", READ_ALL)
+    for place in (source, other):
+        old(place)
+        run(stage, place, *read, options=("--keep-staged",))
+    datasets = next(stage.local.glob(".fanstore-*/datasets"))
+    of_other = {path.name for path in datasets.iterdir()}
+    for round_number in range(3):
+        (source / "f05").write_bytes(b"changed" * (round_number + 1))
+        old(source)
+        run(stage, source, *read, options=("--keep-staged",))
+        kept = {path.name for path in datasets.iterdir()}
+        assert len(kept) == 2
+    assert len(kept & of_other) == 1
 
 
 def test_a_kept_listing_is_opened_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
