@@ -283,7 +283,7 @@ int fan_index_target(const struct fan_index *index, const struct fan_record *rec
     return 0;
 }
 
-static uint64_t first_link(const struct fan_index *index, uint64_t id)
+uint64_t fan_index_first_name(const struct fan_index *index, uint64_t id)
 {
     uint64_t low = 0, high = index->link_count;
     while (low < high) {
@@ -300,7 +300,7 @@ static uint64_t first_link(const struct fan_index *index, uint64_t id)
 static uint64_t inode(const struct fan_index *index, uint64_t id, uint32_t mode, uint32_t nlink)
 {
     bool linked = !S_ISDIR(mode) && nlink > 1;
-    return (linked ? first_link(index, id) : id) + 2;
+    return (linked ? fan_index_first_name(index, id) : id) + 2;
 }
 
 uint64_t fan_index_inode(const struct fan_index *index, uint64_t id)

@@ -93,6 +93,9 @@ int fan_index_children(const struct fan_index *index, uint64_t id, uint64_t *fir
 int fan_index_target(const struct fan_index *index, const struct fan_record *record,
                      const char **target, size_t *target_bytes);
 
+/* Returns the record of the first name of a hard-linked file; `id` if the file has no other. */
+uint64_t fan_index_first_name(const struct fan_index *index, uint64_t id);
+
 /* Returns the inode number of a record: its id plus two, or, for a hard link, the number of the
  * first name. */
 uint64_t fan_index_inode(const struct fan_index *index, uint64_t id);

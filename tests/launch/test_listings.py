@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,25 @@ def test_a_kept_listing_is_opened_once(stage: Stage, monkeypatch: pytest.MonkeyP
     dataset.close()
     assert note.endswith("20 files, kept from before")
     assert len(opened) == 1
+
+
+# Waits until the share of the node is on its disk, then reads all files.
+READ_WHEN_HERE = """
+import os, subprocess, sys
+os.chdir(sys.argv[1])
+names = sorted(os.listdir("."))
+subprocess.run([sys.executable, "-m", "fanstore", "warmup", ".", "--quiet"], check=True)
+print([len(open(name, "rb").read()) for name in names])
+"""
+
+
+@pytest.mark.parametrize("size", [1 << 20, 9 << 20])
+def test_a_file_with_several_names_is_read_once(stage: Stage, size: int) -> None:
+    source = stage.source(files={"one": os.urandom(size)})
+    for name in ("two", "three"):
+        os.link(source / "one", source / name)
+    old(source)
+    command = (sys.executable, "-c", READ_WHEN_HERE, str(source))
+    done = run(stage, source, *command, options=("--stage", "plan"))
+    assert done.stdout == f"{[size] * 3}\n"
+    assert f"{size >> 20}.0 MiB from the shared file system" in done.stderr

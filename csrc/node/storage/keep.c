@@ -93,13 +93,56 @@ static int keep(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_
     return fan_keep_note(mounts, mount, id, rc);
 }
 
+uint64_t fan_keep_first_name(const struct fan_node_mount *mount, uint64_t id)
+{
+    const struct fan_record *record = fan_mount_record(mount, id);
+    uint64_t first = fan_index_first_name(&mount->index, id);
+    if (first >= id || fan_index_first_name(&mount->index, first) != first)
+        return id;
+    const struct fan_record *other = fan_mount_record(mount, first);
+    bool same = S_ISREG(other->mode) && other->pack == record->pack &&
+                other->offset == record->offset && other->stored_size == record->stored_size &&
+                other->checksum == record->checksum;
+    return same ? first : id;
+}
+
+bool fan_keep_as(struct fan_node_mount *mount, uint64_t id, uint64_t first)
+{
+    struct fan_partial *partial = &mount->share.partial;
+    if (!fan_partial_has(partial, first))
+        return false;
+    if (partial->sums != NULL)
+        fan_put64(&partial->sums[id], fan_relaxed64(&partial->sums[first]));
+    fan_partial_set(partial, id); /* clients look at each name's original by themselves */
+    return true;
+}
+
+/* Fetches a further name of an original by its first name. Returns whether the record is here then.
+ * Not for packs: the thread may have begun the first name, too, which lies in the same run. */
+static bool keep_by_first_name(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                               char **stored)
+{
+    struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    uint64_t first = fan_keep_first_name(mount, request->record);
+    struct fan_fetch_request by_first = fan_record_request(mount, request->mount, first);
+    if (first == request->record || !fan_index_is_planned(&mount->index))
+        return false;
+    if (fan_keep_record(mounts, &by_first, stored) == 0 &&
+        fan_keep_as(mount, request->record, first))
+        return true;
+    free(*stored);
+    *stored = NULL;
+    return false;
+}
+
 int fan_keep_begun(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                    char **stored)
 {
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
     struct fan_fetch_request all = fan_record_request(mount, request->mount, request->record);
     *stored = NULL;
-    if (fan_partial_has(&mount->share.partial, request->record))
+    if (fan_partial_has(&mount->share.partial, request->record) ||
+        keep_by_first_name(mounts, request, stored))
         return 0;
     char *bytes = malloc(all.bytes);
     int rc = bytes != NULL ? read_sound(mounts, &all, bytes) : -ENOMEM;

@@ -44,6 +44,13 @@ int fan_keep_check_read(const struct fan_node_mount *mount, uint64_t id,
 int fan_keep_check_kept(const struct fan_node_mount *mount, uint64_t id,
                         const struct fan_stored *stored);
 
+/* Returns the record with the first name of a hard-linked file if `id` is a further one with the
+ * same bytes; otherwise `id`. Nobody has checked the links of an index, hence this does. */
+uint64_t fan_keep_first_name(const struct fan_node_mount *mount, uint64_t id);
+
+/* Marks a further name of a file as resident if its first name is. Returns whether it did. */
+bool fan_keep_as(struct fan_node_mount *mount, uint64_t id, uint64_t first);
+
 /* Handles the result `rc` of writing a checked record to its partial pack. Returns rc, or -ENOSPC
  * if the disk is full. */
 int fan_keep_note(struct fan_mounts *mounts, struct fan_node_mount *mount, uint64_t id, int rc);

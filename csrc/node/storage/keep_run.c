@@ -15,20 +15,27 @@
 #include "shared_packs.h"
 #include "../machine/shared.h"
 
-/* Locks a long record, which is written before it is checked. Unchecked bytes must not overwrite
- * checked ones: neither another job's, hence the lock, nor those of another name of the same file.
- * Returns 0, -EEXIST (it is here), or -EBUSY. */
+/* Locks a long record, which is written before it is checked: another job's unchecked bytes must
+ * not overwrite checked ones. Returns 0, -EEXIST (it is here), or -EBUSY. */
 static int lock_long(const struct fan_node_mount *mount, uint64_t id, int fd)
 {
-    const struct fan_record *record = fan_mount_record(mount, id);
-    if (record->nlink > 1 || fan_lock_record(record, fd, F_WRLCK) != 0)
+    if (fan_lock_record(fan_mount_record(mount, id), fd, F_WRLCK) != 0)
         return -EBUSY;
     return fan_partial_has(&mount->share.partial, id) ? -EEXIST : 0;
 }
 
+/* Fetches a further name of a file by its first name only, whose checked bytes it would overwrite
+ * with unchecked ones. */
 static int fill_long(struct fan_mounts *mounts, uint32_t number, uint64_t id)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];
+    uint64_t first = fan_keep_first_name(mount, id);
+    if (first != id && fan_partial_begin(&mount->share.partial, first) == 0) {
+        fill_long(mounts, number, first);
+        fan_partial_end(&mount->share.partial, first);
+    }
+    if (first != id)
+        return fan_keep_as(mount, id, first) ? 0 : -EBUSY;
     int fd = fan_partial_open(&mount->share.partial, fan_mount_record(mount, id)->pack, true);
     if (fd < 0)
         return fan_keep_note(mounts, mount, id, fd);
