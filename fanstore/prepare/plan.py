@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import xxhash
 
-from fanstore._native import lib
+from fanstore._native import ffi, lib
 from fanstore.arrays import np
 from fanstore.errors import UsageError
 from fanstore.prepare.room import pieces
@@ -28,10 +28,6 @@ PARTITION_BYTES = 256 << 20
 UNIT_BYTES = 2 << 20
 UNIT_FILES = 2048
 
-_ALIGN: int = lib.FAN_DATA_ALIGN_BYTES
-_MAP_ALIGN: int = lib.FAN_MAP_ALIGN_BYTES
-_MAP_THRESHOLD: int = lib.FAN_MAP_THRESHOLD_BYTES
-
 
 def align_up(offset: int, alignment: int) -> int:
     """Returns the next multiple of `alignment`, a power of two, from `offset` on."""
@@ -41,11 +37,9 @@ def align_up(offset: int, alignment: int) -> int:
 def place_after(end: int, size: int) -> tuple[int, int]:
     """Returns the offset of `size` uncompressed bytes that are written behind `end`, and the end of
     the padding after them."""
-    if size >= _MAP_THRESHOLD:
-        place = align_up(end, _MAP_ALIGN)
-        return place, align_up(place + size, _MAP_ALIGN)
-    place = align_up(end, _ALIGN)
-    return place, place + size
+    after = ffi.new("uint64_t *", end)
+    place = lib.fan_place_after(after, size)
+    return place, after[0]
 
 
 @dataclass(frozen=True)
@@ -272,11 +266,7 @@ def units(
         if large:
             yield from _pieces(pack, number, size, piece_bytes_for(block_bytes))
             continue
-        if size >= _MAP_THRESHOLD:
-            place, end = place_after(end, size)
-        else:
-            place = (end + _ALIGN - 1) & -_ALIGN
-            end = place + size
+        place, end = place_after(end, size)
         ids.append(number)
         places.append(place)
     if ids:

@@ -29,7 +29,7 @@ static uint64_t state_of(const struct fan_scan_entry *entry, int64_t now_ns)
                                      : 0;
 }
 
-static uint64_t place(uint64_t *end, uint64_t size)
+uint64_t fan_place_after(uint64_t *end, uint64_t size)
 {
     bool mapped = size >= FAN_MAP_THRESHOLD_BYTES;
     uint64_t at = align(*end, mapped ? FAN_MAP_ALIGN_BYTES : FAN_DATA_ALIGN_BYTES);
@@ -48,7 +48,7 @@ void fan_planned_places(const struct fan_scan_entry *entries, uint64_t count, co
         if (!S_ISREG(entry->mode) || entry->size == 0)
             continue;
         uint64_t own = (uint64_t)first[i];
-        offsets[i] = own == i ? place(&ends[packs[i]], entry->size) : offsets[own];
+        offsets[i] = own == i ? fan_place_after(&ends[packs[i]], entry->size) : offsets[own];
     }
 }
 

@@ -9,6 +9,10 @@
 #include "../source/entries.h"
 
 /* cffi: begin */
+/* Returns the offset of `size` uncompressed bytes that lie behind `end` in a pack, and moves `end`
+ * behind them and their padding. */
+uint64_t fan_place_after(uint64_t *end, uint64_t size);
+
 /* Fills the place of each regular file in its pack, packs[i], and the state of each file and
  * directory. first[i]: the first name of the same file, which has the place. now_ns: the time when
  * the listing began; a file that changed just before may change again without a new time, so its
