@@ -363,7 +363,7 @@ def open_dataset(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
 def is_dataset(directory: str | os.PathLike[str]) -> bool:
     """Returns whether a directory was made by `prepare`, even if its index is missing."""
     path = Path(directory)
-    return (path / INDEX_NAME).exists() or any(path.glob("pack-*.fsp"))
+    return (path / INDEX_NAME).exists() or (path / pack_name(0)).exists()
 
 
 def _why_no_dataset(directory: Path) -> str:

@@ -1,15 +1,14 @@
 #include "planned.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "../../common/original.h"
 #include "../../format/pack_format.h"
+#include "../source/together.h"
 
-/* THREADS: file servers answer many calls at once. TICK: the kernel counts file times in steps of
- * at most 10 ms. */
-enum { THREADS = 64, TICK_NS = 20000000 };
+/* The kernel counts file times in steps of at most 10 ms. */
+enum { TICK_NS = 20000000 };
 
 static uint64_t align(uint64_t at, uint64_t alignment)
 {
@@ -90,17 +89,10 @@ int64_t fan_planned_differs(const void *base, uint64_t bytes, const char *source
 {
     struct work work = {.source = source, .records = records};
     struct fan_fault fault;
-    pthread_t threads[THREADS];
-    unsigned started = 0;
     if (fan_index_attach(&work.index, base, bytes, &fault) != 0)
         return -EINVAL;
     atomic_init(&work.next, 0);
     atomic_init(&work.differs, count);
-    while (started + 1 < THREADS && started + 1 < count &&
-           pthread_create(&threads[started], NULL, compare, &work) == 0)
-        started++;
-    compare(&work);
-    while (started > 0)
-        pthread_join(threads[--started], NULL);
+    fan_together(count, compare, &work);
     return (int64_t)atomic_load(&work.differs);
 }

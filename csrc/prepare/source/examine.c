@@ -3,22 +3,23 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum {
-    THREADS_MAX = 64, /* most of them wait for a server */
-    SHARE = 64,       /* entries that a thread takes at a time */
-};
+#include "together.h"
 
-/* Examine the entries first to end - 1; the target of a link goes to targets[entry - first]. */
+/* The most entries that a thread takes at a time, and how many times each takes some if there are
+ * fewer, so that all end at about the same time. */
+enum { SHARE_MOST = 64, TIMES = 8 };
+
+/* Examine the entries first to end - 1, `share` at a time; the target of a link goes to
+ * targets[entry - first]. */
 struct work {
     struct fan_scan *scan;
-    uint64_t first, end;
+    uint64_t first, end, share;
     char **targets;
     _Atomic uint64_t next;
     atomic_int error;
@@ -76,7 +77,7 @@ static void *examine_some(void *argument)
     struct place place = {.fd = -EBADF};
     int rc = 0;
     for (;;) {
-        uint64_t at = atomic_fetch_add(&work->next, SHARE), end = at + SHARE;
+        uint64_t at = atomic_fetch_add(&work->next, work->share), end = at + work->share;
         if (rc != 0 || at >= work->end)
             break;
         for (; rc == 0 && at < end && at < work->end; at++)
@@ -87,20 +88,6 @@ static void *examine_some(void *argument)
     if (place.fd >= 0)
         close(place.fd);
     return NULL;
-}
-
-/* Examines with a thread for each share of entries, including this thread; with fewer threads if no
- * more can be created. */
-static void examine_together(struct work *work)
-{
-    pthread_t threads[THREADS_MAX - 1];
-    uint64_t shares = (work->end - work->first + SHARE - 1) / SHARE;
-    unsigned count = 0, wanted = shares < THREADS_MAX ? (unsigned)shares : THREADS_MAX;
-    while (count + 1 < wanted && pthread_create(&threads[count], NULL, examine_some, work) == 0)
-        count++;
-    examine_some(work);
-    while (count > 0)
-        pthread_join(threads[--count], NULL);
 }
 
 /* Stores the link targets in the order of the entries, so that the result does not depend on the
@@ -121,13 +108,17 @@ static int keep_targets(struct work *work)
 int fan_scan_examine(struct fan_scan *scan)
 {
     struct work work = {.scan = scan, .first = scan->examined, .end = scan->entry_count};
-    if (work.first == work.end)
+    uint64_t count = work.end - work.first;
+    if (count == 0)
         return 0;
-    work.targets = calloc(work.end - work.first, sizeof(*work.targets));
+    work.share = 1 + count / (FAN_TOGETHER_MOST * TIMES);
+    if (work.share > SHARE_MOST)
+        work.share = SHARE_MOST;
+    work.targets = calloc(count, sizeof(*work.targets));
     if (work.targets == NULL)
         return -ENOMEM;
     atomic_init(&work.next, work.first);
-    examine_together(&work);
+    fan_together((count + work.share - 1) / work.share, examine_some, &work);
     int rc = keep_targets(&work);
     free(work.targets);
     scan->examined = work.end;
