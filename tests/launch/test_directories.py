@@ -20,7 +20,6 @@ from directories import DESCRIBE, MEET, describe, old, run, run_while, seen_plai
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import READ_ALL, Stage, daemon_of, flip, make_stage
-from soak import sampled
 
 
 @pytest.fixture
@@ -231,27 +230,6 @@ def test_a_file_that_changes_while_it_is_open_is_an_error(stage: Stage) -> None:
     assert seen == "Input/output error\nb'Z'\n"
 
 
-# Reads files, of which each version consists of one byte repeated.
-STORM_READER = """
-import os, random, sys, time
-os.chdir(sys.argv[1])
-names = sorted(os.listdir("."))
-wrong = errors = whole = 0
-until = time.monotonic() + float(sys.argv[2])
-draw = random.Random(os.getpid())
-while time.monotonic() < until:
-    try:
-        with open(draw.choice(names), "rb") as stream:
-            content = stream.read()
-    except OSError:
-        errors += 1
-        continue
-    whole += 1
-    wrong += len(set(content)) > 1
-sys.stdout.write(f"{whole} {errors} {wrong}\\n")  # in one piece: four processes write
-"""
-
-
 def storm(source: Path, ended: threading.Event) -> None:
     """Replaces files, so that a plain reader never sees two versions of one either."""
     draw = random.Random(1)
@@ -259,26 +237,6 @@ def storm(source: Path, ended: threading.Event) -> None:
         new = source.parent / "new"
         new.write_bytes(bytes([draw.randrange(256)]) * draw.choice((1000, 70_000, 200_000)))
         os.replace(new, source / f"f{draw.randrange(20):02}")
-
-
-@pytest.mark.parametrize("seconds", sampled([2, 60], [2]))
-def test_never_two_versions_in_one_read(stage: Stage, seconds: int) -> None:
-    source = stage.source()
-    old(source)
-    readers = f"for n in 1 2 3 4; do {shlex.join((sys.executable, '-c', STORM_READER))} "
-    readers += f"{shlex.quote(str(source))} {seconds} & done; wait"
-    ended = threading.Event()
-    writer = threading.Thread(target=storm, args=(source, ended))
-    writer.start()
-    try:
-        done = run(stage, source, "sh", "-c", readers, options=("--stage", "plan"))
-    finally:
-        ended.set()
-        writer.join()
-    rows = [[int(word) for word in line.split()] for line in done.stdout.splitlines()]
-    assert [len(row) for row in rows] == [3] * 4, done.stdout
-    assert sum(row[0] for row in rows) > 100
-    assert [row[2] for row in rows] == [0, 0, 0, 0]
 
 
 def test_a_kept_copy_that_rotted_is_read_anew(stage: Stage) -> None:

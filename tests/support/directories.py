@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from serving import Stage, wait_for
+from serving import LIMIT_S, Stage, wait_for
 
 # Prints each entry below a directory: attributes and content.
 DESCRIBE = r"""
@@ -48,12 +48,17 @@ def old(source: Path) -> None:
 
 
 def run(
-    stage: Stage, source: Path, *command: str, options: tuple[str, ...] = (), code: int = 0
+    stage: Stage,
+    source: Path,
+    *command: str,
+    options: tuple[str, ...] = (),
+    code: int = 0,
+    limit_s: float = LIMIT_S,
 ) -> subprocess.CompletedProcess[str]:
     """`fanstore run` of a command over a directory as it is."""
-    where = (str(source), "--output-dir", str(stage.path / "out"))
+    words = ("run", str(source), "--output-dir", str(stage.path / "out"), *options, "--", *command)
     cache = str(stage.path / "cache")
-    return stage.call("run", *where, *options, "--", *command, code=code, XDG_CACHE_HOME=cache)
+    return stage.call(*words, code=code, limit_s=limit_s, XDG_CACHE_HOME=cache)
 
 
 def describe(source: Path) -> tuple[str, ...]:

@@ -142,14 +142,16 @@ class Stage:
         inprocess.call("prepare", source, target, "--partitions", "2", "--quiet", *options)
         return target
 
-    def call(self, *arguments: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+    def call(
+        self, *arguments: str, code: int = 0, limit_s: float = LIMIT_S, **env: str
+    ) -> subprocess.CompletedProcess[str]:
         """Runs fanstore to its end and compares the exit code."""
         done = subprocess.run(
             [sys.executable, "-m", "fanstore", *arguments],
             env={**self.env, **env},
             capture_output=True,
             text=True,
-            timeout=LIMIT_S,
+            timeout=limit_s,
             check=False,
         )
         assert done.returncode == code, f"{done.returncode}: {done.stdout}{done.stderr}"
