@@ -14,7 +14,7 @@ from fanstore._native import lib
 from fanstore.decoding import decode_block
 from fanstore.prepare.codecs import Buffer, Codec, saves_enough
 from fanstore.prepare.packfile import PackFile
-from fanstore.prepare.plan import Unit, align_up, place_after
+from fanstore.prepare.plan import Unit, align_up, places_after
 from fanstore.prepare.source import PackSource, Unreadable
 
 _STORE: int = lib.FAN_CODEC_STORE
@@ -102,7 +102,7 @@ class Encoder:
             total = sum(map(len, parts))
             place, end = align_up(len(payload), _ALIGN), 0
             if codec == _STORE:
-                place, end = place_after(len(payload), total)
+                place, end = places_after(len(payload), [total])
             payload += bytes(place - len(payload))
             for part in parts:
                 payload += part

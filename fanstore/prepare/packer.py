@@ -21,6 +21,7 @@ from fanstore.prepare.encode import Encoded, Encoder, LargeFile
 from fanstore.prepare.packfile import PackFile, Stored, pack_header
 from fanstore.prepare.plan import (
     UNIT_BYTES,
+    UNIT_FILES,
     Order,
     PackPlan,
     Unit,
@@ -58,8 +59,9 @@ def _quick_handover() -> Iterator[None]:
 
 def _buffer_bytes(block_bytes: int) -> int:
     """Returns the size of a buffer that holds any unit: a piece, or whole files with their
-    padding."""
-    return max(UNIT_BYTES + 2 * _MAP_ALIGN, piece_bytes_for(block_bytes))
+    padding: less than two pages for a file that can be mapped, and _ALIGN bytes for any other."""
+    padding = UNIT_BYTES // _MAP_THRESHOLD * 2 * _MAP_ALIGN + UNIT_FILES * _ALIGN
+    return max(UNIT_BYTES + padding, piece_bytes_for(block_bytes))
 
 
 class Packer:

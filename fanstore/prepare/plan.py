@@ -34,12 +34,12 @@ def align_up(offset: int, alignment: int) -> int:
     return (offset + alignment - 1) & -alignment
 
 
-def place_after(end: int, size: int) -> tuple[int, int]:
-    """Returns the offset of `size` uncompressed bytes that are written behind `end`, and the end of
-    the padding after them."""
-    after = ffi.new("uint64_t *", end)
-    place = lib.fan_place_after(after, size)
-    return place, after[0]
+def places_after(end: int, sizes: Sequence[int]) -> tuple[int, ...]:
+    """Returns the offsets of uncompressed files that are written behind `end`, and the end of the
+    padding after them."""
+    places = ffi.new("uint64_t[]", len(sizes) + 1)
+    lib.fan_places_after(end, ffi.new("uint64_t[]", sizes), len(sizes), places)
+    return tuple(places)
 
 
 @dataclass(frozen=True)
@@ -252,25 +252,24 @@ def reading_order(tree: SourceTree, plan: PackPlan, sequential: bool) -> Order:
 def units(
     tree: SourceTree, order: NDArray[np.int64], plan: PackPlan, block_bytes: int
 ) -> Iterator[Unit]:
-    """Divides the entries of `order` into units and yields them. Offsets in a unit follow
-    `place_after`."""
-    pack, end = -1, 0
-    ids, places = list[int](), list[int]()
+    """Divides the entries of `order` into units and yields them."""
+    pack, total = -1, 0
+    ids, sizes = list[int](), list[int]()
     for number, size, its_pack in _to_read(tree, order, plan):
         large = size > UNIT_BYTES
-        full = end + size > UNIT_BYTES or len(ids) == UNIT_FILES
+        full = total + size > UNIT_BYTES or len(ids) == UNIT_FILES
         if ids and (its_pack != pack or full or large):
-            yield Unit(pack, tuple(ids), (*places, end))
-            ids, places, end = [], [], 0
+            yield Unit(pack, tuple(ids), places_after(0, sizes))
+            ids, sizes, total = [], [], 0
         pack = its_pack
         if large:
             yield from _pieces(pack, number, size, piece_bytes_for(block_bytes))
             continue
-        place, end = place_after(end, size)
         ids.append(number)
-        places.append(place)
+        sizes.append(size)
+        total += size
     if ids:
-        yield Unit(pack, tuple(ids), (*places, end))
+        yield Unit(pack, tuple(ids), places_after(0, sizes))
 
 
 def _to_read(

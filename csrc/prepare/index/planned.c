@@ -28,12 +28,19 @@ static uint64_t state_of(const struct fan_scan_entry *entry, int64_t now_ns)
                                      : 0;
 }
 
-uint64_t fan_place_after(uint64_t *end, uint64_t size)
+static uint64_t place_after(uint64_t *end, uint64_t size)
 {
     bool mapped = size >= FAN_MAP_THRESHOLD_BYTES;
     uint64_t at = align(*end, mapped ? FAN_MAP_ALIGN_BYTES : FAN_DATA_ALIGN_BYTES);
     *end = mapped ? align(at + size, FAN_MAP_ALIGN_BYTES) : at + size;
     return at;
+}
+
+void fan_places_after(uint64_t end, const uint64_t *sizes, uint64_t count, uint64_t *places)
+{
+    for (uint64_t i = 0; i < count; i++)
+        places[i] = place_after(&end, sizes[i]);
+    places[count] = end;
 }
 
 void fan_planned_places(const struct fan_scan_entry *entries, uint64_t count, const int64_t *packs,
@@ -47,7 +54,7 @@ void fan_planned_places(const struct fan_scan_entry *entries, uint64_t count, co
         if (!S_ISREG(entry->mode) || entry->size == 0)
             continue;
         uint64_t own = (uint64_t)first[i];
-        offsets[i] = own == i ? fan_place_after(&ends[packs[i]], entry->size) : offsets[own];
+        offsets[i] = own == i ? place_after(&ends[packs[i]], entry->size) : offsets[own];
     }
 }
 

@@ -9,9 +9,9 @@
 #include "../source/entries.h"
 
 /* cffi: begin */
-/* Returns the offset of `size` uncompressed bytes that lie behind `end` in a pack, and moves `end`
- * behind them and their padding. */
-uint64_t fan_place_after(uint64_t *end, uint64_t size);
+/* Fills the offsets of `count` uncompressed files, the first of which lies behind `end` in a pack
+ * and each other behind the one before; places[count] is the end of the padding after the last. */
+void fan_places_after(uint64_t end, const uint64_t *sizes, uint64_t count, uint64_t *places);
 
 /* Fills the place of each regular file in its pack, packs[i], and the state of each file and
  * directory. first[i]: the first name of the same file, which has the place. now_ns: the time when
