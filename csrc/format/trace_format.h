@@ -54,7 +54,9 @@ enum fan_note_kind {
     FAN_NOTE_STALL = 4, /* a thread waited until the last noted time; payload: see below */
     FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; its number is in place of the record
                          * (FAN_NOTE_NO_FILE: no more samples); payload: the number of the
-                         * dataset */
+                         * dataset. In place of the mount: 1 if the sample is read together with the
+                         * one noted before it: all samples of such a batch are noted first, and the
+                         * files that are opened then belong to them in this order */
 };
 
 /* The source for which a thread waited, in bits 21 to 23 of a stall's payload. Bits 0 to 15 are m

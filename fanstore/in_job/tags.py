@@ -22,13 +22,13 @@ _TEXT_MAX = 4096
 
 class Tags:
     """Writes notes of samples. note_sample: writes a note, given the numbers of a sample and of its
-    dataset. files_of: returns the files of a dataset, or None if it has no list of them.
-    of_a_handler: returns whether a signal handler of the job raised an exception; such an exception
-    is raised again."""
+    dataset, and whether it is read together with the sample noted before. files_of: returns the
+    files of a dataset, or None if it has no list of them. of_a_handler: returns whether a signal
+    handler of the job raised an exception; such an exception is raised again."""
 
     def __init__(
         self,
-        note_sample: Callable[[int, int], None],
+        note_sample: Callable[[int, int, bool], None],
         files_of: Callable[[Any], Any],
         of_a_handler: Callable[[Exception], bool],
     ) -> None:
@@ -60,7 +60,7 @@ class Tags:
 
     def told(self, fetcher: Any, indices: Any) -> Any:
         """Returns the indices that torch's fetcher is to read; each is noted just before its sample
-        is read."""
+        is read, or all of a batch now if the dataset reads it as a whole."""
         name = self.name_of(fetcher.dataset)
         if name is None:
             return indices
@@ -68,20 +68,23 @@ class Tags:
             self._note(indices, name[1])
         elif type(indices) is list and _reads_one_by_one(fetcher.dataset):
             return _Noted(indices, self._note, name[1])
+        elif type(indices) is list:
+            for position, index in enumerate(indices):
+                self._note(index, name[1], joins=position > 0)
         return indices
 
     def read(self, fetcher: Any) -> None:
         """Call it when a fetcher has read the indices that `told` returned."""
         name = self.name_of(fetcher.dataset)
         if name is not None:
-            self._note_sample(_NONE, name[1])
+            self._note_sample(_NONE, name[1], False)
 
-    def _note(self, index: Any, dataset: int) -> None:
+    def _note(self, index: Any, dataset: int, joins: bool = False) -> None:
         try:
             number = operator.index(index)
         except TypeError:  # not a number, but a key that only the dataset knows
             number = _NONE
-        self._note_sample(number if 0 <= number < _NONE else _NONE, dataset)
+        self._note_sample(number if 0 <= number < _NONE else _NONE, dataset, joins)
 
 
 class _Noted(list):  # type: ignore[type-arg]

@@ -48,7 +48,7 @@ class Tagged:
         if lost or before != owner:  # notes are missing: that sample may have opened more files
             begun = notes[:0]
         notes = np.append(begun, notes[is_sample | (notes >> _KIND_SHIFT == _OPEN)])
-        begins = np.flatnonzero(notes >> _KIND_SHIFT == _SAMPLE)
+        begins = np.flatnonzero(_begins_batch(notes))
         if not len(begins):
             return
         last = notes[begins[-1] :]
@@ -57,22 +57,37 @@ class Tagged:
         self._add(notes[begins[0] : begins[-1]])
 
     def _add(self, notes: Notes) -> None:
-        """Adds samples whose notes are complete."""
+        """Adds samples whose notes are complete. The files of a batch are divided among its samples
+        in order; if they cannot be divided evenly, nothing is known of them."""
         is_sample = notes >> _KIND_SHIFT == _SAMPLE
-        visit = (np.cumsum(is_sample) - 1)[~is_sample]
-        sample, opened = notes[is_sample][visit], notes[~is_sample]
+        batch = np.cumsum(_begins_batch(notes)) - 1
+        samples, opened = notes[is_sample], notes[~is_sample]
+        counts = np.bincount(batch[is_sample])
+        files = np.bincount(batch[~is_sample], minlength=len(counts))
+        of = batch[~is_sample]  # the batch of each file
+        place = np.arange(len(opened)) - (np.cumsum(files) - files)[of]
+        visit = (np.cumsum(counts) - counts)[of] + place * counts[of] // np.maximum(1, files[of])
+        is_even = files[of] % counts[of] == 0
+        sample = samples[visit]
         reads = np.empty(len(opened), READ)
         reads["dataset"] = sample & _PAYLOAD_MASK
         reads["sample"] = sample >> _FILE_SHIFT & _FILE_MASK
         reads["visit"] = self._visits + visit
         reads["file"] = opened >> _FILE_SHIFT & _PLACE_MASK
-        self._visits += int(is_sample.sum())
-        self._reads.append(reads[reads["sample"] != _NONE])
+        self._visits += len(samples)
+        self._reads.append(reads[is_even & (reads["sample"] != _NONE)])
 
     def reads(self) -> Reads:
         """Returns the files opened for samples since the last call, as an array of type READ."""
         reads, self._reads = self._reads, []
         return np.concatenate(reads) if reads else np.empty(0, READ)
+
+
+def _begins_batch(notes: Notes) -> NDArray[np.bool_]:
+    """Returns which notes are of a sample that is read alone, or of the first of a batch."""
+    is_sample = notes >> _KIND_SHIFT == _SAMPLE
+    begins: NDArray[np.bool_] = is_sample & (notes >> _MOUNT_SHIFT & _MOUNT_MASK == 0)
+    return begins
 
 
 _DEPTH_MAX = 64  # as many parents of a process are followed

@@ -20,8 +20,8 @@ NAME = Name("job.Named of 5", 7, 5)
 NONE = 0xFFFFFFFF
 
 
-def sample(number: int, dataset: int = 7) -> int:
-    return note(int(lib.FAN_NOTE_SAMPLE), 0, number, dataset)
+def sample(number: int, dataset: int = 7, joins: int = 0) -> int:
+    return note(int(lib.FAN_NOTE_SAMPLE), joins, number, dataset)
 
 
 def opened(record: int, mount: int = 0) -> int:
@@ -45,6 +45,20 @@ def test_opens_are_of_the_sample_noted_before_them() -> None:
     )  # fmt: skip
     assert pairs(tagged) == [(3, 30), (3, 2 << 32 | 31)]
     tagged.take(0, 1, noted(opened(8), sample(NONE)), False)
+    assert pairs(tagged) == []
+
+
+def test_the_files_of_a_batch_are_divided_among_its_samples() -> None:
+    tagged = Tagged()
+    first, *joined = [sample(3), sample(5, joins=1), sample(4, joins=1)]
+    opens = [opened(30), opened(31), opened(50), opened(51), opened(40), opened(41)]
+    tagged.take(0, 1, noted(first, *joined[:1]), False)
+    tagged.take(0, 1, noted(*joined[1:], *opens[:3]), False)
+    assert pairs(tagged) == []
+    tagged.take(0, 1, noted(*opens[3:], sample(NONE), sample(7), opened(70), sample(NONE)), False)
+    assert pairs(tagged) == [(3, 30), (3, 31), (5, 50), (5, 51), (4, 40), (4, 41), (7, 70)]
+    tagged.take(0, 1, noted(first, *joined, *opens[:4], sample(NONE)), False)  # uneven
+    tagged.take(0, 1, noted(first, *joined, sample(NONE)), False)  # none
     assert pairs(tagged) == []
 
 

@@ -103,15 +103,17 @@ static char *read_text(const char *path)
     return NULL;
 }
 
-/* The Python function note_sample(number, dataset): files that this thread opens from now on belong
- * to that sample. */
+/* The Python function note_sample(number, dataset, joins): files that this thread opens from now on
+ * belong to that sample; joins: also to those noted just before, of the same batch. */
 static void *note_sample(void *self, void *arguments)
 {
     (void)self;
     unsigned number = 0, dataset = 0;
-    if (python.PyArg_ParseTuple(arguments, "II", &number, &dataset) == 0)
+    int joins = 0;
+    if (python.PyArg_ParseTuple(arguments, "IIp", &number, &dataset, &joins) == 0)
         return NULL;
-    fan_lane_note(fan_note(FAN_NOTE_SAMPLE, 0, number, dataset & FAN_NOTE_PAYLOAD_MAX));
+    fan_lane_note(
+        fan_note(FAN_NOTE_SAMPLE, (unsigned)joins, number, dataset & FAN_NOTE_PAYLOAD_MAX));
     return python.Py_BuildValue("");
 }
 
