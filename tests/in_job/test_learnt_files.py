@@ -15,7 +15,7 @@ def share(said: str) -> float:
 
 
 @pytest.mark.parametrize("workers", [{"WORKERS": "0"}, {"WORKERS": "2", "CONTEXT": "fork"}])
-@pytest.mark.parametrize("name", ["named", "named_subset", "named_alone"])
+@pytest.mark.parametrize("name", ["named", "named_subset", "named_alone", "named_batches"])
 def test_samples_are_known_from_the_second_epoch_on(
     stage: Stage, name: str, workers: dict[str, str]
 ) -> None:

@@ -86,6 +86,13 @@ def loader(dataset, **options):
     return data.DataLoader(dataset, num_workers=WORKERS, multiprocessing_context=context, **options)
 
 
+class NamedBatches(Named):
+    """Reads a whole batch at a time, as datasets.Dataset does."""
+
+    def __getitems__(self, indices):
+        return [self[index] for index in indices]
+
+
 class Trainer:
     """A model that learns from what is read, and so depends on the order bit for bit."""
 
@@ -194,6 +201,10 @@ def named_persistent(root, trainer):
 def named_subset(root, trainer):
     part, _ = data.random_split(Named(root), [30, len(Named(root)) - 30])
     trainer.epochs(loader(part, shuffle=True), 3)
+
+
+def named_batches(root, trainer):
+    trainer.epochs(loader(NamedBatches(root), shuffle=True), 3)
 
 
 def named_in_memory(root, trainer):
