@@ -27,8 +27,6 @@ MIB = 1 << 20
 NODES, EPOCHS, BATCH, LOADERS = 4, 4, 16, 2
 MEAN_BYTES, DEVIATION_BYTES = 112 << 10, 24 << 10
 CACHE_BYTES, DISK_BYTES = 24 * MIB, 40 * MIB
-# Policies that evict leave this part of a cache to blocks on their way.
-PASSING_BYTES = 4 * MIB
 SHARED_BYTES_PER_S, COMPUTE_BYTES_PER_S = 20_000_000, 16_000_000
 LIMIT_S = 400
 
@@ -156,7 +154,7 @@ class Regime:
         path.write_text(SCENARIO.format(
             number=self.number, nodes=NODES, compute=COMPUTE_BYTES_PER_S,
             shared=SHARED_BYTES_PER_S, buffer=LOADERS * 2 * BATCH * MEAN_BYTES, loaders=LOADERS,
-            ram=CACHE_BYTES - PASSING_BYTES, disk=DISK_BYTES, epochs=EPOCHS, batch=BATCH,
+            ram=CACHE_BYTES, disk=DISK_BYTES, epochs=EPOCHS, batch=BATCH,
         ))  # fmt: skip
         return path
 
