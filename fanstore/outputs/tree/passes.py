@@ -407,10 +407,10 @@ class StageOut:
             settled = not self._is_open(todo) and not self._was_left(todo)
             found = walk.look(todo.path)
             source = Source.of(found)
-            settled = settled and source == todo.source
             # A change of attributes in the tick of the one before it shows in nothing but these.
             if source == todo.source or (todo.closed and source.has_bytes_of(todo.source)):
-                todo.found = found
+                todo.found = found  # of which todo.source is made
+            settled = settled and source == todo.source
         except FileNotFoundError:
             settled = False
         if not settled:
