@@ -370,6 +370,8 @@ def _why_no_dataset(directory: Path) -> str:
     """Returns a message that says why a directory has no index, and what to do."""
     if not os.path.lexists(directory):
         return "no such directory"
+    if not directory.exists():
+        return "a symbolic link to something that does not exist"
     if not directory.is_dir():
         return "a file: name the directory that it is in, or make a dataset by `fanstore prepare`"
     return f"not a dataset (no {INDEX_NAME}): `fanstore prepare` makes one of a directory"

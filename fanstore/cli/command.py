@@ -36,12 +36,17 @@ class Command(click.Command):
         if not self._runs_another:
             return self.parse_own(ctx, args)
         own, command = split_command(args)
-        rest = self.parse_own(ctx, own)
+        wanted = f"Write the command after --: {ctx.command_path} ... -- python train.py"
+        try:
+            rest = self.parse_own(ctx, own)
+        except click.NoSuchOption as error:
+            if "--" in args:
+                raise
+            # It is probably an option of the command.
+            text = f"{wanted} (no option of {ctx.info_name}: {error.option_name})"
+            raise click.UsageError(text, ctx) from None
         if not ctx.resilient_parsing and (ctx.params["command"] or not command):
-            raise click.UsageError(
-                f"Write the command after --: {ctx.command_path} ... -- python train.py",
-                ctx,
-            )
+            raise click.UsageError(wanted, ctx)
         ctx.params["command"] = tuple(command)
         return rest
 

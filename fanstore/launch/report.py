@@ -132,8 +132,8 @@ def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
     if summary.any_looked is not None and summary.rank > 0:
         return []
     return [
-        f"hint: the command opened nothing in {where}; if it should have: was it given that path "
-        "(as {} in CMD), and does the program that reads see it (fanstore doctor --check PROGRAM)?"
+        f"hint: the command opened nothing in {where}: give it that path, or {{}} in its place; if "
+        "it has it, `fanstore doctor --check PROGRAM` says whether FanStore can serve that program"
     ]
 
 

@@ -146,6 +146,7 @@ FILE = shlex.quote(__file__)
     (125, "run --dataset", "Option '--dataset' requires an argument"),
     (125, "run --dataset -- true", "Option '--dataset' requires an argument"),
     (125, f"run --dataset {NONE} true", "Write the command after --: fanstore run ... -- "),
+    (125, f"run {NONE} python --data x", "Write the command after --: fanstore run ... -- "),
     (125, f"run --dataset {NONE} --", "Write the command after --: fanstore run ... -- "),
     (125, f"run --dataset {NONE} -- true --help", f"{NONE}: no such directory"),
     (125, "exec true", "Write the command after --: fanstore exec ... -- "),
