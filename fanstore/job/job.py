@@ -253,9 +253,8 @@ class NodeJob:
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
         if shares is not None:
-            memory_bounds = shares.memory_bounds
             if shares.keepers is not None:
-                node.set_keepers(mount, shares.keepers, memory_bounds)
+                node.set_keepers(mount, shares.keepers, shares.memory_bounds)
             else:
                 node.set_share(mount, shares)
             if self.plan.settings.stage != "lazy" and len(shares.own):

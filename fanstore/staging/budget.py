@@ -22,8 +22,8 @@ _CACHE_MAX_BYTES = 1 << 30
 _PASSING_BYTES = 64 << 20
 # The policies under which a block can stay for good.
 _KEEPING = ("belady", "minio")
-# What the block cache takes beyond its content, at most: rounding to pages (mounts.h), and what
-# segment.h adds.
+# The most that the block cache takes beyond its content: it rounds to pages (mounts.h), and adds
+# sessions, tables and room for blocks that pass through (segment.h).
 _ON_TOP_SHARE = 2 / 3
 _ON_TOP_LEAST_BYTES = 5 << 20
 

@@ -132,7 +132,7 @@ static void test_once(void)
     world_close(&world);
 }
 
-/* The same while each rank brings its share ahead: runs and readers never bring a record twice. */
+/* Each record is read once in all, also while each rank brings its share ahead and clients read. */
 static void test_once_beside_runs(void)
 {
     struct world world;
@@ -154,8 +154,8 @@ static bool is_own(const struct world *world, uint32_t rank, uint64_t record)
     return world_keeper(world, record) == rank;
 }
 
-/* Where the disks have room for so many bytes of other ranks' files, each rank soon has copies of
- * those of one block, and they are right; nothing is read of the shared file system for that. */
+/* Each disk has room for `copy_bytes` of other ranks' files. Each rank soon has copies of files of
+ * one block, as far as they have room, and reads nothing of the shared file system for that. */
 static void test_copies(uint64_t copy_bytes)
 {
     struct world world;

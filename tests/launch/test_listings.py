@@ -1,5 +1,5 @@
-"""What a job keeps of a directory that it reads as it is, and what it refuses: nothing is left
-behind, nothing is done twice, nothing hangs."""
+"""A job that reads a directory as it is keeps a listing, and refuses some directories: it leaves
+nothing behind, does nothing twice, and never hangs."""
 
 from __future__ import annotations
 

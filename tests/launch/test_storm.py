@@ -83,7 +83,7 @@ for name in range(files):
 sys.stdout.write(" ".join(map(str, counts.values())) + "\\n")
 """
 
-# What becomes of a file: its lengths and bytes before and after.
+# The changes of a file: its lengths and bytes before and after.
 VERSIONS = f"""
 KINDS = ("rewritten", "truncated", "replaced", "removed", "removed and made")
 def versions(name, kind):

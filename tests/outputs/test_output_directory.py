@@ -124,6 +124,11 @@ def test_backups_never_meet(tmp_path: Path) -> None:
     assert names == [b"name.~1~", b"name.~2~", b"name.~3~"]
 
 
+def outputs(tmp_path: Path) -> dict[str, str]:
+    """The file `f` and its backups in the output directory."""
+    return {path.name: path.read_text() for path in (tmp_path / "out").glob("f*")}
+
+
 def make_passes(path: Path, count: int) -> list[StageOut]:
     """Of several ranks, whose trees are `0`, `1` and so on: each gives what it placed."""
     (path / "out").mkdir()
@@ -172,8 +177,7 @@ def test_a_file_that_changes_its_rank_when_it_is_named(
     before.run(last=False)
     (tmp_path / "0" / "f").unlink()
     before.run(last=False)
-    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
-    assert (tmp_path / "out" / "f").read_text() == "the file after"
+    assert outputs(tmp_path) == {"f": "the file after"}
 
 
 def test_a_file_that_changes_its_rank_twice(
@@ -197,18 +201,24 @@ def test_a_file_that_changes_its_rank_twice(
         (tmp_path / rank / "f").unlink()
     for each in (first, second, third):
         each.run(last=False)
-    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
-    assert (tmp_path / "out" / "f").read_text() == "333"
+    assert outputs(tmp_path) == {"f": "333"}
+
+
+def passes_after_a_removal(tmp_path: Path) -> list[StageOut]:
+    """The passes of three ranks: the first has placed `f` and removed its own since, and the others
+    have made theirs."""
+    passes_of = make_passes(tmp_path, 3)
+    (tmp_path / "0" / "f").write_text("1")
+    passes_of[0].run(last=False)
+    (tmp_path / "0" / "f").unlink()
+    (tmp_path / "1" / "f").write_text("22")
+    (tmp_path / "2" / "f").write_text("333")
+    return passes_of
 
 
 def test_a_file_that_goes_while_its_rank_is_asked(tmp_path: Path) -> None:
     """By then a third rank has placed its own."""
-    first, second, third = make_passes(tmp_path, 3)
-    (tmp_path / "0" / "f").write_text("1")
-    first.run(last=False)
-    (tmp_path / "0" / "f").unlink()
-    (tmp_path / "1" / "f").write_text("22")
-    (tmp_path / "2" / "f").write_text("333")
+    first, second, third = passes_after_a_removal(tmp_path)
     take = second.take
 
     def take_late(name: bytes, identity: Identity) -> bool:
@@ -222,8 +232,7 @@ def test_a_file_that_goes_while_its_rank_is_asked(tmp_path: Path) -> None:
     (tmp_path / "1" / "f").unlink()
     for each in (second, third):
         each.run(last=False)
-    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
-    assert (tmp_path / "out" / "f").read_text() == "333"
+    assert outputs(tmp_path) == {"f": "333"}
 
 
 def test_a_file_that_is_moved_aside_for_another(
@@ -231,12 +240,7 @@ def test_a_file_that_is_moved_aside_for_another(
 ) -> None:
     """A rank removes its file; between its look and its rename another rank has replaced that, and
     then a third one takes the name."""
-    first, second, third = make_passes(tmp_path, 3)
-    (tmp_path / "0" / "f").write_text("1")
-    first.run(last=False)
-    (tmp_path / "0" / "f").unlink()
-    (tmp_path / "1" / "f").write_text("22")
-    (tmp_path / "2" / "f").write_text("333")
+    first, second, third = passes_after_a_removal(tmp_path)
     rename = os.rename
 
     def rename_late(old: bytes, new: bytes) -> None:
@@ -253,5 +257,4 @@ def test_a_file_that_is_moved_aside_for_another(
     (tmp_path / "1" / "f").unlink()
     for each in (second, third):
         each.run(last=False)
-    assert [path.name for path in (tmp_path / "out").glob("f*")] == ["f"]
-    assert (tmp_path / "out" / "f").read_text() == "333"
+    assert outputs(tmp_path) == {"f": "333"}

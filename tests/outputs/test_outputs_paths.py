@@ -45,7 +45,7 @@ INPUTS = {name: input_kept_by(name, rank) for name, rank in KEPT.items()}
 
 
 def expected(place: str, case: str, plain: object) -> object:
-    """What a case gives in a job of several ranks, as docs/outputs.md says."""
+    """The result of a case in a job of several ranks, as docs/outputs.md says."""
     call, _, name = case.partition(" ")
     there = PLACES[place][1] == 1
     linked = name.startswith(("to_file", "to_folder")) and (call[0] != "l" or "/" in name)
@@ -64,7 +64,7 @@ def matrix(what: str, place: Path, stride: int) -> str:
 
 
 def plain_results(place: Path, stride: int) -> dict[str, object]:
-    """What the calls give in a plain directory."""
+    """The results of the calls in a plain directory."""
     place.mkdir()
     subprocess.run(shlex.split(matrix("make", place, stride)), check=True)
     run = shlex.split(matrix("run", place, stride))
@@ -74,7 +74,7 @@ def plain_results(place: Path, stride: int) -> dict[str, object]:
 
 
 def tree(top: Path) -> dict[str, object]:
-    """What lies there, but for what is never staged out."""
+    """All files, directories and links below a directory: other kinds are never staged out."""
     found: dict[str, object] = {}
     for path in top.rglob("*"):
         status = path.lstat()
@@ -113,8 +113,8 @@ def test_one_rank(tmp_path: Path) -> None:
 
 @dataclass
 class Seen:
-    """What the calls gave, and the directories in which they left something: of the plain side and,
-    by place, of two ranks."""
+    """The results of the calls, and the directories in which they made files: of the plain side
+    and, by place, of two ranks."""
 
     plain: dict[str, object]
     served: dict[str, dict[str, object]]
@@ -128,7 +128,7 @@ def folder(place: str) -> str:
 
 
 def results_of_ranks(ranks: Ranks, run: RankRun, steps: Steps, stride: int) -> Iterator[object]:
-    """What the calls give in each place."""
+    """The results of the calls in each place."""
     steps.do("make", "[os.mkdir(f'{root}/made-a'), os.mkdir(f'{root}/made-b')]", 1)
     for place, (_, maker, caller) in PLACES.items():
         for what, rank in (("make", maker), ("run", caller)):

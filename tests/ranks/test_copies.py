@@ -40,7 +40,7 @@ with open(sys.argv[1] + rank, "w") as out:
 
 
 def read(tmp_path: Path, seconds: int, *options: str) -> list[dict[str, Any]]:
-    """What the jobs of two ranks say."""
+    """Runs a job of two ranks; returns what each of them wrote."""
     ranks = make_rank_stage(tmp_path, 2)
     files = {f"f{n:03}": bytes([n % 251]) * SIZE for n in range(COUNT)}
     dataset = ranks.dataset(ranks.source(files=files))

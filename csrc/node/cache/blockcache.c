@@ -6,7 +6,6 @@
 #include "../machine/shared.h"
 #include "unread.h"
 
-/* Under minio and belady: the part of the cache that is reserved for blocks that pass through. */
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
 _Static_assert((int)FAN_GRANULES_RUN_MAX == (int)FAN_BLOCK_GRANULES, "a run holds a block");
 

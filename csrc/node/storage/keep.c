@@ -180,10 +180,11 @@ int fan_keep_copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, const
     int rc = 0;
     if (!fan_partial_try_begin(&mount->share.partial, id))
         return 0;
-    if (!fan_partial_has(&mount->share.partial, id))
+    if (!fan_partial_has(&mount->share.partial, id)) {
         rc = fan_keep_check_read(mount, id, &stored);
-    if (rc == 0)
-        rc = keep(mounts, mount, id, bytes);
+        if (rc == 0)
+            rc = keep(mounts, mount, id, bytes);
+    }
     fan_partial_end(&mount->share.partial, id);
     return rc;
 }

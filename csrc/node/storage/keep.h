@@ -25,7 +25,8 @@ int fan_keep_begun(struct fan_mounts *mounts, const struct fan_fetch_request *re
                    char **stored);
 
 /* Keeps a record that this rank need not keep, from the stored bytes that another rank sent, which
- * are checked. Does nothing if another thread fetches it. Returns 0 or -errno. */
+ * are checked. Does nothing if the record is here or another thread fetches it. Returns 0 or
+ * -errno. */
 int fan_keep_copy(struct fan_mounts *mounts, uint32_t mount, uint64_t id, const char *bytes);
 
 /* Reads the bytes of one of this node's own requests, and keeps the record if it belongs here.

@@ -26,7 +26,7 @@ static int open_shared(const struct fan_node_mount *mount, uint32_t pack)
     if (fd < 0)
         return fd;
     if (fstat(fd, &st) == 0 && (uint64_t)st.st_size == mount->index.packs[pack].file_bytes) {
-        /* What the kernel reads ahead is not what comes next, and delays all who wait. */
+        /* The kernel would read ahead what nobody reads next, and delay everybody who waits. */
         posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
         return fd;
     }
