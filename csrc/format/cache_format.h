@@ -148,6 +148,12 @@ struct fan_cache_header {
 };
 /* cffi: end */
 
+/* Returns how many granules a block of so many bytes takes. */
+static inline uint64_t fan_cache_granules(uint64_t bytes)
+{
+    return (bytes + FAN_CACHE_GRANULE_BYTES - 1) / FAN_CACHE_GRANULE_BYTES;
+}
+
 /* Returns mount and record as one word, which is never 0. */
 static inline uint64_t fan_cache_file(uint32_t mount, uint64_t record)
 {

@@ -139,5 +139,5 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
 
 static inline uint32_t fan_granules_for(uint32_t bytes)
 {
-    return (bytes + FAN_CACHE_GRANULE_BYTES - 1) / FAN_CACHE_GRANULE_BYTES;
+    return (uint32_t)fan_cache_granules(bytes);
 }

@@ -33,9 +33,8 @@ struct fan_segment {
 
 /* Makes a segment for `content_bytes` of blocks, each of which takes whole granules. The room for
  * blocks that pass through, the sessions and the tables come on top: about a third more, with
- * 5 MiB at least. Returns 0,
- * -EINVAL if that is too little for FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no
- * memory for that many. */
+ * 5 MiB at least. Returns 0, -EINVAL if that is too little for FAN_CACHE_BLOCKS_MIN blocks, or
+ * -errno: -ENOMEM if there is no memory for that many. */
 int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint32_t policy);
 
 /* Allocates memory for granules before they are written. Otherwise, if a limit on memory is

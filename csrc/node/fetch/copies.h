@@ -1,7 +1,6 @@
 /*
- * Keeps copies of other ranks' records where this rank's disk has room beyond its share: each
- * record that comes from another rank, and, while the node has nothing else to do, those that
- * nobody has read here yet. Once all have come, this rank reads nothing from others any more.
+ * Keeps copies of other ranks' records where this rank's disk has room beyond its share, so that
+ * they need not come again. ../prefetch/copy_ahead.h fetches those that nobody has read here.
  */
 #pragma once
 

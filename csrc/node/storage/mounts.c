@@ -256,9 +256,8 @@ uint64_t fan_mounts_in_granules(const struct fan_mounts *mounts, uint64_t bytes)
         for (uint64_t id = 0; id < count; id += step) {
             const struct fan_record *record = content_record(mounts, i, id);
             uint64_t stored = record != NULL ? record->stored_size : 0;
-            uint64_t granules = (stored + FAN_CACHE_GRANULE_BYTES - 1) / FAN_CACHE_GRANULE_BYTES;
             content += stored * step;
-            taken += granules * FAN_CACHE_GRANULE_BYTES * step;
+            taken += fan_cache_granules(stored) * FAN_CACHE_GRANULE_BYTES * step;
         }
     }
     double ratio = content > 0 ? (double)taken / (double)content : 1;

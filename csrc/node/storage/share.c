@@ -151,8 +151,7 @@ uint64_t fan_share_memory_granules(const struct fan_mounts *mounts, uint32_t num
     for (uint64_t id = 0; id < mount->index.record_count; id++) {
         struct fan_fetch_request request = fan_record_request(mount, number, id);
         if (fan_mounts_has_content(mounts, number, id) && fan_share_is_in_memory(mount, &request))
-            granules += (fan_mount_record(mount, id)->stored_size + FAN_CACHE_GRANULE_BYTES - 1) /
-                        FAN_CACHE_GRANULE_BYTES;
+            granules += fan_cache_granules(fan_mount_record(mount, id)->stored_size);
     }
     return granules;
 }
