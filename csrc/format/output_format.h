@@ -17,7 +17,8 @@ enum { FAN_OUTPUT_MAGIC = 0x464a4f31, FAN_OUTPUT_PATH_MAX = 4096 };
 /* LOOKUP, LIST: path. OPEN: path, flags (open(2)'s), mode. MKDIR, MKNOD: path, mode. Modes
  * have the umask applied. SYMLINK: path, other (the target). LINK, RENAME: path to other, flags
  * (linkat's, renameat2's). UNLINK, RMDIR: path. CHANGE: path, change and what it names. TRUNCATE:
- * path, size.
+ * path, size. SETTLE: path, and other if it was renamed: the kernel changed these names while a
+ * pointer was made here (fan_outputs.pointers).
  */
 enum fan_output_op {
     FAN_OUTPUT_LOOKUP = 1,
@@ -31,7 +32,8 @@ enum fan_output_op {
     FAN_OUTPUT_RMDIR = 9,
     FAN_OUTPUT_RENAME = 10,
     FAN_OUTPUT_CHANGE = 11,
-    FAN_OUTPUT_TRUNCATE = 12
+    FAN_OUTPUT_TRUNCATE = 12,
+    FAN_OUTPUT_SETTLE = 13
 };
 
 /* NOFOLLOW: do not follow the last component if it is a link. RENAME, UNLINK, RMDIR, MKDIR, MKNOD

@@ -104,13 +104,15 @@ struct fan_writer {
 /* The outputs of this node, which lie in ordinary directories (fan_mount.outputs); all fields are
  * atomic. changes: the number of changes there. moves_begun, moves_done: the numbers of renames; a
  * walk over the directories has seen each file if both numbers are the same before and after it.
- * links: there may be symbolic links. visited: other ranks have looked at names that this one
- * keeps. killed: the number of entries of killed writers. namespace_inode: of the PID namespace in
- * which `process` counts. */
+ * pointers: counted up before and after each pointer to another rank is made here, so it is odd
+ * meanwhile. links: there may be symbolic links. visited: other ranks have looked at names that
+ * this one keeps. killed: the number of entries of killed writers. namespace_inode: of the PID
+ * namespace in which `process` counts. */
 struct fan_outputs {
     uint64_t changes;
     uint64_t moves_begun;
     uint64_t moves_done;
+    uint64_t pointers;
     uint64_t namespace_inode;
     uint32_t links;
     uint32_t visited;

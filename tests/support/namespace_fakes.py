@@ -200,5 +200,8 @@ class FakeShared:
     def expect_links(self) -> None:
         pass
 
+    def pointing(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
     def moving(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()

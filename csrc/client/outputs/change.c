@@ -76,6 +76,19 @@ bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_o
     return ask(flags, call, target, rc);
 }
 
+void fan_output_settle(uint64_t pointers, struct fan_target *target, struct fan_target *renamed)
+{
+    struct fan_output_call call = {.request.op = FAN_OUTPUT_SETTLE};
+    struct fan_output_answer answer;
+    bool made = (pointers & 1) != 0 || pointers != fan_tree_pointers();
+    if (!made || fan_tree_ask(target) != 0 || (renamed != NULL && fan_tree_ask(renamed) != 0))
+        return;
+    call.request.view = call.request.other_view = fan_output_view(target->view);
+    call.path = target->path;
+    call.other = renamed != NULL ? renamed->path : NULL;
+    fan_output_ask(&call, &answer, NULL); /* without a daemon, no other rank sees the names */
+}
+
 static int64_t nanoseconds(const struct timespec *time)
 {
     const int64_t second = 1000000000, most = INT64_MAX / second - 1;

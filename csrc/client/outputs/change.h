@@ -28,6 +28,12 @@ int fan_refuse_change(const struct fan_target *target, bool exclusive);
  * system. */
 int fan_output_refuse(const struct fan_target *target, unsigned op);
 
+/* Call it after the kernel removed a FAN_TREE target, or renamed it to `renamed` (else NULL).
+ * pointers: fan_tree_pointers() before the target was located. Another rank may have got the name
+ * after it was found to be this rank's own, and then the kernel has removed or renamed that rank's
+ * pointer: the daemon does the same with the file. Changes both targets. */
+void fan_output_settle(uint64_t pointers, struct fan_target *target, struct fan_target *renamed);
+
 /* Writes the times that utimensat(2) is given to a CHANGE request; NULL means now. Returns 0, or
  * -EINVAL. */
 int fan_output_set_times(struct fan_output_call *call, const struct timespec times[2]);

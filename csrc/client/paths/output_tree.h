@@ -54,6 +54,13 @@ static inline bool fan_tree_has_links(void)
     return __atomic_load_n(&fan_job.outputs->links, __ATOMIC_ACQUIRE) != 0;
 }
 
+/* Returns fan_outputs.pointers, or 0 if there are no other ranks, or no mounts. */
+static inline uint64_t fan_tree_pointers(void)
+{
+    bool has_ranks = fan_job.view_count > 0 && fan_tree_has_ranks();
+    return has_ranks ? __atomic_load_n(&fan_job.outputs->pointers, __ATOMIC_SEQ_CST) : 0;
+}
+
 /* Returns whether a path goes through no link and no "..". Makes at most one system call. */
 bool fan_tree_is_straight(const struct fan_walk *walk, int dirfd, const char *path);
 

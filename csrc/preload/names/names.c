@@ -52,12 +52,16 @@ FAN_EXPORT int unlinkat(int dirfd, const char *path, int flags)
     struct fan_output_call call = {
         .request.op = flags & AT_REMOVEDIR ? FAN_OUTPUT_RMDIR : FAN_OUTPUT_UNLINK};
     struct fan_target target;
+    uint64_t pointers = fan_tree_pointers();
     int rc;
     if (flags & ~AT_REMOVEDIR)
         return REAL(unlinkat)(dirfd, path, flags); /* the kernel must report EINVAL */
     if (!fan_output_change(dirfd, path, FAN_NOFOLLOW | FAN_NAME, &call, &target, &rc)) {
         rc = REAL(unlinkat)(target.dirfd, target.path, flags);
-        return (int)fan_logged("unlink", path, &target, rc);
+        rc = (int)fan_logged("unlink", path, &target, rc);
+        if (rc == 0 && target.where == FAN_TREE)
+            fan_output_settle(pointers, &target, NULL);
+        return rc;
     }
     if (target.where == FAN_INPUT)
         rc = refuse_removal(&target, path, flags);
@@ -191,6 +195,7 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
     if (ends == NULL)
         return (int)fan_answer(-ENOMEM);
     struct fan_end *old = &ends->old, *new = &ends->new;
+    uint64_t pointers = fan_tree_pointers();
     int rc = FAN_END_MOVED;
     fan_end_locate(old, from_fd, from, FAN_NOFOLLOW | FAN_NAME);
     fan_end_locate(new, to_fd, to, FAN_NOFOLLOW | FAN_NAME | FAN_MAKE);
@@ -199,7 +204,10 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
     for (unsigned turns = 0; rc == FAN_END_MOVED && turns < FAN_END_TURNS_MAX; turns++) {
         if (is_kernels(old, new)) {
             rc = rename_really(old, new, flags);
-            return logged_pair("rename", from, old, to, new, rc);
+            rc = logged_pair("rename", from, old, to, new, rc);
+            if (rc == 0 && in_tree(old))
+                fan_output_settle(pointers, &old->target, &new->target);
+            return rc;
         }
         rc = ask_both(old, new);
         if (rc != 0)

@@ -16,7 +16,7 @@ from fanstore.outputs.files.placing import rename_to_free
 from fanstore.outputs.model.entries import Changes, Entry, failure, keeper_of, refuse
 from fanstore.outputs.model.wire import Answer, Op, Request, Where
 from fanstore.outputs.ranks.copies import Copies
-from fanstore.outputs.ranks.holds import Claim, Holds
+from fanstore.outputs.ranks.holds import Claim, Holds, Name
 from fanstore.outputs.ranks.trees import Listed, Seen, Trees, listed_as
 from fanstore.outputs.ranks.walk import (
     PATH_MAX,
@@ -76,13 +76,14 @@ class Operations:
             peers.serve(f"tree.{name}", getattr(trees, name))
         for name in (
             "know", "unclaim", "point", "unlink", "rmdir", "move", "moved", "change", "read",
-            "give",
+            "give", "drop",
         ):  # fmt: skip
             self._serve(name, getattr(trees, name))
         self._holds = Holds(peers, trees)
         self._walker = Walker(peers, inputs, trees, placed, self._holds)
         self._moving = asyncio.Lock()
         peers.serve("rename.directory", self._rename_for)
+        peers.serve("rename.settle", self._settle_for)
         peers.serve("tree.touch", lambda _, mount, record: inputs[mount].touch(record))
         self._steps: dict[int, _Step] = {
             Op.LOOKUP: self._lookup,
@@ -97,6 +98,7 @@ class Operations:
             Op.UNLINK: self._unlink,
             Op.RMDIR: self._rmdir,
             Op.CHANGE: self._change,
+            Op.SETTLE: self._settle,
         }
 
     def _serve(self, name: str, function: Callable[..., object]) -> None:
@@ -455,9 +457,12 @@ class Operations:
             return DONE
         if not old.is_directory:
             return await self._renamed(old, new)
-        mover = keeper_of(old.mount, b"", self._peers.world_size)
-        done = await self._peers.call(mover, "rename.directory", request)
+        done = await self._peers.call(self._mover(old.mount), "rename.directory", request)
         return DONE if done else None
+
+    def _mover(self, mount: int) -> int:
+        """Returns the rank that renames the directories of a mount."""
+        return keeper_of(mount, b"", self._peers.world_size)
 
     async def _ends(self, request: Request) -> tuple[Resolved, Resolved]:
         """Resolves the two names of a rename. Raises OSError if the rename is not allowed."""
@@ -530,6 +535,39 @@ class Operations:
         if new.keeper != rank:
             await peers.call(new.keeper, "tree.point", mount, new.path, rank, True)
         await self._unclaim(old, rank)
+
+    # ---- what a program's own call may have changed of other ranks ----
+
+    async def _settle(self, request: Request) -> Answer:
+        await self._peers.call(self._mover(request.view), "rename.settle", request)
+        return DONE
+
+    async def _settle_for(self, keeper: int, request: Request) -> None:
+        """Makes other ranks follow a program of `keeper` that removed or renamed an entry of its
+        own rank by a call of the kernel: another rank may have got one of the names just before the
+        call. No directory may be renamed meanwhile: other ranks would have files at these names
+        that belong elsewhere."""
+        names = [
+            (request.view, os.path.normpath(each)) for each in (request.path, request.other) if each
+        ]
+        others = [rank for rank in range(self._peers.world_size) if rank != keeper]
+        async with self._moving, self._holds.of([(keeper, name) for name in names]) as seen:
+            if len(names) == 2 and seen[names[0]] == Seen():
+                await self._follow(names[0], names[1], seen[names[1]], others)
+            for name in names:
+                await self._drop(name, [rank for rank in others if rank != seen[name].rank])
+
+    async def _drop(self, name: Name, ranks: list[int]) -> None:
+        await self._peers.call_each(ranks, lambda _: ("tree.drop", *name))
+
+    async def _follow(self, old: Name, new: Name, seen: Seen, others: list[int]) -> None:
+        """Renames the other ranks' part of an entry that its keeper has renamed: the stand-ins of a
+        directory, or the file that a pointer leads to."""
+        if seen.entry is not None and seen.entry.is_directory:
+            await self._peers.call_each(others, lambda _: ("tree.moved", *old, new[1]))
+        elif seen.rank is not None:
+            with suppress(FileNotFoundError):
+                await self._peers.call(seen.rank, "tree.move", *old, new[1])
 
     # ---- attributes ----
 

@@ -197,11 +197,11 @@ class Trees:
         """Makes a pointer to a rank. Raises FileExistsError if the name exists."""
         self._note_visit(rank)
         real = self.path(mount, path)
-        if not is_directory:
-            os.symlink(b"%s%d" % (POINTER_PREFIX, rank), real)
-        else:
-            self._put_stand_in(rank, real)
-        self._shared.changed()
+        with self._shared.pointing():
+            if is_directory:
+                self._put_stand_in(rank, real)
+            else:
+                os.symlink(b"%s%d" % (POINTER_PREFIX, rank), real)
 
     def unclaim(self, mount: int, path: bytes, rank: int) -> None:
         """Removes a pointer to a rank, if there is one."""
@@ -209,24 +209,34 @@ class Trees:
         if self.look(mount, path).rank != rank:
             return
         if os.path.islink(real):
-            os.unlink(real)
+            self._remove_pointer(real)
         else:
             self._remove_stand_in(real)
+
+    def _remove_pointer(self, real: bytes) -> None:
+        """Removes a pointer, but not a file that a program renames over it at the same time."""
+        aside = self.new_path()
+        with suppress(FileNotFoundError):
+            os.rename(real, aside)
+            if os.path.islink(aside) and os.readlink(aside).startswith(POINTER_PREFIX):
+                os.unlink(aside)
+            else:
+                rename_to_free(aside, real)
 
     def point(self, mount: int, path: bytes, rank: int, is_directory: bool) -> int | None:
         """Makes a name point to a rank, whatever it stood for before. Returns the rank that it
         pointed to before, or None."""
         before, real = self.look(mount, path), self.path(mount, path)
-        if is_directory and before.rank is not None and os.path.isdir(real):
-            os.unlink(real + b"/" + WHOSE)
-            os.symlink(b"%d" % rank, real + b"/" + WHOSE)
-        elif is_directory:
-            self._put_stand_in(rank, real)
-        else:
-            pointer = self.new_path()
-            os.symlink(b"%s%d" % (POINTER_PREFIX, rank), pointer)
-            os.rename(pointer, real)
-        self._shared.changed()
+        with self._shared.pointing():
+            if is_directory and before.rank is not None and os.path.isdir(real):
+                os.unlink(real + b"/" + WHOSE)
+                os.symlink(b"%d" % rank, real + b"/" + WHOSE)
+            elif is_directory:
+                self._put_stand_in(rank, real)
+            else:
+                pointer = self.new_path()
+                os.symlink(b"%s%d" % (POINTER_PREFIX, rank), pointer)
+                os.rename(pointer, real)
         return before.rank
 
     def _put_stand_in(self, rank: int, real: bytes) -> None:
@@ -314,6 +324,14 @@ class Trees:
         """Removes a file or link."""
         os.unlink(self._own(mount, path))
         self._shared.changed()
+
+    def drop(self, mount: int, path: bytes) -> None:
+        """Removes this rank's file at a name that another rank keeps and that no longer points
+        here."""
+        seen = self.look(mount, path).entry
+        kept = self._keeps_names_in(os.path.dirname(self.path(mount, path)))
+        if seen is not None and not seen.is_directory and not kept:
+            self.unlink(mount, path)
 
     def rmdir(self, mount: int, path: bytes) -> None:
         """Removes an empty directory."""

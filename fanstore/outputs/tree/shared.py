@@ -82,6 +82,18 @@ class Shared:
         self._count("changes")
 
     @contextmanager
+    def pointing(self) -> Iterator[None]:
+        """Counts the beginning and the end of the making of a pointer within the block. Counting
+        only one of them is not enough: a program may look at the name between the count and the
+        pointer."""
+        self._count("pointers")
+        try:
+            yield
+        finally:
+            self._count("pointers")
+            self._count("changes")
+
+    @contextmanager
     def moving(self) -> Iterator[None]:
         """Counts the beginning and the end of a rename that the daemon makes within the block."""
         self._count("moves_begun")

@@ -1,0 +1,103 @@
+"""A rank removes or renames its own entry, and between its look at the name and the kernel's call
+another rank gets that name: in the end all ranks see the same, and so does the output directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from fault_tools import make_ranks
+from mpiexec import needs_ranks
+
+from fanstore.outputs.model.entries import keeper_of
+
+PROGRAM = """
+import json, os, sys, time
+held, keeper, before, call, other = sys.argv[1:]
+rank = int(os.environ["FANSTORE_RANK"])
+os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
+
+def tell(name):
+    open(f"{held}/{name}", "w").close()
+
+def wait_for(name):
+    deadline = time.monotonic() + 20
+    while not os.path.exists(f"{held}/{name}"):
+        assert time.monotonic() < deadline, name
+        time.sleep(0.001)
+
+def save(name, text):
+    with open(f"new-{rank}", "w") as stream:
+        stream.write(text)
+    os.rename(f"new-{rank}", name)
+
+def census():
+    found = {}
+    for folder, directories, files in os.walk("."):
+        for name in files:
+            with open(f"{folder}/{name}") as stream:
+                found[os.path.relpath(f"{folder}/{name}")] = stream.read()
+    for name in ("z", "y", "d/f", "e/f"):
+        assert os.path.exists(name) == (name in found), name
+    return found
+
+if rank == int(keeper):
+    exec(before)
+    tell("hold")
+    os.environ["HELD"] = held
+    exec(call)
+    del os.environ["HELD"]
+else:
+    wait_for("waits")
+    exec(other)
+    os.remove(f"{held}/hold")
+tell(f"done-{rank}")
+wait_for(f"done-{1 - rank}")
+with open(f"{held}/census-{rank}", "w") as stream:
+    json.dump(census(), stream)
+tell(f"said-{rank}")
+wait_for(f"said-{1 - rank}")
+"""
+KEEPER = keeper_of(0, b"", 2)
+SAVE, OTHER = "save('z', 'own')", "save('z', 'other')"
+
+
+@needs_ranks
+@pytest.mark.parametrize(
+    ("before", "call", "other", "after"),
+    [
+        (SAVE, "os.unlink('z')", OTHER, {}),
+        (SAVE, "os.rename('z', 'y')", OTHER, {"y": "other"}),
+        (SAVE + "; save('y', 'new')", "os.rename('y', 'z')", OTHER, {"z": "new"}),
+        ("os.mkdir('d')", "os.rename('d', 'e')", "save('d/f', 'other')", {"e/f": "other"}),
+    ],
+    ids=["remove", "rename", "rename-over", "rename-directory"],
+)
+def test_another_rank_gets_the_name_just_before(
+    tmp_path: Path, before: str, call: str, other: str, after: dict[str, str]
+) -> None:
+    compiler = shlex.split(os.environ.get("CC", "cc"))
+    source, library = Path(__file__).with_name("held_calls.c"), str(tmp_path / "held.so")
+    subprocess.run([*compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+    ranks = make_ranks(tmp_path, {"in/put": b"an input"})
+    held, output = tmp_path / "held", tmp_path / "output"
+    held.mkdir()
+    arguments = [str(held), str(KEEPER), before, call, other]
+    command = [sys.executable, "-c", PROGRAM, *arguments]
+    options = ("--output-dir", str(output))
+    with ranks.running(2, command, *options, LD_PRELOAD=library) as run:
+        assert run.end() == [0, 0], run.said()
+    seen = [json.loads((held / f"census-{rank}").read_text()) for rank in range(2)]
+    assert seen == [{**after, "in/put": "an input"}] * 2
+    placed = {
+        os.fspath(path.relative_to(output)): path.read_text()
+        for path in output.rglob("*")
+        if path.is_file()
+    }
+    assert placed == after
+    run.check_nothing_left()
