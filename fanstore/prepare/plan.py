@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 # The bytes of one partition if the user gives no number of partitions.
 PARTITION_BYTES = 256 << 20
+# A smaller dataset has this many partitions, so that each of several ranks gets a share of it, but
+# none below SMALL_PARTITION_BYTES.
+RANKS_EXPECTED = 16
+SMALL_PARTITION_BYTES = 4 << 20
 # Small files are read together, and large files are cut, in units of about this size, so that the
 # data is still in a processor cache when it is written.
 UNIT_BYTES = 2 << 20
@@ -83,10 +87,12 @@ class Split:
         return np.minimum(part, self._parts - 1) + self._first
 
 
-def default_partitions(files: int, total: int) -> int:
+def default_partitions(files: int, total: int, is_new: bool = True) -> int:
     """Returns the default number of partitions for `files` files of `total` bytes: one per 256 MiB,
-    at most one per file, at least one."""
-    return max(1, min(files, -(-total // PARTITION_BYTES)))
+    at most one per file, at least one. is_new: these are all files that are divided among ranks, so
+    several ranks should get some of them."""
+    several = min(RANKS_EXPECTED, total // SMALL_PARTITION_BYTES) if is_new else 1
+    return max(1, min(files, max(several, -(-total // PARTITION_BYTES))))
 
 
 def replicated(tree: SourceTree, globs: Iterable[str]) -> NDArray[np.bool_]:
@@ -170,8 +176,8 @@ def spread(
             counts[which] += int(np.count_nonzero(chosen))
             totals[which] += int(sizes[chosen].sum())
     first = max(kept, default=-1) + 1
-    middle = first + (partitions or default_partitions(counts[0], totals[0]))
-    end = middle + (default_partitions(counts[1], totals[1]) if counts[1] else 0)
+    middle = first + (partitions or default_partitions(counts[0], totals[0], not kept))
+    end = middle + (default_partitions(counts[1], totals[1], False) if counts[1] else 0)
     splits = Split(totals[0], first, middle - first), Split(totals[1], middle, end - middle)
     for part in room.pieces(len(content)):
         ids = content[part]

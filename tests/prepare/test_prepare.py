@@ -234,7 +234,10 @@ def test_a_broken_archive_is_refused(tmp_path: Path) -> None:
 def test_a_pack_for_so_many_bytes_but_none_without_files() -> None:
     assert default_partitions(2, 40 << 30) == 2
     assert default_partitions(0, 0) == 1
-    assert default_partitions(1000, 1000 << 20) == 4
+    assert default_partitions(1000, 1000 << 20) == 16  # a share for each of several ranks
+    assert default_partitions(1000, 9 << 20) == 2
+    assert default_partitions(1000, 1000 << 20, is_new=False) == 4
+    assert default_partitions(1000, 10 << 30) == 40
 
 
 def test_partitions_are_balanced(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from fanstore.cli.datasets.prepare import report
 @click.option(
     "--partitions",
     type=click.IntRange(1, 99999),
-    help="Number of packs [default: one per 256 MiB].",
+    help="Number of packs [default: as for `fanstore prepare`].",
 )
 @click.option(
     "--codec",

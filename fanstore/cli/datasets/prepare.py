@@ -40,7 +40,7 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
 @click.option(
     "--partitions",
     type=click.IntRange(1, 99999),
-    help="Number of packs [default: one per 256 MiB, no more than files].",
+    help="Number of packs [default: one per 256 MiB, but up to 16 of at least 4 MiB].",
 )
 @click.option(
     "--codec",
