@@ -14,6 +14,9 @@ import types
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
+# Functions of python_hook.c.
+note_sample: Any = globals()["note_sample"]
+wrapped: Any = globals()["wrapped"]
 
 
 def _part(name: str) -> Any:
@@ -30,40 +33,28 @@ def _watch(loader_module: Any, epochs: Any) -> None:
     """Wraps DataLoader iterators, so that each calls `epochs` when it is made, and before and after
     it draws indices."""
     iterator = loader_module._BaseDataLoaderIter
-    made, drawing = iterator.__init__, iterator._next_index
 
-    @functools.wraps(made)
-    def __init__(self: Any, loader: Any, *args: Any, **kwargs: Any) -> None:
-        made(self, loader, *args, **kwargs)
+    def made(_: None, self: Any, loader: Any) -> None:
         epochs.made(self, loader)
 
-    @functools.wraps(drawing)
-    def _next_index(self: Any, *args: Any, **kwargs: Any) -> Any:
-        epochs.drawing(self)
-        try:
-            indices = drawing(self, *args, **kwargs)
-        except StopIteration:
-            epochs.drawn(self, None)
-            raise
+    def drawn(indices: Any, self: Any) -> None:
         epochs.drawn(self, indices)
-        return indices
 
-    iterator.__init__, iterator._next_index = __init__, _next_index
+    iterator.__init__ = wrapped(iterator.__init__, None, made)
+    iterator._next_index = wrapped(iterator._next_index, epochs.drawing, drawn)
 
 
 def _watch_samples(fetcher: Any, tags: Any) -> None:
     """Wraps torch's fetcher, so that it calls `tags` before and after each read, in the process
     that reads."""
-    fetching = fetcher.fetch
 
-    @functools.wraps(fetching)
-    def fetch(self: Any, possibly_batched_index: Any) -> Any:
-        try:
-            return fetching(self, tags.told(self, possibly_batched_index))
-        finally:
-            tags.read(self)
+    def told(self: Any, possibly_batched_index: Any) -> tuple[Any, Any]:
+        return self, tags.told(self, possibly_batched_index)
 
-    fetcher.fetch = fetch
+    def read(_: Any, self: Any, possibly_batched_index: Any) -> None:
+        tags.read(self)
+
+    fetcher.fetch = wrapped(fetcher.fetch, told, read)
 
 
 def _measure(loader_module: Any, stages: Any) -> None:
@@ -94,7 +85,6 @@ def _start() -> None:
         sampler_of = functools.partial(_part("samplers").described, torch)
         draws_of = functools.partial(_part("draws").Draws, _part("rows"))
         files_of = functools.partial(_part("files").paths_of, data)
-        note_sample = globals()["note_sample"]  # a function that python_hook.c puts there
         tags = _part("tags").Tags(note_sample, files_of, of_a_handler)
         _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)

@@ -3,7 +3,6 @@ job's Python as soon as TensorFlow's iterator module is loaded. The rules of sta
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 import types
@@ -25,15 +24,13 @@ def _part(name: str) -> Any:
 def _watch(iterators: Any, pipelines: Any) -> None:
     """Wraps the iterators of tf.data, so that each passes its dataset to `pipelines` once it is
     made. An iterator reads nothing before it is asked for an element."""
-    made = iterators.OwnedIterator.__init__
 
-    @functools.wraps(made)
-    def __init__(self: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
-        made(self, dataset, *args, **kwargs)
+    def made(_: None, self: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
         if dataset is not None:
             pipelines.made(dataset)
 
-    iterators.OwnedIterator.__init__ = __init__
+    wrapped: Any = globals()["wrapped"]  # a function of python_hook.c
+    iterators.OwnedIterator.__init__ = wrapped(iterators.OwnedIterator.__init__, None, made)
 
 
 def _start() -> None:

@@ -20,7 +20,7 @@ def test_samples_are_known_from_the_second_epoch_on(
     stage: Stage, name: str, workers: dict[str, str]
 ) -> None:
     watched, said = run_job(stage, name, FANSTORE_KEEP_LEARNT="off", **workers)
-    assert 60 < share(said) < 70, said
+    assert share(said) > 50, said  # two of three epochs, but for what is seen late
     alone, _ = run_job(stage, name, order="off", **workers)
     assert watched == alone
 

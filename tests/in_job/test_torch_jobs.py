@@ -130,3 +130,42 @@ def test_a_failing_hook_is_said_once(stage: Stage) -> None:
     done = stage.run(stage.path / "data", sys.executable, "-c", code)
     assert done.stdout == "[3, 3, 3]\n"
     assert done.stderr.count("order of reading not known: the job's Python: AttributeError") == 1
+
+
+_FAILING = """
+import os, sys, traceback, torch
+from torch.utils import data
+
+class Files(data.Dataset):
+    def __len__(self):
+        return 9
+    def __getitem__(self, index):
+        return len(open(sys.argv[1] + "/c0/000").read()) // (index - 5)
+
+class Drawn(data.Sampler):
+    def __iter__(self):
+        yield 1
+        raise LookupError("no more")
+
+def failing(batch):
+    raise TypeError("no batch")
+
+for more in ({}, {"sampler": Drawn()}, {"collate_fn": failing}):
+    try:
+        for _ in data.DataLoader(Files(), num_workers=int(sys.argv[2]), **more):
+            pass
+    except Exception:
+        print(traceback.format_exc())
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_tracebacks_are_those_without_fanstore(stage: Stage, workers: str) -> None:
+    mount = str(stage.path / "plain")
+    command = (sys.executable, "-c", _FAILING, mount, workers)
+    plain = subprocess.run(command, capture_output=True, text=True, check=True)
+    done = stage.call(
+        "run", "--dataset", str(stage.path / "data"), "--mount", mount, "--", *command
+    )
+    assert plain.stdout.count("Traceback") >= 3
+    assert done.stdout == plain.stdout

@@ -18,6 +18,7 @@
 #include "../../client/job/job.h"
 #include "../../client/job/lane.h"
 #include "../../client/job/fresh.h"
+#include "../../client/machine/limits.h"
 #include "../../common/sys.h"
 
 enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* the value of Py_file_input */
@@ -27,6 +28,8 @@ static struct {
     int (*PyDict_SetItemString)(void *dict, const char *key, void *value);
     void *(*PyDict_GetItemString)(void *dict, const char *key);
     void (*PyErr_Clear)(void);
+    void (*PyErr_Fetch)(void **kind, void **value, void **traceback);
+    void (*PyErr_Restore)(void *kind, void *value, void *traceback);
     int (*PyErr_ExceptionMatches)(void *kind);
     void *(*PyErr_Occurred)(void);
     void **PyExc_Exception;
@@ -35,7 +38,11 @@ static struct {
     int (*PyArg_ParseTuple)(void *arguments, const char *format, ...);
     void *(*PyCFunction_NewEx)(void *method, void *self, void *module);
     void *(*PyImport_GetModule)(void *name);
+    void *(*PyInstanceMethod_New)(void *callable);
+    void *(*PyObject_Call)(void *callable, void *arguments, void *keywords);
     int (*PyObject_HasAttrString)(void *object, const char *name);
+    int (*PyObject_IsTrue)(void *object);
+    void *(*PySequence_Concat)(void *one, void *other);
     void *(*PyTuple_GetItem)(void *tuple, ssize_t at);
     const char *(*PyUnicode_AsUTF8)(void *text);
     void *(*PyUnicode_FromString)(const char *text);
@@ -54,6 +61,8 @@ static const struct {
     LOOK_UP(PyDict_SetItemString),
     LOOK_UP(PyDict_GetItemString),
     LOOK_UP(PyErr_Clear),
+    LOOK_UP(PyErr_Fetch),
+    LOOK_UP(PyErr_Restore),
     LOOK_UP(PyErr_ExceptionMatches),
     LOOK_UP(PyErr_Occurred),
     LOOK_UP(PyExc_Exception),
@@ -62,7 +71,11 @@ static const struct {
     LOOK_UP(PyArg_ParseTuple),
     LOOK_UP(PyCFunction_NewEx),
     LOOK_UP(PyImport_GetModule),
+    LOOK_UP(PyInstanceMethod_New),
+    LOOK_UP(PyObject_Call),
     LOOK_UP(PyObject_HasAttrString),
+    LOOK_UP(PyObject_IsTrue),
+    LOOK_UP(PySequence_Concat),
     LOOK_UP(PyTuple_GetItem),
     LOOK_UP(PyUnicode_AsUTF8),
     LOOK_UP(PyUnicode_FromString),
@@ -117,13 +130,75 @@ static void *note_sample(void *self, void *arguments)
     return python.Py_BuildValue("");
 }
 
-/* A struct PyMethodDef, as in CPython's stable ABI; METH_VARARGS is 1. */
-static struct {
+/* Calls after(result, *arguments), with None for no result. Returns whether that failed. */
+static bool call_after(void *after, void *result, void *arguments, void *keywords)
+{
+    void *first = result != NULL ? python.Py_BuildValue("(O)", result)
+                                 : python.Py_BuildValue("(s)", (char *)NULL);
+    void *all = first != NULL ? python.PySequence_Concat(first, arguments) : NULL;
+    void *answer = all != NULL ? python.PyObject_Call(after, all, keywords) : NULL;
+    python.Py_DecRef(first);
+    python.Py_DecRef(all);
+    python.Py_DecRef(answer);
+    return answer == NULL;
+}
+
+/* The function that `wrapped` made of the functions in the tuple `parts`. */
+static void *call_wrapped(void *parts, void *arguments, void *keywords)
+{
+    void *function = python.PyTuple_GetItem(parts, 0), *before = python.PyTuple_GetItem(parts, 1);
+    void *error[3] = {NULL}, *instead = NULL;
+    if (fan_restricted()) /* a seccomp filter may end the process for the calls of `before` */
+        return python.PyObject_Call(function, arguments, keywords);
+    if (python.PyObject_IsTrue(before) != 0) {
+        instead = python.PyObject_Call(before, arguments, keywords);
+        if (instead == NULL)
+            return NULL;
+    }
+    bool is_changed = instead != NULL && python.PyObject_IsTrue(instead) != 0;
+    void *result = python.PyObject_Call(function, is_changed ? instead : arguments, keywords);
+    python.Py_DecRef(instead);
+    if (result == NULL)
+        python.PyErr_Fetch(&error[0], &error[1], &error[2]);
+    if (call_after(python.PyTuple_GetItem(parts, 2), result, arguments, keywords)) {
+        for (int i = 0; i < 3; i++)
+            python.Py_DecRef(error[i]);
+        python.Py_DecRef(result);
+        return NULL; /* with the exception of a signal handler of the job */
+    }
+    if (result == NULL)
+        python.PyErr_Restore(error[0], error[1], error[2]);
+    return result;
+}
+
+/* A struct PyMethodDef, as in CPython's stable ABI. */
+struct method {
     const char *name;
-    void *(*function)(void *self, void *arguments);
+    void *function;
     int flags;
     const char *about;
-} sample_method = {"note_sample", note_sample, 1, NULL};
+};
+
+enum { METH_VARARGS = 1, METH_KEYWORDS = 2 };
+
+static struct method call_method = {"wrapped", (void *)call_wrapped, METH_VARARGS | METH_KEYWORDS,
+                                    NULL};
+
+/* The Python function wrapped(method, before, after): a method that calls before(*arguments),
+ * unless `before` is None; then method(*arguments), or method(*before's result) if that is a tuple;
+ * and in the end after(result, *arguments), with None for the result if the method raised an
+ * exception. It has no frame, so it is in no traceback of the job's exceptions. */
+static void *wrapped(void *self, void *arguments)
+{
+    (void)self;
+    void *function = python.PyCFunction_NewEx(&call_method, arguments, NULL);
+    void *method = function != NULL ? python.PyInstanceMethod_New(function) : NULL;
+    python.Py_DecRef(function);
+    return method;
+}
+
+static struct method sample_method = {"note_sample", (void *)note_sample, METH_VARARGS, NULL};
+static struct method wrapped_method = {"wrapped", (void *)wrapped, METH_VARARGS, NULL};
 
 static void put(void *dict, const char *key, void *value)
 {
@@ -152,6 +227,7 @@ static bool run(const char *text, const char *path)
         put(globals, "__name__", python.PyUnicode_FromString("_fanstore_peek"));
         put(globals, "__file__", python.PyUnicode_DecodeFSDefault(path));
         put(globals, "note_sample", python.PyCFunction_NewEx(&sample_method, NULL, NULL));
+        put(globals, "wrapped", python.PyCFunction_NewEx(&wrapped_method, NULL, NULL));
         result = python.PyEval_EvalCode(code, globals, globals);
     }
     bool ran = result != NULL;
@@ -201,7 +277,8 @@ static int hear(const char *event, void *arguments, void *unused)
     for (int i = 0; i < LOADERS; i++) {
         if (loaders[i].state == LOADING && loaded(loaders[i].module, loaders[i].last)) {
             loaders[i].state = DONE;
-            start(loaders[i].file);
+            if (!fan_restricted())
+                start(loaders[i].file);
             if (python.PyErr_Occurred() != NULL)
                 return -1; /* the job's exception is raised from the import */
         } else if (loaders[i].state == WAITING && text != NULL &&
