@@ -10,6 +10,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fanstore.dataset import NO_RECORD, Dataset
@@ -55,6 +56,7 @@ class Announced:
         keeps: Callable[[], Sequence[KeptOrders]] = list,
     ) -> None:
         self._segment = os.path.join(directory, "segment")
+        self._doubted = Path(directory, "doubted")
         self._lanes = None if only_torch else Lanes(self._segment)
         self._keeps = keeps
         self._kept: Sequence[KeptOrders] = []
@@ -133,7 +135,7 @@ class Announced:
         self._opens = Opens(self._segment)
         self._kept = self._keeps()
         self._learnt = Learnt([(each.files, each.records) for each in self._kept])
-        self._loaders = Loaders(self._find, sink, self._learnt)
+        self._loaders = Loaders(self._find, sink, self._learnt, self._doubted.touch)
         if self._lanes is not None:
             datasets = [dataset for dataset, _ in self._mounts]
             kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}

@@ -34,15 +34,26 @@ Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples,
 
 class Loaders:
     """Receives announcements, and matches opens with them. find: looks paths up in the mounts.
-    learnt: the known files of samples."""
+    learnt: the known files of samples. doubt: called when the files of a dataset have proved
+    wrong."""
 
-    def __init__(self, find: Find, sink: Sink, learnt: Learnt | None = None) -> None:
+    def __init__(
+        self,
+        find: Find,
+        sink: Sink,
+        learnt: Learnt | None = None,
+        doubt: Callable[[], None] = lambda: None,
+    ) -> None:
         self._find = find
         self._learnt = learnt or Learnt()
+        self._doubt = doubt
+        # Datasets of which an epoch was read in another order than by the list of their files.
+        self._doubted: set[Key] = set()
+        self._dataset_of: dict[Key, Key] = {}  # for each loader
         self._sink = sink
         self._coming = Coming(sink)
-        self._files: dict[tuple[int, int], list[tuple[int, NDArray[np.uint64]]]] = {}
-        self._epochs: dict[tuple[int, int], list[FollowedEpoch]] = {}
+        self._files: dict[Key, list[tuple[int, NDArray[np.uint64]]]] = {}
+        self._epochs: dict[Key, list[FollowedEpoch]] = {}
         self._left: dict[tuple[int, int], NDArray[np.uint64]] = {}
         self._unclaimed: list[Opened] = []
         self._matched: Counter[str] = Counter()
@@ -63,6 +74,7 @@ class Loaders:
         if said.place == "more" and key not in self._epochs:
             return  # the announcement before this one was refused
         files = self._files_of(said)
+        self._dataset_of[key] = (said.pid, said.dataset)
         parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
         expected = _expected(said, order, files)
@@ -77,8 +89,9 @@ class Loaders:
         self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
 
     def _files_of(self, said: Announcement) -> Files:
-        files = self._files.get((said.pid, said.dataset))
-        if not files and said.name is not None:
+        dataset = (said.pid, said.dataset)
+        files = self._files.get(dataset)
+        if said.name is not None and (not files or dataset in self._doubted):
             files = self._learnt.files(said.name)
             if not files:
                 raise ValueError("the files of its samples are learnt while they are read")
@@ -122,8 +135,12 @@ class Loaders:
         for pid in {key[0] for key in self._epochs}:
             mine = _of_process(pid, opened)
             for mount, records in mine.items():
-                for epoch in self._epochs_read(pid, mount):
+                for key, epoch in self._epochs_read(pid, mount):
+                    was_broken = epoch.follower.broken
                     records = epoch.note(records)
+                    if epoch.follower.broken and not was_broken:
+                        self._doubted.add(self._dataset_of[key])
+                        self._doubt()
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
         known = {key[0] for key in self._epochs}
@@ -135,11 +152,16 @@ class Loaders:
         """Returns the processes that have announced something and still exist."""
         return {pid for pid, _ in self._epochs}
 
-    def _epochs_read(self, pid: int, mount: int) -> list[FollowedEpoch]:
-        """Returns the epochs of a process in one mount, the newest first, because the program may
-        have abandoned an older one."""
-        of_process = [each for key, each in reversed(self._epochs.items()) if key[0] == pid]
-        return [each for epochs in of_process for each in epochs if each.expected.mount == mount]
+    def _epochs_read(self, pid: int, mount: int) -> list[tuple[Key, FollowedEpoch]]:
+        """Returns the epochs of a process in one mount with their loaders, the newest first,
+        because the program may have abandoned an older one."""
+        of_process = [pair for pair in reversed(self._epochs.items()) if pair[0][0] == pid]
+        return [
+            (key, each)
+            for key, epochs in of_process
+            for each in epochs
+            if each.expected.mount == mount
+        ]
 
     def _catch_up(self, pid: int, epoch: FollowedEpoch) -> None:
         """Matches `epoch` with earlier opens of a process that no epoch has matched."""
@@ -153,7 +175,7 @@ class Loaders:
         gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
         for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
-        for table in (self._files, self._left):
+        for table in (self._files, self._left, self._dataset_of):
             for key in [key for key in table if key[0] in gone]:
                 del table[key]
         self._coming.forget(gone.__contains__)

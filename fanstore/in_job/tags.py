@@ -1,6 +1,6 @@
-"""Finds out which files belong to each sample, for a dataset that has no list of its files: writes
-a note to the access trace before each sample is read; the files opened after that note are the
-sample's. See start.py."""
+"""Finds out which files belong to each sample, for a dataset that has no list of its files, or a
+list that proved wrong: writes a note to the access trace before each sample is read; the files
+opened after that note are the sample's. See start.py."""
 
 from __future__ import annotations
 
@@ -24,39 +24,37 @@ class Tags:
     """Writes notes of samples. note_sample: writes a note, given the numbers of a sample and of its
     dataset, and whether it is read together with the sample noted before. files_of: returns the
     files of a dataset, or None if it has no list of them. of_a_handler: returns whether a signal
-    handler of the job raised an exception; such an exception is raised again."""
+    handler of the job raised an exception; such an exception is raised again. doubted: the path of
+    a file that the daemon makes once a list of the job has proved wrong."""
 
     def __init__(
         self,
         note_sample: Callable[[int, int, bool], None],
         files_of: Callable[[Any], Any],
         of_a_handler: Callable[[Exception], bool],
+        doubted: str,
     ) -> None:
         self._note_sample = note_sample
         self._files_of = files_of
         self._of_a_handler = of_a_handler
-        # For each dataset: a weak reference, and the result of `name_of`.
-        self._names: list[tuple[Any, list[Any] | None]] = []
+        self._doubted = doubted
+        self._known: list[_Known] = []
 
     def name_of(self, dataset: Any) -> list[Any] | None:
         """Returns a dataset's name: a text, its number in notes (the same in each process and in
         the next job), and its length. None if its files are known, or if it cannot be named."""
-        for reference, name in self._names:
-            if reference() is dataset:
-                return name
-        name = None
+        known = next((each for each in self._known if each.dataset() is dataset), None)
         try:
-            reference = weakref.ref(dataset)
-            if self._files_of(dataset) is None:
-                text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
-                number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
-                name = [text, number, len(dataset)]
+            if known is None:
+                known = _Known(weakref.ref(dataset), self._files_of(dataset) is not None)
+                self._known.append(known)
+            if known.name is None and (not known.has_list or os.path.exists(self._doubted)):
+                known.name = _name(dataset)
         except Exception as error:  # by the dataset, or it takes no weak reference
             if self._of_a_handler(error):
                 raise
             return None
-        self._names.append((reference, name))
-        return name
+        return known.name
 
     def told(self, fetcher: Any, indices: Any) -> Any:
         """Returns the indices that torch's fetcher is to read; each is noted just before its sample
@@ -87,6 +85,16 @@ class Tags:
         self._note_sample(number if 0 <= number < _NONE else _NONE, dataset, joins)
 
 
+class _Known:
+    """A dataset. dataset: a weak reference; has_list: whether it has a list of its files; name: if
+    it was needed, the result of `_name`."""
+
+    def __init__(self, dataset: Any, has_list: bool) -> None:
+        self.dataset = dataset
+        self.has_list = has_list
+        self.name: list[Any] | None = None
+
+
 class _Noted(list):  # type: ignore[type-arg]
     """The indices of a batch. Iterating over them notes each one just before it is read."""
 
@@ -111,6 +119,12 @@ def _reads_one_by_one(dataset: Any) -> bool:
             return False
         dataset = dataset.dataset
     return False
+
+
+def _name(dataset: Any) -> list[Any]:
+    text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
+    number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
+    return [text, number, len(dataset)]
 
 
 def _about(dataset: Any, depth: int) -> Iterator[str]:

@@ -11,6 +11,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               order        the socket for announcements (fanstore/foresight/announcement.py)
               in_job       a link to fanstore/in_job, the code that runs in Python programs
               order-notes  why programs announce nothing
+              doubted      there once the list of a dataset's files has proved wrong
               out/<n>      the tree of outputs of the n-th mount
               placed       which of them are in the output directory
               copies/      outputs of other ranks, fetched

@@ -94,12 +94,12 @@ def test_what_the_jobs_own_objects_raise_is_not(tmp_path: Path) -> None:
         raise Late
 
     epochs(tmp_path, sampler_of).made(Made(), Loader())
-    assert Tags(lambda *_: None, sampler_of, of_a_handler).name_of(Alarm()) is None
+    assert Tags(lambda *_: None, sampler_of, of_a_handler, "").name_of(Alarm()) is None
 
 
 def test_it_is_raised_where_samples_are_told(interrupted: Callable[..., None]) -> None:
     with pytest.raises(Late):
-        Tags(lambda *_: None, interrupted, of_a_handler).name_of(Alarm())
+        Tags(lambda *_: None, interrupted, of_a_handler, "").name_of(Alarm())
 
 
 TORCH = {

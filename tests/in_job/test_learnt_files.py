@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import pytest
-from serving import Stage
+from serving import Stage, make_stage
 from test_torch_jobs import run_job, stage
 
 torch = pytest.importorskip("torch")
@@ -23,6 +26,39 @@ def test_samples_are_known_from_the_second_epoch_on(
     assert share(said) > 50, said  # two of three epochs, but for what is seen late
     alone, _ = run_job(stage, name, order="off", **workers)
     assert watched == alone
+
+
+_PERMUTED = """
+import os, sys, time, numpy, torch
+from torch.utils import data
+
+class Permuted(data.Dataset):
+    def __init__(self, root):
+        self.samples = sorted(os.path.join(d, f) for d, _, files in os.walk(root) for f in files)
+        self.order = numpy.random.default_rng(7).permutation(len(self.samples))
+    def __len__(self):
+        return len(self.samples)
+    def __getitem__(self, index):
+        time.sleep(0.001)  # slow enough to be seen
+        return len(open(self.samples[self.order[index]], "rb").read())
+
+loader = data.DataLoader(Permuted(sys.argv[1]), batch_size=4, shuffle=True)
+for _ in range(4):
+    for batch in loader:
+        pass
+"""
+
+
+def test_a_list_that_proved_wrong_is_dropped(tmp_path: Path) -> None:
+    """The first epoch of four goes another way than by the list, and in the second it is learnt."""
+    stage = make_stage(tmp_path)
+    stage.source(files={f"c{n % 7}/{n:03}": b"%d" % n for n in range(700)})
+    done = stage.call(
+        "run", str(tmp_path / "plain"), "--mount", str(stage.mount), "--",
+        sys.executable, "-c", _PERMUTED, str(stage.mount),
+    )  # fmt: skip
+    assert share(done.stderr) > 40, done.stderr
+    assert "wrong in 1 epoch" in done.stderr
 
 
 def test_a_second_job_knows_them_from_its_first_batch(stage: Stage) -> None:
