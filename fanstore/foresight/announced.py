@@ -8,7 +8,7 @@ import socket
 import sys
 import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fanstore.foresight.kept import KeptOrders
     from fanstore.foresight.loaders import Loaders
     from fanstore.foresight.recorded import Kept, Recorded
-    from fanstore.foresight.sample_files import Learnt
+    from fanstore.foresight.sample_files import Learnt, Told
     from fanstore.node.opens import Opens
 
 _PAUSE_S = 0.05  # between two checks, each of which takes 0.2 ms for each loader
@@ -35,8 +35,10 @@ _HASTE_S = 0.005  # if an epoch has just begun, or a lane is an eighth full
 _IDLE_PAUSE_S = 0.25  # until the following of opens begins
 _NOTES_MIN = 64  # noted opens at which the following begins
 _LOOK_S = 5.0  # between two checks for processes that have ended
+_TELL_S = 1.0  # between two messages to other ranks about the files of samples
 _BACKLOG = 128
 _REASONS_MAX = 8
+_HEARD_MAX = 1 << 12  # the most messages of other ranks that wait to be used
 _NOT_OF_TORCH = ("announce", "tf.data")  # kinds of announcements that are no sampler of torch
 
 
@@ -67,7 +69,10 @@ class Announced:
         self._loaders: Loaders | None = None
         self._opens: Opens | None = None
         self._refused: Counter[str] = Counter()
-        self._looked_s = time.monotonic()
+        self._looked_s = self._told_s = time.monotonic()
+        self._heard: deque[Told] = deque(maxlen=_HEARD_MAX)
+        # Tells other ranks which files of samples were learnt here.
+        self.tell: Callable[[Sequence[Told]], None] | None = None
         self.listener = bind(directory, ORDER_SOCKET, socket.SOCK_SEQPACKET)
         self.listener.listen(_BACKLOG)
         self.listener.setblocking(False)
@@ -123,6 +128,16 @@ class Announced:
         if self._loaders is not None and time.monotonic() > self._looked_s + _LOOK_S:
             self._looked_s = time.monotonic()
             self._loaders.forget(_is_alive)
+        if self._learnt is not None and time.monotonic() > self._told_s + _TELL_S:
+            self._told_s = time.monotonic()
+            told = self._learnt.tell()
+            if told and self.tell is not None:
+                self.tell(told)
+
+    def hear_of(self, told: Sequence[Told]) -> None:
+        """Takes the files of samples that another rank has learnt. May be called from any
+        thread."""
+        self._heard.extend(told)
 
     def _begin(self) -> None:
         """Begins to follow opens; loads NumPy."""
@@ -134,7 +149,8 @@ class Announced:
         sink = self._sink or Sink()
         self._opens = Opens(self._segment)
         self._kept = self._keeps()
-        self._learnt = Learnt([(each.files, each.records) for each in self._kept])
+        files = [(each.files, each.records) for each in self._kept]
+        self._learnt = Learnt(files, self._heard)
         self._loaders = Loaders(self._find, sink, self._learnt, self._doubted.touch)
         if self._lanes is not None:
             datasets = [dataset for dataset, _ in self._mounts]

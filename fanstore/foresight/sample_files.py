@@ -1,8 +1,9 @@
-"""The files of each sample of a dataset: learnt while samples are read, and stored for later
-jobs."""
+"""The files of each sample of a dataset: learnt while samples are read, shared with the other
+ranks, and stored for later jobs."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,6 +41,11 @@ class SampleFiles:
     def __len__(self) -> int:
         """Returns how many pairs of a sample and a file are known."""
         return len(self._pairs)
+
+    @property
+    def pairs(self) -> NDArray[np.int64]:
+        """The sorted pairs of a sample and a file, which is mount << 32 | record id."""
+        return self._pairs
 
     def add(self, samples: Ids, visits: Ids, files: Ids) -> None:
         """Adds files that were opened for samples. visits: the number of the reading in which each
@@ -83,32 +89,58 @@ _READS_MIN = 1 << 16  # sorts at least so many reads at once
 _NO_RECORD_WORD = 0xFFFFFFFF
 _WORDS_MAX = (1 << 24) - 64  # the most words of 4 bytes in a file
 
+Told = tuple[Name, bytes]  # a dataset, and pairs of a sample and a file, as int64
+
 
 class Learnt:
     """The sample files of a job's datasets. kept: the stored files of each mount; if there are
-    none, nothing is stored."""
+    none, nothing is stored. heard: what other ranks have told; another thread adds to it, and this
+    takes it out."""
 
-    def __init__(self, kept: Sequence[tuple[KeptFiles, int]] = ()) -> None:
+    def __init__(
+        self, kept: Sequence[tuple[KeptFiles, int]] = (), heard: deque[Told] | None = None
+    ) -> None:
         """kept: for each mount, its files and the number of records of its dataset."""
         self._kept = kept
         self._found: dict[int, SampleFiles] = {}
         self._names: dict[int, Name] = {}
         self._loaded: dict[tuple[int, int], Rows] = {}
         self._reads: list[Reads] = []  # not sorted yet
+        self._untold: list[Reads] = []  # not told to other ranks yet
+        self._heard: deque[Told] = deque() if heard is None else heard
+        self._heard_count = 0
 
     def note(self, reads: Reads) -> None:
         """Adds the files that were opened while samples were read."""
-        self._reads += [reads] if len(reads) else []
+        if len(reads):
+            self._reads.append(reads)
+            self._untold.append(reads)
         # Rarely sorts, so that sorting all reads again costs little per read.
         if sum(map(len, self._reads)) > max(_READS_MIN, *map(len, self._found.values()), 0):
             self._sort()
 
     def _sort(self) -> None:
-        reads = np.concatenate([np.empty(0, READ), *self._reads])
-        self._reads = []
+        reads, self._reads = self._reads, []
         for dataset, found in self._found.items():
-            some = reads[reads["dataset"] == dataset]
-            found.add(some["sample"].astype(np.int64), some["visit"], some["file"])
+            _add(found, reads, dataset)
+        for name, pairs in [self._heard.popleft() for _ in range(len(self._heard))]:
+            if self._names.get(name.number) == name:
+                samples, files = np.frombuffer(pairs, np.int64).reshape(-1, 2).T
+                self._heard_count += 1
+                visits = np.full(len(samples), -2 - self._heard_count)
+                self._found[name.number].add(samples, visits, files)
+            else:
+                self._heard.append((name, pairs))
+
+    def tell(self) -> list[Told]:
+        """Returns the files learnt since the last call, for other ranks."""
+        reads, self._untold = self._untold, []
+        told = []
+        for number, name in self._names.items():
+            found = SampleFiles()
+            _add(found, reads, number)
+            told += [(name, found.pairs.tobytes())] if len(found) else []
+        return told
 
     def files(self, name: Name) -> list[tuple[int, Rows]]:
         """Returns the known files of a dataset, by mount; none until some samples were read."""
@@ -145,6 +177,13 @@ class Learnt:
                 fits = mount < len(self._kept) and rows.size <= _WORDS_MAX
                 if fits and not _is_same(rows, known):
                     self._kept[mount][0].write(_file_name(name), _encoded(rows))
+
+
+def _add(found: SampleFiles, reads: Sequence[Reads], dataset: int) -> None:
+    """Adds the files that were opened for the samples of a dataset."""
+    of_all = np.concatenate([np.empty(0, READ), *reads])
+    some = of_all[of_all["dataset"] == dataset]
+    found.add(some["sample"].astype(np.int64), some["visit"], some["file"])
 
 
 def _is_same(rows: Rows, known: Rows | None) -> bool:

@@ -313,6 +313,8 @@ class NodeJob:
         peers = None if self.server is None else self.server.peers()
         if self.watching is not None:
             self.watching.open(self.status, self.figures, peers)
+        if self.orders is not None and peers is not None:
+            self.orders.connect(peers, self._outputs.service.submit)
         self._outputs.start(peers)
         if self.watching is not None:
             self.watching.start(self._outputs.service.submit)

@@ -8,10 +8,10 @@ import select
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fanstore import in_job
 from fanstore.foresight.announced import Announced
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from fanstore.foresight.kept import KeptOrders
     from fanstore.foresight.node_plan import NodePlan
     from fanstore.foresight.planned import Planned
+    from fanstore.foresight.sample_files import Told
+    from fanstore.rank_calls.peers import Peers
+
+    Submit = Callable[[Coroutine[Any, Any, None]], Any]
 
 _END_WAIT_S = 5.0  # not longer, because other ranks wait for this one
 
@@ -55,6 +59,28 @@ class JobOrders:
         if self._source.listener is not None:
             self._source.listener.close()
         self._sink.close()
+
+    def connect(self, peers: Peers, submit: Submit) -> None:
+        """Shares the files of samples that are learnt with the other ranks. Call it before the
+        peers start. submit: runs a coroutine in their event loop, from another thread."""
+        source = self._source
+        if not isinstance(source, Announced):
+            return
+        others = [rank for rank in range(peers.world_size) if rank != peers.rank]
+        peers.serve("orders.learnt", lambda _, told: source.hear_of(told))
+
+        async def tell_all(told: Sequence[Told]) -> None:
+            for rank in others:
+                peers.tell(rank, "orders.learnt", told)
+
+        def tell(told: Sequence[Told]) -> None:
+            telling = tell_all(told)
+            try:
+                submit(telling)
+            except RuntimeError:  # the loop has ended with the job
+                telling.close()
+
+        source.tell = tell
 
     def figures(self) -> OrderFigures:
         """Returns how well reads were predicted, and why programs made no more announcements."""

@@ -70,3 +70,41 @@ def test_what_a_loader_will_read_is_there(tmp_path: Path) -> None:
         assert said["order"]["predicted"] == COUNT
         assert said["node"]["ahead"] > COUNT // 4
         assert said["counters"]["cache_misses"] <= 2 * BATCH  # of the first batch
+
+
+# A dataset without a list of its files. The ranks meet after each epoch, and give their daemons
+# time to tell each other what they learnt.
+LEARN = """
+import os, sys, time
+from torch.utils import data
+
+class Named(data.Dataset):
+    def __len__(self):
+        return 64
+    def __getitem__(self, index):
+        path = os.path.join(os.environ["FANSTORE_MOUNT_PREFIX"], f"f{index:03}")
+        return len(open(path, "rb").read())
+
+rank, size = int(os.environ["FANSTORE_RANK"]), int(os.environ["FANSTORE_WORLD_SIZE"])
+sampler = data.DistributedSampler(Named(), size, rank)
+for epoch in range(3):
+    sampler.set_epoch(epoch)
+    for batch in data.DataLoader(Named(), batch_size=4, sampler=sampler):
+        time.sleep(0.02)
+    open(f"{sys.argv[1]}{epoch}-{rank}", "w").close()
+    until = time.monotonic() + 60
+    while not all(os.path.exists(f"{sys.argv[1]}{epoch}-{r}") for r in range(size)):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    time.sleep(2.5)
+"""
+
+
+@needs_ranks
+def test_what_one_rank_learns_all_know(tmp_path: Path) -> None:
+    stage = make_rank_stage(tmp_path, 4)
+    dataset = stage.dataset(stage.source(files={f"f{n:03}": bytes([n]) * 99 for n in range(COUNT)}))
+    done = stage.run_ranks(4, dataset, sys.executable, "-c", LEARN, str(tmp_path / "met-"))
+    said = done.stderr
+    known = float(said.partition("known for ")[2].partition(" %")[0])
+    assert known > 60, said  # two of three epochs; each rank alone would know a quarter, then less

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,7 @@ from fanstore._native import lib
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Name
 from fanstore.foresight.kept import KeptFiles
-from fanstore.foresight.sample_files import Learnt, SampleFiles
+from fanstore.foresight.sample_files import Learnt, SampleFiles, Told
 from fanstore.node.opens import READ, Tagged
 
 ID = "0123456789abcdef" * 2
@@ -131,6 +132,24 @@ def test_ranks_that_learnt_different_samples_keep_them_all(kept: KeptFiles) -> N
         learnt.end()
     [(mount, rows)] = Learnt([(kept, 100)]).files(NAME)
     assert (mount, rows.ravel().tolist()) == (0, [10, 11, 12, 13, NO_RECORD])
+
+
+def test_a_rank_uses_what_others_tell() -> None:
+    heard: deque[Told] = deque()
+    one, other = Learnt(), Learnt(heard=heard)
+    one.files(NAME)
+    one.note(read([0, 2]))
+    told = one.tell()
+    assert one.tell() == []
+    heard.extend(told)  # before the other one knows the dataset
+    heard.extend((Name("another", NAME.number, 5), pairs) for _, pairs in told)
+    [(mount, rows)] = other.files(NAME)
+    assert (mount, rows.ravel().tolist()) == (0, [10, NO_RECORD, 12, NO_RECORD, NO_RECORD])
+    other.note(read([1]))
+    one.note(read([3]))
+    heard.extend(one.tell())
+    [(_, rows)] = other.files(NAME)
+    assert rows.ravel().tolist() == [10, 11, 12, 13, NO_RECORD]
 
 
 def test_names_of_other_datasets_get_nothing(kept: KeptFiles) -> None:
