@@ -17,7 +17,6 @@ from fanstore.errors import FanstoreError, UsageError
 from fanstore.job.agreement import failure_told_to_others
 from fanstore.job.plan import JobPlan
 from fanstore.launcher import Launcher, detect, for_rank
-from fanstore.outputs.files.location import problem_of
 from fanstore.report.places import make_folder, page_at, remove_empty
 from fanstore.staging.budget import budget_of
 
@@ -160,16 +159,6 @@ def current_umask() -> int:
     return umask
 
 
-def check_output_dir(path: str, settings: config.Settings) -> None:
-    """Raises UsageError if the user named an output directory that cannot be written. (A job with
-    the default directory fails only when it has outputs: most have none.)"""
-    problem = problem_of(path)
-    source = settings.sources["output_dir"]
-    if problem and source != "default":
-        where = config.spoken(source, "output_dir")
-        raise UsageError(f"output directory {path} ({where}): {problem}")
-
-
 def report_page(ctx: click.Context, settings: config.Settings) -> str:
     """Makes the directory of the report's page and returns the page's absolute path, or "" if there
     is none. Raises UsageError if the page cannot be made."""
@@ -256,8 +245,6 @@ def make_plan(
     with failure_told_to_others(launcher):
         settings = config.resolve(flags)
         refuse_idle_options(settings)
-        output_dir = os.path.abspath(settings.output_dir)
-        check_output_dir(output_dir, settings)
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
         local = local_of(settings)
@@ -270,7 +257,7 @@ def make_plan(
             kind,
             budget,
             launcher,
-            output_dir,
+            os.path.abspath(settings.output_dir),
             current_umask(),
             trace_file(settings, page),
             page,

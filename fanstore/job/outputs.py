@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from io import FileIO
+from pathlib import Path
 from typing import Any
 
 from fanstore.config import spoken
@@ -18,7 +20,7 @@ from fanstore.messages.channel import bind
 from fanstore.messages.job import Flushing
 from fanstore.messages.message import values_of
 from fanstore.node.job_directory import JobDirectory
-from fanstore.outputs.files.location import folders_of, refusal_of
+from fanstore.outputs.files.location import folders_of, problem_of, refusal_of
 from fanstore.outputs.model.entries import keeper_of
 from fanstore.outputs.ranks.ranks import SOCKET, Ranks
 from fanstore.outputs.service import LOCK, MountedDataset, OutputService
@@ -39,17 +41,23 @@ _PREDECESSOR_S = 30.0
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
     """Raises UsageError if the output directory, given or default, is under a mount or in
-    FanStore's own directories. Checked early, so that a job does not fail after it has written
-    everything."""
-    source = plan.settings.sources["output_dir"]
-    refusal = refusal_of(plan.output_dir, prefixes)
-    if is_within_any(os.path.realpath(plan.output_dir)):
-        refusal = "lies in FanStore's own directory, which is cleared"
-    if refusal:
-        where = spoken(source, "output_dir")
+    FanStore's own directories, or cannot be written. Checked early, so that a job does not fail
+    after it has written everything."""
+
+    def problem(path: str) -> str:
+        if is_within_any(os.path.realpath(path)):
+            return "lies in FanStore's own directory, which is cleared"
+        return refusal_of(path, prefixes) or problem_of(path)
+
+    if found := problem(plan.output_dir):
+        where = spoken(plan.settings.sources["output_dir"], "output_dir")
+        here = os.getcwd()
+        places = [here, *map(str, Path(here).parents), os.path.expanduser("~")]
+        others = (os.path.join(place, "fanstore-output") for place in places)
+        other = shlex.quote(next((path for path in others if not problem(path)), "DIR"))
         raise UsageError(
-            f"output directory {plan.output_dir} ({where}): {refusal}; "
-            "name one elsewhere with --output-dir"
+            f"output directory {plan.output_dir} ({where}): {found}; give another one, "
+            f"such as --output-dir {other}"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import subprocess
 import sys
@@ -43,13 +44,45 @@ def test_nothing_starts_when_the_output_directory_cannot_be(stage: Stage, datase
         stage.path / "file": "is not a directory",
         stage.path / "no/such": "does not exist",
         stage.mount: "lies in the mount prefix",
-        stage.mount / "inside": "cannot be made",
+        stage.mount / "inside": "lies in the mount prefix",
         stage.path / ".fanstore-me": "lies in FanStore's own directory",
     }.items():
         done = stage.run(dataset, "touch", str(stage.path / "ran"), options=options(path), code=125)
         assert why in done.stderr and str(path) in done.stderr
         assert stage.leftovers() == []
     assert not (stage.path / "ran").exists()
+
+
+def run_in(cwd: Path, stage: Stage, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "fanstore", "run", *arguments],
+        env={**stage.env, "PWD": str(cwd), "HOME": str(stage.path)}, cwd=cwd,
+        capture_output=True, text=True, timeout=LIMIT_S,
+    )  # fmt: skip
+
+
+def test_the_default_is_tried_at_the_start_too(stage: Stage, dataset: Path) -> None:
+    (stage.path / "cwd").mkdir()
+    (stage.path / "cwd/fanstore-output").write_text("")
+    ran = ("--", "touch", str(stage.path / "ran"))
+    refused = run_in(stage.path / "cwd", stage, str(dataset), *ran)
+    assert refused.returncode == 125 and not (stage.path / "ran").exists()
+    assert (
+        f"{stage.path}/cwd/fanstore-output (default): is not a directory; give another one, "
+        f"such as --output-dir {stage.path}/fanstore-output\n" in refused.stderr
+    )
+
+
+def test_a_job_in_its_own_dataset_is_told_an_output_directory_that_works(stage: Stage) -> None:
+    source = stage.source(files={"d/inside": b"inside"})
+    command = ("--", "sh", "-c", "cat inside >copy; cat copy")
+    refused = run_in(source / "d", stage, "..", *command)
+    assert refused.returncode == 125
+    option = shlex.split(refused.stderr.rpartition(", such as ")[2])
+    assert option == ["--output-dir", f"{stage.path}/fanstore-output"]
+    done = run_in(source / "d", stage, *option, "..", *command)
+    assert (done.returncode, done.stdout) == (0, "inside"), done.stderr
+    assert (stage.path / "fanstore-output/d/copy").read_text() == "inside"
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
@@ -65,14 +98,10 @@ def test_the_default_under_a_mount_is_refused_at_the_start(stage: Stage, dataset
     link.symlink_to(original / "d")
     pairs = [(stage.mount, dataset), (original, dataset)]
     where = [word for at, path in pairs for word in ("--dataset", str(path), "--mount", str(at))]
-    done = subprocess.run(
-        [sys.executable, "-m", "fanstore", "run", *where, "--", "touch", str(stage.path / "ran")],
-        env={**stage.env, "PWD": str(link)}, cwd=link,
-        capture_output=True, text=True, timeout=LIMIT_S,
-    )  # fmt: skip
+    done = run_in(link, stage, *where, "--", "touch", str(stage.path / "ran"))
     assert done.returncode == 125
     assert f"output directory {original}/d/fanstore-output (default): " in done.stderr
-    assert f"lies in the mount prefix {original}; name one elsewhere" in done.stderr
+    assert f"lies in the mount prefix {original}; give another one, such as" in done.stderr
     assert not (stage.path / "ran").exists()
     assert sorted(os.listdir(original)) == ["d", "input"]
     assert stage.leftovers() == []
