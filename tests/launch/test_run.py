@@ -90,6 +90,26 @@ def test_a_command_on_the_mount(stage: Stage) -> None:
     assert done.stdout == "on the mount: x\n"
 
 
+def test_an_interrupted_command_that_goes_on_is_named_once(stage: Stage) -> None:
+    arguments = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
+    script = (
+        "trap '' INT; echo ready; for n in $(seq 600); do test -e $0 && exit 7; sleep 0.05; done"
+    )
+    command = ("--", "sh", "-c", script, str(stage.path / "end"))
+    with stage.running("run", *arguments, *command) as run:
+        assert run.stdout is not None and run.stderr is not None
+        assert run.stdout.readline() == "ready\n"
+        pid = command_of(run.pid)
+        for _ in range(2):
+            run.send_signal(signal.SIGINT)
+        lines = iter(run.stderr.readline, "")
+        line = next((line for line in lines if "still runs" in line), "")
+        (stage.path / "end").touch()
+        _, rest = run.communicate(timeout=60)
+    assert f"the command (process {pid}) still runs" in line and f"kill -KILL {pid}" in line
+    assert run.returncode == 7 and "still runs" not in rest
+
+
 def test_standard_streams_pass_through(stage: Stage) -> None:
     where = ["--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--quiet"]
     done = subprocess.run(

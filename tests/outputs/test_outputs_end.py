@@ -187,7 +187,7 @@ def test_signals_while_outputs_are_waited_for(stage: Stage, dataset: Path, full:
         said = next_text(run, "waiting for 1 output")
         assert f"to reach {full}" in said
         run.send_signal(signal.SIGINT)
-        next_text(run, "once more gives up")
+        next_text(run, "interrupt again to stop waiting")
         run.send_signal(signal.SIGTERM)
         _, stderr = run.communicate(timeout=LIMIT_S)
     assert run.returncode == 125
@@ -200,7 +200,7 @@ def test_one_signal_is_outlived(stage: Stage, dataset: Path, full: Path) -> None
     with stage.running(*arguments(stage, dataset, full, write(stage, LARGE)), **PATIENT) as run:
         next_text(run, "waiting for 1 output")
         run.send_signal(signal.SIGTERM)
-        next_text(run, "once more gives up")
+        next_text(run, "interrupt again to stop waiting")
         (full / "room").unlink()
         run.communicate(timeout=LIMIT_S)
     assert run.returncode == 0

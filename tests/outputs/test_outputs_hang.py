@@ -64,7 +64,7 @@ def test_the_second_signal_ends_the_waiting(stage: Stage, dataset: Path, hung: E
         next_text(run, "waiting for 2 outputs")
         daemon = daemon_of(run.pid)
         run.send_signal(signal.SIGINT)
-        next_text(run, "once more gives up")
+        next_text(run, "interrupt again to stop waiting")
         run.send_signal(signal.SIGINT)
         _, stderr = run.communicate(timeout=LIMIT_S / 2)
         assert not has_gone(daemon), "it hangs, as it should for this test"
@@ -108,7 +108,7 @@ def test_a_dead_daemon_that_the_kernel_is_not_done_with(
         (stage.path / "go").touch()
         wait_for(lambda: has_gone(command), "the command's end, and that the wrapper knows of it")
         run.send_signal(signal.SIGTERM)
-        next_text(run, "once more gives up")
+        next_text(run, "interrupt again to stop waiting")
         run.send_signal(signal.SIGTERM)
         _, stderr = run.communicate(timeout=LIMIT_S / 2)
     assert run.returncode == 125
@@ -184,4 +184,4 @@ def test_what_is_said_of_a_slow_rank_hides_no_signal(capsys: pytest.CaptureFixtu
     assert wrapper.end() is summary
     assert wrapper.told == [End(), GiveUp()]
     said = capsys.readouterr().err
-    assert "reads wait for rank 1" in said and "once more gives up" in said
+    assert "reads wait for rank 1" in said and "interrupt again to stop waiting" in said
