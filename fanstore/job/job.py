@@ -40,6 +40,7 @@ from fanstore.node.segment import (
 )
 from fanstore.node.server import NodeServer
 from fanstore.node.trace_parts import part_path
+from fanstore.outputs.files.location import holds_files
 from fanstore.outputs.service import MountedDataset, OutputService
 from fanstore.outputs.tree.dead_job import rescue_lines
 from fanstore.progress import Meter, progress_of
@@ -307,6 +308,11 @@ class NodeJob:
         found = self._outputs.take_up(self.world, self._stop.check)
         if found and self.world.rank == 0:
             self.warn(f"goes on with {self.plan.output_dir}: {found}")
+        elif self.world.rank == 0 and holds_files(self.plan.output_dir):
+            self.warn(
+                f"this job does not see the files that are in {self.plan.output_dir} already; "
+                "with --continue it does"
+            )
 
     def _serve_outputs(self) -> None:
         assert self._outputs is not None

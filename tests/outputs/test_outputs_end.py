@@ -167,6 +167,15 @@ def test_what_was_there_is_kept_and_named(stage: Stage, dataset: Path, out: Path
     assert f"was in {out} already, kept as: f0.~2~" in done.stderr
 
 
+def test_what_is_there_and_not_seen_is_said_at_the_start(
+    stage: Stage, dataset: Path, out: Path
+) -> None:
+    unseen = f"this job does not see the files that are in {out} already; with --continue it does"
+    for more, told in (((), False), ((), True), (("--continue",), False)):
+        done = stage.run(dataset, *write(stage, 1), options=(*options(out), *more))
+        assert (unseen in done.stderr) == told
+
+
 def test_two_jobs_with_one_output_directory(stage: Stage, dataset: Path, out: Path) -> None:
     processes = []
     for number in range(2):

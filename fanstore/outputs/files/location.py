@@ -36,6 +36,13 @@ def problem_of(path: str) -> str:
     return "" if os.access(needed, os.W_OK | os.X_OK) else problem + "is not writable"
 
 
+def holds_files(path: str) -> bool:
+    """Returns whether an output directory holds files already, other than FanStore's own."""
+    with contextlib.suppress(OSError), os.scandir(path) as entries:
+        return any(not each.name.startswith(".fanstore-") for each in entries)
+    return False
+
+
 def refusal_of(path: str, prefixes: Iterable[str]) -> str:
     """Returns why an output directory cannot be used with these mount prefixes; "" if it can."""
     parts = os.path.realpath(path).split("/")
