@@ -118,8 +118,8 @@ def summary_lines(summary: JobSummary) -> list[str]:
 
 
 def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
-    """Returns a hint if the command of this rank, or the commands of all ranks, looked at no path
-    in any mount. entered: how many programs had loaded the library before the command started."""
+    """Returns a hint if the command of this rank, or the commands of all ranks, read nothing from
+    any mount. entered: how many programs had loaded the library before the command started."""
     if summary.any_looked or any(has_looked(rank) for rank in summary.all_ranks()):
         return []
     where = " or ".join(dataset.mount_prefix for dataset in summary.datasets)
@@ -132,8 +132,9 @@ def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
     if summary.any_looked is not None and summary.rank > 0:
         return []
     return [
-        f"hint: the command opened nothing in {where}: give it that path, or {{}} in its place; if "
-        "it has it, `fanstore doctor --check PROGRAM` says whether FanStore can serve that program"
+        f"hint: the command read nothing from {where}: give it that path, or {{}} in its place (a "
+        "symbolic link to it may lead past FanStore); if it has it, `fanstore doctor --check "
+        "PROGRAM` says whether FanStore can serve that program"
     ]
 
 

@@ -175,8 +175,8 @@ class FinalStatus(Status):
 
 
 class JobSummary(FinalStatus, NamedMessage):
-    """What a rank reports at its end. any_looked: whether the command of any rank looked at a
-    mount; None if some ranks are missing. ranks: the status of all ranks, on rank 0 only. left:
+    """What a rank reports at its end. any_looked: whether `has_looked` holds for the command of any
+    rank; None if some ranks are missing. ranks: the status of all ranks, on rank 0 only. left:
     files of somebody else in the mount prefixes."""
 
     NAME: ClassVar[str] = "summary"
@@ -227,9 +227,9 @@ TOLD_BY_WRAPPER: tuple[type[NamedMessage], ...] = (Command, End, GiveUp)
 
 
 def has_looked(status: Status) -> bool:
-    """Returns whether the command of a rank accessed any path in a mount. status: that rank's."""
+    """Returns whether the command of a rank opened an input, or at least looked for one: to make an
+    output looks at its directory, too, and so counts for nothing. status: that rank's."""
     counted = status.counters
-    looked = counted.opens or counted.directory_opens or counted.stats or counted.missing
-    changed = counted.refused_writes or counted.errors
+    opened = counted.opens or counted.directory_opens or counted.refused_writes or counted.errors
     published = status.outputs is not None and status.outputs.published
-    return bool(looked or changed or published)
+    return bool(opened or ((counted.stats or counted.missing) and not published))

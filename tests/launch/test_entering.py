@@ -131,7 +131,7 @@ def test_a_container_has_to_show_the_library_and_the_job(stage: Stage) -> None:
     assert done.stdout == "1001\n" and hints(done.stderr) == []
     assert (stage.path / "out" / "own").read_text() == "own\n"
     done = stage.run(dataset, "unshare", "-m", "sh", "-c", f"{enter} {read}", code=2)
-    assert done.stdout == "0\n" and "opened nothing in" in hints(done.stderr)[0]
+    assert done.stdout == "0\n" and "read nothing from" in hints(done.stderr)[0]
     trapped = f"{enter} -- cat {stage.mount}/f01 | wc -c"
     done = stage.run(dataset, "unshare", "-m", "sh", "-c", trapped, options=("--trap",))
     assert done.stdout == "1001\n"
@@ -143,10 +143,23 @@ def hints(stderr: str) -> list[str]:
 
 def test_a_command_that_opened_nothing_is_told_so(stage: Stage, static_cat: Path) -> None:
     dataset = stage.dataset()
-    assert "opened nothing in" in hints(stage.run(dataset, "true").stderr)[0]
+    assert "read nothing from" in hints(stage.run(dataset, "true").stderr)[0]
     assert hints(stage.run(dataset, "test", "-e", f"{stage.mount}/none", code=1).stderr) == []
     hidden = stage.run(dataset, str(static_cat), f"{stage.mount}/f01", code=2)
     assert "no program of the command loaded the library" in hints(hidden.stderr)[0]
+
+
+def test_a_command_that_wrote_but_read_past_the_mount_is_told_so(stage: Stage) -> None:
+    """A link to a directory that is mounted over itself leads to the originals."""
+    source = stage.source()
+    (stage.path / "link").symlink_to(source)
+    where = (str(source), "--output-dir", str(stage.path / "out"))
+    for path, told in ((stage.path / "link", True), (source, False)):
+        script = f"mkdir -p {source}/new; cat {path}/f01 >{source}/new/copy"
+        done = stage.call("run", *where, "--", "sh", "-c", script)
+        assert (stage.path / "out/new/copy").read_bytes() == stage.files["f01"]
+        assert len(hints(done.stderr)) == told
+        assert (f"hint: the command read nothing from {source}: " in done.stderr) == told
 
 
 def test_only_programs_without_the_library_see_the_note(stage: Stage, static_cat: Path) -> None:
