@@ -75,7 +75,8 @@ class Settings:
     sources: Mapping[str, str]
     local_dir: str | None = _setting(
         None,
-        "Node-local directory for packs; made if it is missing [default: searched].",
+        "Directory on the node's own disk for what FanStore copies; made if it is missing "
+        "[default: searched].",
         "--local-dir DIR",
     )
     output_dir: str = _setting(
@@ -94,9 +95,9 @@ class Settings:
         "Continue with the files in the output directory: CMD finds them under PREFIX.",
         "--continue",
     )
-    in_place: bool = _setting(False, "Read packs in place; copy nothing.", "--in-place")
+    in_place: bool = _setting(False, "Read a dataset's packs in place; copy nothing.", "--in-place")
     verify: bool = _setting(False, "Check all content before serving, also in place.", "--verify")
-    keep_staged: bool = _setting(False, "Leave the staged packs for the next job.", "--keep-staged")
+    keep_staged: bool = _setting(False, "Leave what was copied for the next job.", "--keep-staged")
     stage_threads: int = _setting(2, "Packs copied at the same time.", least=1)
     orphan_wait_s: float = _setting(30.0, "How long a command may outlive a killed wrapper.")
     stage: str = _setting(

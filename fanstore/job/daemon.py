@@ -417,7 +417,7 @@ class Daemon:
         if isinstance(request, AskStatus):
             return self.job.status()
         if isinstance(request, StopJob):
-            return Refusal(error="this job ends with its command")
+            return Refusal(error="a job of `fanstore run` ends with its command: end that")
         try:
             answer = None if request is None else answer_near(self.job, request)
         except OSError as error:

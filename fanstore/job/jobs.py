@@ -106,8 +106,8 @@ def pick_job(
     if not chosen:
         looked_at = StagingFolder(local_dirs[0]).path
         raise FanstoreError(
-            f"no job under {looked_at}: `fanstore start` starts one; one with another local "
-            "directory is found with --local-dir"
+            f"no job runs under {looked_at}: `fanstore run` and `fanstore start` start one; one "
+            "with another local directory is found with --local-dir"
         )
     if len(chosen) > 1 and not (any_rank and _are_ranks_of_one(chosen)):
         raise SeveralJobs(chosen)

@@ -169,9 +169,11 @@ def _output_problem_lines(outputs: OutputAccount) -> list[str]:
         f"in {where}, but not finished when its writer was killed",
         outputs.partials, outputs.partial_count,
     )  # fmt: skip
-    lines += lines_naming("lost with its rank, output", outputs.lost, outputs.lost_count)
+    lines += lines_naming("output lost, for its rank died", outputs.lost, outputs.lost_count)
     return lines + lines_naming(
-        f"was in {where} already, kept as", outputs.backups, outputs.backup_count
+        f"an older file of the same name was in {where}, and is now called",
+        outputs.backups,
+        outputs.backup_count,
     )
 
 
@@ -202,9 +204,9 @@ def _read_line(ranks: Sequence[FinalStatus], took_s: float) -> str:
         f"{where}{counted(sum(rank.counters.opens for rank in ranks), 'file')} opened, "
         f"{show_bytes(read_bytes)} read"
         + (f", {show_bytes(mapped_bytes)} mapped" * bool(mapped_bytes))
-        + f" in {duration(took_s)} ({show_bytes(read_bytes / max(took_s, 1e-9))}/s)"
         + (f", {counted(errors, 'error')}" * bool(errors))
         + (f", {counted(damaged, 'damaged file')}" * bool(damaged))
+        + f" in a job of {duration(took_s)}"
     )
 
 
@@ -221,7 +223,7 @@ def _waited_lines(ranks: Sequence[FinalStatus], took_s: float) -> list[str]:
     most = max(waited_s, key=lambda source: waited_s[source])
     shares = sorted(waited_s.items(), key=lambda each: -each[1])
     named = [f"{duration(s)} for {SOURCE_WORDS[n]}" for n, s in shares if s >= 0.1 * total_s]
-    line = f"programs waited {duration(total_s)} in all their threads, {', '.join(named)}"
+    line = f"programs waited {duration(total_s)}, all threads together: {', '.join(named)}"
     remedy = _remedy(most, ranks)
     return [f"{line}; {remedy}" if remedy else line]
 
@@ -243,22 +245,21 @@ def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
 
 
 def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
-    """Returns how many bytes the commands needed from the shared file system, read by themselves or
-    by daemons."""
+    """Returns how many bytes daemons, and programs by themselves, have read from the shared file
+    system since it was staged."""
     by_daemons = sum(node.shared_bytes for node in _nodes(ranks))
     return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 
 
 def _came_line(ranks: Sequence[FinalStatus]) -> str:
-    """Returns a line about the sources of the files, other than this node's disk."""
+    """Returns a line about the bytes that came from elsewhere than this node's disk."""
     staged_bytes = sum(each.shared_bytes for rank in ranks for each in rank.datasets)
     fetched_bytes = sum(node.fetched_bytes for node in _nodes(ranks))
-    others = f"{show_bytes(fetched_bytes)} from other ranks, " * (ranks[0].world_size > 1)
-    came = f"{others}{show_bytes(_shared_bytes(ranks))} from the shared file system"
-    if not staged_bytes:
-        return f"programs got {came}"
     return (
-        f"{show_bytes(staged_bytes)} staged from the shared file system; programs then got {came}"
+        f"{show_bytes(staged_bytes)} staged, then " * bool(staged_bytes)
+        + f"{show_bytes(_shared_bytes(ranks))} read from the shared file system"
+        + f", {show_bytes(fetched_bytes)} fetched from other ranks" * (ranks[0].world_size > 1)
+        + ", ahead or on demand"
     )
 
 

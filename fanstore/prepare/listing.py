@@ -47,12 +47,15 @@ def open_listing(directory: Path, show: Callable[[int], None]) -> tuple[Dataset,
     written."""
     started, source = time.monotonic(), directory.resolve()
     folder = _folder_of(source)
-    dataset, how = _kept(folder, directory), "kept from before"
+    dataset, how = _kept(folder, directory), "listed by an earlier job"
     if dataset is not None:
         os.utime(dataset.index_path)  # the time of its last use
     else:
         path, left_out = _list_anew(source, folder, show)
-        how = f"listed in {time.monotonic() - started:.1f} s; kept for the next job" + left_out
+        how = (
+            f"listed in {time.monotonic() - started:.1f} s; the next job uses this listing"
+            + left_out
+        )
         dataset = open_index(path, directory)
     files = counted(int(dataset.header.file_count), "file")
     return dataset, f"{source}: {files}, {how}"

@@ -154,7 +154,7 @@ FILE = shlex.quote(__file__)
     (125, f"run --dataset {NONE} --mount= -- true", "one of them is empty"),
     (125, f"run --dataset {NONE} --stage x -- true", "--stage: 'x' is not one of auto, full, plan"),
     (125, f"run --dataset {NONE} --output-dir {NONE}/x -- true", "(--output-dir): cannot be made"),
-    (125, "exec -- true", "`fanstore start` starts one"),
+    (125, "exec -- true", "`fanstore start` start one"),
     (125, "stop --job x", "no job x under "),
     (0, "status --all", "no job here"),
     (2, f"clean --local-dir {NONE}", "no such directory"),
@@ -165,8 +165,8 @@ FILE = shlex.quote(__file__)
     (2, f"study whatif {FILE}", "name the directory that `fanstore study analyze` made"),
     (2, f"report {NONE}", "no such file; a trace is kept by"),
     (2, "report .", "is a directory; a trace is kept by"),
-    (125, f"status --local-dir {NONE}", "`fanstore start` starts one"),
-    (125, f"top --local-dir {NONE}", "`fanstore start` starts one"),
+    (125, f"status --local-dir {NONE}", "`fanstore start` start one"),
+    (125, f"top --local-dir {NONE}", "`fanstore start` start one"),
 
     (2, f"script -N 2 --site {NONE} --dataset d -- true", f"File '{NONE}' does not exist"),
 ])  # fmt: skip

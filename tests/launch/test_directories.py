@@ -52,7 +52,7 @@ def test_it_is_seen_as_it_is(stage: Stage, mode: str) -> None:
         done = run(stage, source, *describe(source), options=("--stage", mode))
         assert json.loads(done.stdout) == plain
         assert " error" not in done.stderr
-    assert "kept from before" in done.stderr
+    assert "listed by an earlier job" in done.stderr
     assert stage.leftovers() == []
 
 
@@ -290,7 +290,7 @@ def test_ranks_read_each_file_once_in_all(tmp_path: Path) -> None:
     plain = json.dumps(seen_plainly(source))
     assert done.stdout == plain * 2
     total = 40 * 60_000 / (1 << 20)
-    assert f"{total:.1f} MiB from the shared file system" in done.stderr
+    assert f"{total:.1f} MiB read from the shared file system" in done.stderr
 
 
 def test_sources_of_all_kinds(stage: Stage) -> None:

@@ -50,7 +50,7 @@ def test_a_fifo_among_the_listings_is_no_listing(stage: Stage, name: str) -> Non
     done = run(stage, source, *describe(source))
     assert json.loads(done.stdout) == seen_plainly(source)
     assert "listed in" in done.stderr
-    assert "kept from before" in run(stage, source, "true").stderr
+    assert "listed by an earlier job" in run(stage, source, "true").stderr
 
 
 def test_copies_are_kept_for_the_newest_listing_only(stage: Stage) -> None:
@@ -85,7 +85,7 @@ def test_a_kept_listing_is_opened_once(stage: Stage, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Dataset, "__init__", noted)
     dataset, note = open_listing(source, lambda _: None)
     dataset.close()
-    assert note.endswith("20 files, kept from before")
+    assert note.endswith("20 files, listed by an earlier job")
     assert len(opened) == 1
 
 
@@ -108,4 +108,4 @@ def test_a_file_with_several_names_is_read_once(stage: Stage, size: int) -> None
     command = (sys.executable, "-c", READ_WHEN_HERE, str(source))
     done = run(stage, source, *command, options=("--stage", "plan"))
     assert done.stdout == f"{[size] * 3}\n"
-    assert f"{size >> 20}.0 MiB from the shared file system" in done.stderr
+    assert f"{size >> 20}.0 MiB read from the shared file system" in done.stderr

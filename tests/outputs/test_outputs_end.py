@@ -164,7 +164,7 @@ def test_what_was_there_is_kept_and_named(stage: Stage, dataset: Path, out: Path
     for turn in range(3):
         done = stage.run(dataset, *write(stage, turn + 1), options=options(out))
     assert {p.name: p.stat().st_size for p in out.iterdir()} == {"f0": 3, "f0.~1~": 1, "f0.~2~": 2}
-    assert f"was in {out} already, kept as: f0.~2~" in done.stderr
+    assert f"an older file of the same name was in {out}, and is now called: f0.~2~" in done.stderr
 
 
 def test_what_is_there_and_not_seen_is_said_at_the_start(

@@ -166,7 +166,7 @@ def test_mistakes_bring_nothing(stage: Stage) -> None:
 
 def test_without_a_job(stage: Stage) -> None:
     done = stage.call("warmup", str(stage.mount), code=125)
-    assert "`fanstore start` starts one" in done.stderr
+    assert "`fanstore start` start one" in done.stderr
 
 
 def test_ctrl_c(stage: Stage) -> None:

@@ -81,12 +81,12 @@ def compare(plain: dict[str, Any], ours: dict[str, Any]) -> bool:
     ratio = ours["files_per_s"] / plain["files_per_s"]
     read_ratio = plain["read_us_per_file"] / ours["read_us_per_file"]
     print()
-    print(f"{'':28}{'directory':>14}{'FanStore':>14}{'ratio':>8}")
+    print(f"{'':28}{'directory':>14}{'FanStore':>14}{'times as fast':>15}")
     for title, key, form, value in (
         ("files/s, loader", "files_per_s", ",.0f", ratio),
         ("us/file, open+read+close", "read_us_per_file", ".2f", read_ratio),
     ):
-        print(f"{title:28}{plain[key]:>14{form}}{ours[key]:>14{form}}{value:>8.2f}")
+        print(f"{title:28}{plain[key]:>14{form}}{ours[key]:>14{form}}{value:>15.2f}")
     for title, same in (
         ("losses", plain["losses"] == ours["losses"]),
         ("accuracy", plain["accuracy"] == ours["accuracy"]),

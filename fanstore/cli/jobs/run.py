@@ -34,7 +34,8 @@ def command(
     ctx: click.Context, /, command: tuple[str, ...], container: str | None, **options: Any
 ) -> int:
     """Run CMD, which finds the files of each SRC at its PREFIX. SRC is a directory, or a dataset
-    that `fanstore prepare` made.
+    that `fanstore prepare` made. Its files are not changed: what CMD writes at PREFIX goes to the
+    output directory.
 
     In CMD the words {}, {}/train and --data={} have the first PREFIX in place of {}.
 

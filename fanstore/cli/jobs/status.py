@@ -33,7 +33,8 @@ def command(
     With --all-ranks this node's daemon asks those of the other nodes; --json then gives an object
     whose `ranks` has an entry for each, with its `state`: serving, "not answering" or lost.
 
-    The exit code is 1 when a job's daemon is dead, or a rank lost or silent; with --all it is 0.
+    The exit code is 1 when a job's daemon is dead, or a rank lost or silent, and 125 when there is
+    no job; with --all it is 0.
 
     \b
     Example:
