@@ -239,7 +239,12 @@ class Daemon:
             self.world.fail("told to end before the other ranks")
         self._with_all = self._with_all and whole
         own = {**values_of(self.job.status()), "outputs": outputs}
-        status = FinalStatus(**own, served_s=self._served_s, waited_s=self.job.waited_s())
+        status = FinalStatus(
+            **own,
+            served_s=self._served_s,
+            waited_s=self.job.waited_s(),
+            first_refused=self.job.first_refused(),
+        )
         any_looked, ranks = None, None
         if self._with_all and self.world.world_size > 1:
             self.world.hurry()

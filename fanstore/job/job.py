@@ -398,6 +398,14 @@ class NodeJob:
         """Returns how long programs have waited, all threads together, by source."""
         return {source: waits.ns / 1e9 for source, waits in read_stalls(self._segment).items()}
 
+    def first_refused(self) -> str:
+        """Returns the path of the input that a program tried to change first, or ""."""
+        for note in self.directory.refused_writes()[:1]:
+            mount, record = map(int, note.split())
+            item = self.served[mount]
+            return os.path.join(item.prefix.path, os.fsdecode(item.dataset.relpath(record)))
+        return ""
+
     @property
     def _segment(self) -> str:
         """A path to the segment that works even after the segment's name was removed."""

@@ -112,6 +112,7 @@ def summary_lines(summary: JobSummary) -> list[str]:
     ranks = summary.all_ranks()
     took_s = max(rank.served_s for rank in ranks)
     lines = [_read_line(ranks, took_s), *_waited_lines(ranks, took_s), *_output_line(ranks)]
+    lines += _refused_line(ranks)
     if summary.world_size > 1 or _shared_bytes(ranks):
         lines.append(_came_line(ranks))
     return lines + order_lines(ranks)
@@ -188,6 +189,17 @@ def _output_line(ranks: Sequence[FinalStatus]) -> list[str]:
     missing = published - staged - gone
     line = f"outputs: {counted(staged, 'file')} in {of_ranks[0].output_dir} "
     return [f"{line}({show_bytes(staged_bytes)})" + (f", {missing:,} not placed" * bool(missing))]
+
+
+def _refused_line(ranks: Sequence[FinalStatus]) -> list[str]:
+    """Returns a line about the refused changes of inputs, or none if there were none."""
+    count = sum(rank.counters.refused_writes for rank in ranks)
+    first = next((rank.first_refused for rank in ranks if rank.first_refused), "")
+    return [
+        f"refused {counted(count, 'write')} to the dataset"
+        + f", the first to {first}" * bool(first)
+        + ": its files are not changed, so write under another name"
+    ] * bool(count)
 
 
 def _nodes(ranks: Iterable[FinalStatus]) -> list[NodeFigures]:

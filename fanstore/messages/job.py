@@ -167,11 +167,13 @@ class AskedReport(Message):
 class FinalStatus(Status):
     """The last status of a rank, sent when the job ends. served_s: from the moment when it served
     to the end of its command, or to `fanstore stop`; waited_s: how long its programs waited, all
-    threads together, by source."""
+    threads together, by source; first_refused: the path of an input that a program tried to change
+    first, or ""."""
 
     outputs: OutputAccount | None
     served_s: float
     waited_s: Mapping[str, float]
+    first_refused: str
 
 
 class JobSummary(FinalStatus, NamedMessage):

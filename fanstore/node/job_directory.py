@@ -12,6 +12,7 @@ jobs/<job id>/lock         held shared by the node daemon and the wrapper
               in_job       a link to fanstore/in_job, the code that runs in Python programs
               order-notes  why programs announce nothing
               doubted      there once the list of a dataset's files has proved wrong
+              refused-writes  which inputs programs tried to change
               out/<n>      the tree of outputs of the n-th mount
               placed       which of them are in the output directory
               copies/      outputs of other ranks, fetched
@@ -82,12 +83,17 @@ class JobDirectory:
         (csrc/preload/loading/python_hook.c)."""
         return self._notes("order-notes")
 
+    def refused_writes(self) -> list[str]:
+        """Returns the mount and the record of the input that each program tried to change first
+        (csrc/client/outputs/change.c)."""
+        return self._notes("refused-writes")
+
     def _notes(self, name: str) -> list[str]:
         try:
             text = Path(self.file(name)).read_text("utf-8", "surrogateescape")
         except FileNotFoundError:
             return []
-        return sorted(set(text.splitlines()))
+        return list(dict.fromkeys(text.splitlines()))
 
     def describe(self, about: JobDescription | None) -> None:
         """Writes job.json. about: the job's description, None if it is not known yet."""

@@ -47,6 +47,7 @@ def summary(
         "counters": Counters(**{**dict.fromkeys(fields_of(Counters), 0), **(counters or {})}),
         "processes": 1, "lost_ranks": (), "node": None, "outputs": None, "trace": None,
         "order": None, "raw_calls": (), "served_s": 100.0, "waited_s": waited_s or {},
+        "first_refused": "",
         "memory": MemoryFigures(limit_bytes=0, cache_bytes=0, staged_bytes=0, tables_bytes=0),
         **given,
     })  # fmt: skip
@@ -85,6 +86,16 @@ def test_where_files_came_from() -> None:
     two = summary_lines(summary(2, node=node(fetched_bytes=30), **job))
     fetched = "60 bytes fetched from other ranks"
     assert two[1:] == [f"140 bytes staged, then 10 {read}, {fetched}, {ahead}"]
+
+
+def test_refused_writes_are_counted_and_the_first_is_named() -> None:
+    job = summary(2, counters={"refused_writes": 2})
+    assert job.ranks is not None
+    named = replace(job, ranks=[job.ranks[0], replace(job.ranks[1], first_refused="/m/a")])
+    said = "to the dataset{}: its files are not changed, so write under another name"
+    assert f"refused 4 writes {said.format(', the first to /m/a')}" in summary_lines(named)
+    one = summary(counters={"refused_writes": 1})
+    assert f"refused 1 write {said.format('')}" in summary_lines(one)
 
 
 @pytest.mark.parametrize(

@@ -176,6 +176,18 @@ def test_what_is_there_and_not_seen_is_said_at_the_start(
         assert (unseen in done.stderr) == told
 
 
+def test_refused_writes_are_told_at_the_end(stage: Stage, dataset: Path, out: Path) -> None:
+    """What fails otherwise, too, is not refused: making what is there, removing what is not."""
+    cases = {"": "mkdir -p d; mkdir d; rm -f none; rm none", "input": "echo >input; rm -f d/inside"}
+    for first, script in cases.items():
+        done = stage.run(
+            dataset, "sh", "-c", f"cd {stage.mount}; {script}; true", options=options(out)
+        )
+        said = f": refused 2 writes to the dataset, the first to {stage.mount}/{first}: "
+        assert (said in done.stderr) == bool(first)
+        assert ("refused" in done.stderr) == bool(first)
+
+
 def test_two_jobs_with_one_output_directory(stage: Stage, dataset: Path, out: Path) -> None:
     processes = []
     for number in range(2):

@@ -11,7 +11,7 @@
 #include "../content/original.h"
 #include "../content/realcopy.h"
 #include "../content/remote.h"
-#include "../outputs/outputs.h"
+#include "../outputs/change.h"
 #include "../paths/cwd.h"
 #include "../paths/linked.h"
 #include "../paths/output_tree.h"
@@ -141,7 +141,7 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
     int rc = check_flags(target, flags);
     if (rc != 0) {
         if (rc == -EROFS)
-            FAN_COUNT(refused_writes, 1);
+            fan_count_refused(target);
         return rc;
     }
     if (directory)

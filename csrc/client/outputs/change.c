@@ -1,6 +1,9 @@
 #include "change.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,10 +12,11 @@
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../files/filetable.h"
+#include "../job/fresh.h"
 #include "../paths/linked.h"
 #include "../paths/output_tree.h"
 
-enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022 };
+enum { STATUS_BYTES_MAX = 1024, UMASK_DEFAULT = 022, NOTE_BYTES = 40 };
 
 /* Reads /proc, because umask(2) cannot tell the mask without setting it, which other threads would
  * notice. */
@@ -26,12 +30,25 @@ unsigned fan_umask(void)
                          : UMASK_DEFAULT;
 }
 
+void fan_count_refused(const struct fan_target *target)
+{
+    static atomic_flag noted = ATOMIC_FLAG_INIT;
+    FAN_COUNT(refused_writes, 1);
+    if (target->where == FAN_INPUT && !atomic_flag_test_and_set(&noted)) {
+        char line[NOTE_BYTES];
+        snprintf(line, sizeof(line), "%u %" PRIu64, target->view->number, target->id);
+        fan_job_note("refused-writes", line);
+    }
+}
+
 int fan_refuse_change(const struct fan_target *target, bool exclusive)
 {
-    FAN_COUNT(refused_writes, 1);
+    int rc = exclusive ? -EEXIST : -EROFS;
     if (target->where == FAN_MISSING)
-        return target->error == ENOENT && target->creatable && exclusive ? -EROFS : -target->error;
-    return exclusive ? -EEXIST : -EROFS;
+        rc = target->error == ENOENT && target->creatable && exclusive ? -EROFS : -target->error;
+    if (rc == -EROFS)
+        fan_count_refused(target);
+    return rc;
 }
 
 static bool makes_name(unsigned op)

@@ -20,6 +20,10 @@ bool fan_output_change(int dirfd, const char *path, unsigned flags, struct fan_o
 /* Returns the umask of this thread. */
 unsigned fan_umask(void);
 
+/* Counts a call that fails with EROFS because it would change `target`. Notes the first such input
+ * of this process for the end of the job. */
+void fan_count_refused(const struct fan_target *target);
+
 /* Returns the -errno of a call that would change a target which is an input or missing: that of a
  * read-only file system. exclusive: the call makes a new name (mkdir, symlink, link, O_EXCL). */
 int fan_refuse_change(const struct fan_target *target, bool exclusive);
