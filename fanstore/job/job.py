@@ -119,7 +119,9 @@ class NodeJob:
         pairs = zip(given, defaults, strict=True)
         prefixes = [spell(default if mount is None else mount) for (_, mount), default in pairs]
         check_prefixes(prefixes, self.base)
-        check_output_dir(self.plan, [prefix.path for prefix in prefixes])
+        warning = check_output_dir(self.plan, [prefix.path for prefix in prefixes])
+        if warning and self.world.rank == 0:
+            self.warn(warning)
         return prefixes
 
     def _open_index(self, path: str) -> tuple[Dataset, str]:

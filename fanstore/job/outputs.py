@@ -39,10 +39,11 @@ from fanstore.wording import counted
 _PREDECESSOR_S = 30.0
 
 
-def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
+def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> str:
     """Raises UsageError if the output directory, given or default, is under a mount or in
     FanStore's own directories, or cannot be written. Checked early, so that a job does not fail
-    after it has written everything."""
+    after it has written everything. Returns a warning instead if only the default cannot be
+    written: many jobs write nothing under their mounts."""
 
     def problem(path: str) -> str:
         if is_within_any(os.path.realpath(path)):
@@ -55,10 +56,14 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> None:
         places = [here, *map(str, Path(here).parents), os.path.expanduser("~")]
         others = (os.path.join(place, "fanstore-output") for place in places)
         other = shlex.quote(next((path for path in others if not problem(path)), "DIR"))
-        raise UsageError(
+        line = (
             f"output directory {plan.output_dir} ({where}): {found}; give another one, "
             f"such as --output-dir {other}"
         )
+        if where != "default" or found != problem_of(plan.output_dir):
+            raise UsageError(line)
+        return line
+    return ""
 
 
 def make_tree(directory: JobDirectory, number: int) -> str:

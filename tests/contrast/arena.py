@@ -140,8 +140,7 @@ class Arena:
             return self._base_environment()
         user, local = USERS.get(codec), self._local(codec)
         dataset = ["--dataset", str(self.dataset(codec)), "--mount", str(prefix)]
-        outputs = ["--output-dir", f"{local[1]}/outputs"]  # the default may be closed
-        job = json.loads(self.fanstore("start", *dataset, *local, *outputs, "--json", user=user))
+        job = json.loads(self.fanstore("start", *dataset, *local, "--json", user=user))
         self._jobs[codec] = job["job_id"]
         listed = self.fanstore("exec", "--job", job["job_id"], *local, "--", "env", "-0", user=user)
         pairs = (entry.partition(b"=") for entry in listed.split(b"\0") if entry)

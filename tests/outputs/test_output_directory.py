@@ -64,12 +64,11 @@ def run_in(cwd: Path, stage: Stage, *arguments: str) -> subprocess.CompletedProc
 def test_the_default_is_tried_at_the_start_too(stage: Stage, dataset: Path) -> None:
     (stage.path / "cwd").mkdir()
     (stage.path / "cwd/fanstore-output").write_text("")
-    ran = ("--", "touch", str(stage.path / "ran"))
-    refused = run_in(stage.path / "cwd", stage, str(dataset), *ran)
-    assert refused.returncode == 125 and not (stage.path / "ran").exists()
+    done = run_in(stage.path / "cwd", stage, str(dataset), "--", "true")
+    assert done.returncode == 0  # a job that writes nothing needs none
     assert (
         f"{stage.path}/cwd/fanstore-output (default): is not a directory; give another one, "
-        f"such as --output-dir {stage.path}/fanstore-output\n" in refused.stderr
+        f"such as --output-dir {stage.path}/fanstore-output\n" in done.stderr
     )
 
 
