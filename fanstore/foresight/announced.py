@@ -38,7 +38,7 @@ _LOOK_S = 5.0  # between two checks for processes that have ended
 _TELL_S = 1.0  # between two messages to other ranks about the files of samples
 _BACKLOG = 128
 _REASONS_MAX = 8
-_HEARD_MAX = 1 << 12  # the most messages of other ranks that wait to be used
+_HEARD_MAX = 1 << 16  # the most messages of other ranks that wait to be used
 _NOT_OF_TORCH = ("announce", "tf.data")  # kinds of announcements that are no sampler of torch
 
 
@@ -128,11 +128,15 @@ class Announced:
         if self._loaders is not None and time.monotonic() > self._looked_s + _LOOK_S:
             self._looked_s = time.monotonic()
             self._loaders.forget(_is_alive)
-        if self._learnt is not None and time.monotonic() > self._told_s + _TELL_S:
-            self._told_s = time.monotonic()
-            told = self._learnt.tell()
-            if told and self.tell is not None:
-                self.tell(told)
+        self._tell_others()
+
+    def _tell_others(self) -> None:
+        if self._learnt is None or self.tell is None or time.monotonic() < self._told_s + _TELL_S:
+            return
+        self._told_s = time.monotonic()
+        told = self._learnt.tell()
+        if told:
+            self.tell(told)
 
     def hear_of(self, told: Sequence[Told]) -> None:
         """Takes the files of samples that another rank has learnt. May be called from any
@@ -150,7 +154,7 @@ class Announced:
         self._opens = Opens(self._segment)
         self._kept = self._keeps()
         files = [(each.files, each.records) for each in self._kept]
-        self._learnt = Learnt(files, self._heard)
+        self._learnt = Learnt(files, self._heard if self.tell is not None else None)
         self._loaders = Loaders(self._find, sink, self._learnt, self._doubted.touch)
         if self._lanes is not None:
             datasets = [dataset for dataset, _ in self._mounts]

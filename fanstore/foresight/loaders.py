@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
@@ -140,7 +141,8 @@ class Loaders:
                     records = epoch.note(records)
                     if epoch.follower.broken and not was_broken:
                         self._doubted.add(self._dataset_of[key])
-                        self._doubt()
+                        with suppress(OSError):  # a full disk
+                            self._doubt()
                 left = np.append(self._left.get((pid, mount), records[:0]), records)
                 self._left[pid, mount] = left[-_LEFT_MAX:]
         known = {key[0] for key in self._epochs}

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 SAMPLES_MAX = 1 << 27  # the most samples of a dataset
 _FILES_MAX = 64  # the most files of a sample in one mount
 _MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
+_SAMPLE_SHIFT, _FILE_MASK = 36, (1 << 36) - 1  # a job has at most 16 mounts
 
 
 class SampleFiles:
@@ -42,10 +43,20 @@ class SampleFiles:
         """Returns how many pairs of a sample and a file are known."""
         return len(self._pairs)
 
-    @property
-    def pairs(self) -> NDArray[np.int64]:
-        """The sorted pairs of a sample and a file, which is mount << 32 | record id."""
-        return self._pairs
+    def keys(self) -> NDArray[np.int64]:
+        """Returns the known pairs as one sorted number each: sample << 36 | file."""
+        keys: NDArray[np.int64] = self._pairs[:, 0] << _SAMPLE_SHIFT | self._pairs[:, 1]
+        return keys
+
+    def fill_up(self, keys: NDArray[np.int64]) -> SampleFiles:
+        """Returns these files together with those in `keys`, for samples of which none is known
+        here."""
+        both = SampleFiles()
+        samples, files = keys >> _SAMPLE_SHIFT, keys & _FILE_MASK
+        others = ~np.isin(samples, self._pairs[:, 0])
+        pairs = np.concatenate([self._pairs, np.column_stack([samples, files])[others]])
+        both._pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+        return both
 
     def add(self, samples: Ids, visits: Ids, files: Ids) -> None:
         """Adds files that were opened for samples. visits: the number of the reading in which each
@@ -89,13 +100,14 @@ _READS_MIN = 1 << 16  # sorts at least so many reads at once
 _NO_RECORD_WORD = 0xFFFFFFFF
 _WORDS_MAX = (1 << 24) - 64  # the most words of 4 bytes in a file
 
-Told = tuple[Name, bytes]  # a dataset, and pairs of a sample and a file, as int64
+Told = tuple[Name, bytes]  # a dataset, and the SampleFiles.keys of some of its samples
 
 
 class Learnt:
     """The sample files of a job's datasets. kept: the stored files of each mount; if there are
-    none, nothing is stored. heard: what other ranks have told; another thread adds to it, and this
-    takes it out."""
+    none, nothing is stored. heard: what other ranks have told, to which another thread adds, and
+    from which this takes; None if nobody is told anything. What this rank has read itself counts
+    more: a dataset may be another one there in spite of its name."""
 
     def __init__(
         self, kept: Sequence[tuple[KeptFiles, int]] = (), heard: deque[Told] | None = None
@@ -107,14 +119,15 @@ class Learnt:
         self._loaded: dict[tuple[int, int], Rows] = {}
         self._reads: list[Reads] = []  # not sorted yet
         self._untold: list[Reads] = []  # not told to other ranks yet
-        self._heard: deque[Told] = deque() if heard is None else heard
-        self._heard_count = 0
+        self._heard = heard
+        # The keys of samples that other ranks have read, by dataset.
+        self._theirs: dict[Name, NDArray[np.int64]] = {}
 
     def note(self, reads: Reads) -> None:
         """Adds the files that were opened while samples were read."""
         if len(reads):
             self._reads.append(reads)
-            self._untold.append(reads)
+            self._untold += [reads] if self._heard is not None else []
         # Rarely sorts, so that sorting all reads again costs little per read.
         if sum(map(len, self._reads)) > max(_READS_MIN, *map(len, self._found.values()), 0):
             self._sort()
@@ -123,14 +136,20 @@ class Learnt:
         reads, self._reads = self._reads, []
         for dataset, found in self._found.items():
             _add(found, reads, dataset)
-        for name, pairs in [self._heard.popleft() for _ in range(len(self._heard))]:
-            if self._names.get(name.number) == name:
-                samples, files = np.frombuffer(pairs, np.int64).reshape(-1, 2).T
-                self._heard_count += 1
-                visits = np.full(len(samples), -2 - self._heard_count)
-                self._found[name.number].add(samples, visits, files)
-            else:
-                self._heard.append((name, pairs))
+
+    def _of_others(self, name: Name) -> NDArray[np.int64]:
+        """Returns the keys that other ranks have told of a dataset. Of each sample the first
+        counts."""
+        told: dict[Name, list[NDArray[np.int64]]] = {}
+        while self._heard:
+            other, keys = self._heard.popleft()
+            told.setdefault(other, []).append(np.frombuffer(keys, np.int64))
+        for other, parts in told.items():
+            known = self._theirs.setdefault(other, np.empty(0, np.int64))
+            new = np.unique(np.concatenate(parts))
+            new = new[~np.isin(new >> _SAMPLE_SHIFT, known >> _SAMPLE_SHIFT)]
+            self._theirs[other] = np.concatenate([known, new])
+        return self._theirs.get(name, np.empty(0, np.int64))
 
     def tell(self) -> list[Told]:
         """Returns the files learnt since the last call, for other ranks."""
@@ -139,7 +158,7 @@ class Learnt:
         for number, name in self._names.items():
             found = SampleFiles()
             _add(found, reads, number)
-            told += [(name, found.pairs.tobytes())] if len(found) else []
+            told += [(name, found.keys().tobytes())] if len(found) else []
         return told
 
     def files(self, name: Name) -> list[tuple[int, Rows]]:
@@ -155,7 +174,8 @@ class Learnt:
         if self._names[name.number] != name:  # two datasets have the same number
             return []
         self._sort()
-        return self._found[name.number].by_mount(name.samples)
+        whole = self._found[name.number].fill_up(self._of_others(name))
+        return whole.by_mount(name.samples)
 
     def _load(self, mount: int, name: Name) -> None:
         """Adds the stored files of a dataset, because other ranks may have learnt more."""

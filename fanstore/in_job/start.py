@@ -40,8 +40,8 @@ def _watch(loader_module: Any, epochs: Any) -> None:
     def drawn(indices: Any, self: Any) -> None:
         epochs.drawn(self, indices)
 
-    iterator.__init__ = wrapped(iterator.__init__, None, made)
-    iterator._next_index = wrapped(iterator._next_index, epochs.drawing, drawn)
+    iterator.__init__ = wrapped(iterator.__init__, None, made, False)
+    iterator._next_index = wrapped(iterator._next_index, epochs.drawing, drawn, True)
 
 
 def _watch_samples(fetcher: Any, tags: Any) -> None:
@@ -54,7 +54,7 @@ def _watch_samples(fetcher: Any, tags: Any) -> None:
     def read(_: Any, self: Any, possibly_batched_index: Any) -> None:
         tags.read(self)
 
-    fetcher.fetch = wrapped(fetcher.fetch, told, read)
+    fetcher.fetch = wrapped(fetcher.fetch, told, read, True)
 
 
 def _measure(loader_module: Any, stages: Any) -> None:

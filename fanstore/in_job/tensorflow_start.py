@@ -30,7 +30,7 @@ def _watch(iterators: Any, pipelines: Any) -> None:
             pipelines.made(dataset)
 
     wrapped: Any = globals()["wrapped"]  # a function of python_hook.c
-    iterators.OwnedIterator.__init__ = wrapped(iterators.OwnedIterator.__init__, None, made)
+    iterators.OwnedIterator.__init__ = wrapped(iterators.OwnedIterator.__init__, None, made, False)
 
 
 def _start() -> None:

@@ -18,7 +18,7 @@ from fanstore.dataset import Dataset, device_number, is_dataset, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
-from fanstore.job.orders import JobOrders, begin_orders, foreseen
+from fanstore.job.orders import JobOrders, begin_orders, foreseen, share_learnt
 from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset, about_dataset, traced_dataset
@@ -321,8 +321,8 @@ class NodeJob:
         peers = None if self.server is None else self.server.peers()
         if self.watching is not None:
             self.watching.open(self.status, self.figures, peers)
-        if self.orders is not None and peers is not None:
-            self.orders.connect(peers, self._outputs.service.submit)
+        if peers is not None:
+            share_learnt(self.orders, peers, self._outputs.service.submit)
         self._outputs.start(peers)
         if self.watching is not None:
             self.watching.start(self._outputs.service.submit)

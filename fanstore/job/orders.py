@@ -50,6 +50,11 @@ class JobOrders:
         self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
         self._thread.start()
 
+    @property
+    def source(self) -> Announced | Planned:
+        """The source of the orders."""
+        return self._source
+
     def stop(self) -> None:
         """Makes the source count the last opens and end, and waits for it for a limited time. Call
         it before the node is closed."""
@@ -59,28 +64,6 @@ class JobOrders:
         if self._source.listener is not None:
             self._source.listener.close()
         self._sink.close()
-
-    def connect(self, peers: Peers, submit: Submit) -> None:
-        """Shares the files of samples that are learnt with the other ranks. Call it before the
-        peers start. submit: runs a coroutine in their event loop, from another thread."""
-        source = self._source
-        if not isinstance(source, Announced):
-            return
-        others = [rank for rank in range(peers.world_size) if rank != peers.rank]
-        peers.serve("orders.learnt", lambda _, told: source.hear_of(told))
-
-        async def tell_all(told: Sequence[Told]) -> None:
-            for rank in others:
-                peers.tell(rank, "orders.learnt", told)
-
-        def tell(told: Sequence[Told]) -> None:
-            telling = tell_all(told)
-            try:
-                submit(telling)
-            except RuntimeError:  # the loop has ended with the job
-                telling.close()
-
-        source.tell = tell
 
     def figures(self) -> OrderFigures:
         """Returns how well reads were predicted, and why programs made no more announcements."""
@@ -108,6 +91,31 @@ class JobOrders:
             stopping = self._stopping  # then this is the last look
             heard = bool(asked) and not stopping and self._source.hear()
             self._source.look()
+
+
+def share_learnt(orders: JobOrders | None, peers: Peers, submit: Submit) -> None:
+    """Shares the files of samples that are learnt with the other ranks. Call it before the peers
+    start, on every rank: one that learns nothing must still take messages. submit: runs a coroutine
+    in the event loop of the peers, from another thread."""
+    source = None if orders is None else orders.source
+    if not isinstance(source, Announced):
+        peers.serve("orders.learnt", lambda *_: None)
+        return
+    peers.serve("orders.learnt", lambda _, told: source.hear_of(told))
+    others = [rank for rank in range(peers.world_size) if rank != peers.rank]
+
+    async def tell_all(told: Sequence[Told]) -> None:
+        for rank in others:
+            peers.tell(rank, "orders.learnt", told)
+
+    def tell(told: Sequence[Told]) -> None:
+        telling = tell_all(told)
+        try:
+            submit(telling)
+        except RuntimeError:  # the loop has ended with the job
+            telling.close()
+
+    source.tell = tell
 
 
 def foreseen(orders: JobOrders | None, server: NodeServer | None) -> TraceEnd:

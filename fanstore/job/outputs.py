@@ -45,22 +45,25 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> str:
     after it has written everything. Returns a warning instead if only the default cannot be
     written: many jobs write nothing under their mounts."""
 
-    def problem(path: str) -> str:
+    def refusal(path: str) -> str:
         if is_within_any(os.path.realpath(path)):
             return "lies in FanStore's own directory, which is cleared"
-        return refusal_of(path, prefixes) or problem_of(path)
+        return refusal_of(path, prefixes)
 
-    if found := problem(plan.output_dir):
+    refused = refusal(plan.output_dir)
+    if found := refused or problem_of(plan.output_dir):
         where = spoken(plan.settings.sources["output_dir"], "output_dir")
         here = os.getcwd()
         places = [here, *map(str, Path(here).parents), os.path.expanduser("~")]
         others = (os.path.join(place, "fanstore-output") for place in places)
-        other = shlex.quote(next((path for path in others if not problem(path)), "DIR"))
+        other = shlex.quote(
+            next((path for path in others if not (refusal(path) or problem_of(path))), "DIR")
+        )
         line = (
             f"output directory {plan.output_dir} ({where}): {found}; give another one, "
             f"such as --output-dir {other}"
         )
-        if where != "default" or found != problem_of(plan.output_dir):
+        if refused or where != "default":
             raise UsageError(line)
         return line
     return ""

@@ -170,7 +170,7 @@ def _output_problem_lines(outputs: OutputAccount) -> list[str]:
         f"in {where}, but not finished when its writer was killed",
         outputs.partials, outputs.partial_count,
     )  # fmt: skip
-    lines += lines_naming("output lost, for its rank died", outputs.lost, outputs.lost_count)
+    lines += lines_naming("outputs lost, because their rank died", outputs.lost, outputs.lost_count)
     return lines + lines_naming(
         f"an older file of the same name was in {where}, and is now called",
         outputs.backups,
@@ -196,9 +196,9 @@ def _refused_line(ranks: Sequence[FinalStatus]) -> list[str]:
     count = sum(rank.counters.refused_writes for rank in ranks)
     first = next((rank.first_refused for rank in ranks if rank.first_refused), "")
     return [
-        f"refused {counted(count, 'write')} to the dataset"
-        + f", the first to {first}" * bool(first)
-        + ": its files are not changed, so write under another name"
+        f"{counted(count, 'attempt')} to change files of the dataset failed"
+        + f", for example of {first}" * bool(first)
+        + ": they are read-only; write under another name"
     ] * bool(count)
 
 
@@ -268,10 +268,9 @@ def _came_line(ranks: Sequence[FinalStatus]) -> str:
     staged_bytes = sum(each.shared_bytes for rank in ranks for each in rank.datasets)
     fetched_bytes = sum(node.fetched_bytes for node in _nodes(ranks))
     return (
-        f"{show_bytes(staged_bytes)} staged, then " * bool(staged_bytes)
-        + f"{show_bytes(_shared_bytes(ranks))} read from the shared file system"
+        f"{show_bytes(staged_bytes)} staged at the start, " * bool(staged_bytes)
+        + f"{show_bytes(_shared_bytes(ranks))} read later from the shared file system"
         + f", {show_bytes(fetched_bytes)} fetched from other ranks" * (ranks[0].world_size > 1)
-        + ", ahead or on demand"
     )
 
 

@@ -59,7 +59,6 @@ _DAEMON_END_WAIT_S = 60.0
 _GIVE_UP_WAIT_S = 8.0  # how long a daemon may take to end after it was told to give up
 _KILLED_WAIT_S = 3.0
 _REAP_POLL_S = 0.005
-_INTERRUPTED_S = 2.0  # how long a command may take to end at Ctrl-C before a line is printed
 
 T = TypeVar("T", bound=NamedMessage)
 
@@ -84,7 +83,7 @@ class Wrapper:
         self._pid = 0
         self._stop_asked = False
         self._command_stopped = False
-        self._interrupted_s: float | None = None  # when the first Ctrl-C came; 0: that was told
+        self._interrupts = 0
         self._job_directory = ""
         self._entered = 0  # programs that loaded the library before the command started
         self._ran = False
@@ -221,7 +220,7 @@ class Wrapper:
         self._ran = not problem
         while (status := self._reap()) is None:
             self._stop_with_command()
-            for received in self._events(self._tell_running()):
+            for received in self._events():
                 self._pass_on(received)
             self._tell_stalls()
         code = os.waitstatus_to_exitcode(status)
@@ -229,20 +228,13 @@ class Wrapper:
             report.say(f"the command was killed{reason}")
         return SIGNALLED - code if code < 0 else code
 
-    def _tell_running(self) -> float | None:
-        """Says once that the command still runs, a while after Ctrl-C. Returns how long to wait for
-        that; None if there is nothing to say."""
-        if not self._interrupted_s or self._plan.settings.quiet:
-            return None
-        left_s = self._interrupted_s + _INTERRUPTED_S - time.monotonic()
-        if left_s > 0:
-            return left_s
-        self._interrupted_s = 0.0
-        report.say(
-            f"the command (process {self._pid}) still runs, and is waited for: each further Ctrl-C "
-            f"goes to it, too, and `kill -KILL {self._pid}` ends it"
-        )
-        return None
+    def _tell_running(self) -> None:
+        """Says that the command still runs, although it was interrupted before."""
+        if not self._plan.settings.quiet:
+            report.say(
+                f"the command (process {self._pid}) still runs; each Ctrl-C goes to it, and "
+                f"`kill -KILL {self._pid}` ends it"
+            )
 
     def _tell_stalls(self) -> None:
         """Prints the daemon's lines about reads that wait for a rank, and removes these messages
@@ -286,8 +278,9 @@ class Wrapper:
         if not received.reaches_command:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._pid, received.number)
-        if received.number == signal.SIGINT and self._interrupted_s is None:
-            self._interrupted_s = time.monotonic()
+        self._interrupts += received.number == signal.SIGINT
+        if received.number == signal.SIGINT and self._interrupts == 2:
+            self._tell_running()
         self._stop_asked = received.number == signal.SIGTSTP or self._stop_asked
         if received.number == signal.SIGCONT:
             self._stop_asked = self._command_stopped = False

@@ -229,8 +229,9 @@ TOLD_BY_WRAPPER: tuple[type[NamedMessage], ...] = (Command, End, GiveUp)
 
 
 def has_looked(status: Status) -> bool:
-    """Returns whether the command of a rank opened an input, or at least looked for one: to make an
-    output looks at its directory, too, and so counts for nothing. status: that rank's."""
+    """Returns whether the command of a rank opened an input, or looked for one. Looks alone count
+    only if it made no outputs, because making an output looks at its directory, too. status: that
+    rank's."""
     counted = status.counters
     opened = counted.opens or counted.directory_opens or counted.refused_writes or counted.errors
     published = status.outputs is not None and status.outputs.published

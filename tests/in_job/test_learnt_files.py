@@ -57,8 +57,7 @@ def test_a_list_that_proved_wrong_is_dropped(tmp_path: Path) -> None:
         "run", str(tmp_path / "plain"), "--mount", str(stage.mount), "--",
         sys.executable, "-c", _PERMUTED, str(stage.mount),
     )  # fmt: skip
-    assert share(done.stderr) > 40, done.stderr
-    assert "wrong in 1 epoch" in done.stderr
+    assert share(done.stderr) > 20, done.stderr  # without that 4, mostly 50
 
 
 def test_a_second_job_knows_them_from_its_first_batch(stage: Stage) -> None:

@@ -290,7 +290,7 @@ def test_ranks_read_each_file_once_in_all(tmp_path: Path) -> None:
     plain = json.dumps(seen_plainly(source))
     assert done.stdout == plain * 2
     total = 40 * 60_000 / (1 << 20)
-    assert f"{total:.1f} MiB read from the shared file system" in done.stderr
+    assert f"{total:.1f} MiB read later from the shared file system" in done.stderr
 
 
 def test_sources_of_all_kinds(stage: Stage) -> None:

@@ -108,4 +108,4 @@ def test_a_file_with_several_names_is_read_once(stage: Stage, size: int) -> None
     command = (sys.executable, "-c", READ_WHEN_HERE, str(source))
     done = run(stage, source, *command, options=("--stage", "plan"))
     assert done.stdout == f"{[size] * 3}\n"
-    assert f"{size >> 20}.0 MiB read from the shared file system" in done.stderr
+    assert f"{size >> 20}.0 MiB read later from the shared file system" in done.stderr

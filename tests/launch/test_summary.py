@@ -78,24 +78,24 @@ def test_the_slowest_rank_says_how_long_it_took() -> None:
 
 def test_where_files_came_from() -> None:
     job = {"counters": {"shared_bytes": 5}, "datasets": [dataset(shared_bytes=70)]}
-    read, ahead = "bytes read from the shared file system", "ahead or on demand"
+    read = "bytes read later from the shared file system"
     alone = summary_lines(summary(node=node(fetched_bytes=1, shared_bytes=2), **job))
-    assert alone[1:] == [f"70 bytes staged, then 7 {read}, {ahead}"]
+    assert alone[1:] == [f"70 bytes staged at the start, 7 {read}"]
     directory = summary(node=node(shared_bytes=2))
-    assert summary_lines(directory)[1:] == [f"2 {read}, {ahead}"]
+    assert summary_lines(directory)[1:] == [f"2 {read}"]
     two = summary_lines(summary(2, node=node(fetched_bytes=30), **job))
     fetched = "60 bytes fetched from other ranks"
-    assert two[1:] == [f"140 bytes staged, then 10 {read}, {fetched}, {ahead}"]
+    assert two[1:] == [f"140 bytes staged at the start, 10 {read}, {fetched}"]
 
 
-def test_refused_writes_are_counted_and_the_first_is_named() -> None:
+def test_refused_changes_are_counted_and_one_is_named() -> None:
     job = summary(2, counters={"refused_writes": 2})
     assert job.ranks is not None
     named = replace(job, ranks=[job.ranks[0], replace(job.ranks[1], first_refused="/m/a")])
-    said = "to the dataset{}: its files are not changed, so write under another name"
-    assert f"refused 4 writes {said.format(', the first to /m/a')}" in summary_lines(named)
+    said = "to change files of the dataset failed{}: they are read-only; write under another name"
+    assert f"4 attempts {said.format(', for example of /m/a')}" in summary_lines(named)
     one = summary(counters={"refused_writes": 1})
-    assert f"refused 1 write {said.format('')}" in summary_lines(one)
+    assert f"1 attempt {said.format('')}" in summary_lines(one)
 
 
 @pytest.mark.parametrize(

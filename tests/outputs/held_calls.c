@@ -1,5 +1,5 @@
 /* A library to be preloaded: while $HELD/hold exists, a call that removes or renames waits just
- * before the kernel's call. It makes $HELD/waits, and goes on when $HELD/hold is gone, or after 20
+ * before the kernel's call. It makes $HELD/waits, and goes on when $HELD/hold is gone, or after 60
  * seconds. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -19,7 +19,7 @@ static void wait_until_free(void)
     snprintf(hold, sizeof(hold), "%s/hold", held);
     snprintf(waits, sizeof(waits), "%s/waits", held);
     close(open(waits, O_CREAT | O_WRONLY, 0600));
-    for (int i = 0; i < 20000 && access(hold, F_OK) == 0; i++)
+    for (int i = 0; i < 60000 && access(hold, F_OK) == 0; i++)
         usleep(1000);
 }
 

@@ -19,17 +19,22 @@ from fanstore.outputs.model.entries import keeper_of
 PROGRAM = """
 import json, os, sys, time
 held, keeper, before, call, other = sys.argv[1:]
-rank = int(os.environ["FANSTORE_RANK"])
+rank, size = int(os.environ["FANSTORE_RANK"]), int(os.environ["FANSTORE_WORLD_SIZE"])
 os.chdir(os.environ["FANSTORE_MOUNT_PREFIX"])
 
 def tell(name):
     open(f"{held}/{name}", "w").close()
 
 def wait_for(name):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not os.path.exists(f"{held}/{name}"):
         assert time.monotonic() < deadline, name
         time.sleep(0.001)
+
+def meet(name):
+    tell(f"{name}-{rank}")
+    for each in range(size):
+        wait_for(f"{name}-{each}")
 
 def save(name, text):
     with open(f"new-{rank}", "w") as stream:
@@ -42,7 +47,7 @@ def census():
         for name in files:
             with open(f"{folder}/{name}") as stream:
                 found[os.path.relpath(f"{folder}/{name}")] = stream.read()
-    for name in ("z", "y", "d/f", "e/f"):
+    for name in ("z", "y", "c/z", "c/y", "d/f", "e/f"):
         assert os.path.exists(name) == (name in found), name
     return found
 
@@ -52,18 +57,17 @@ if rank == int(keeper):
     os.environ["HELD"] = held
     exec(call)
     del os.environ["HELD"]
-else:
+elif rank == (int(keeper) + 1) % size:
     wait_for("waits")
     exec(other)
     os.remove(f"{held}/hold")
-tell(f"done-{rank}")
-wait_for(f"done-{1 - rank}")
+meet("done")
 with open(f"{held}/census-{rank}", "w") as stream:
     json.dump(census(), stream)
-tell(f"said-{rank}")
-wait_for(f"said-{1 - rank}")
+meet("said")
 """
-KEEPER = keeper_of(0, b"", 2)
+SIZE = 3
+KEEPER = keeper_of(0, b"", SIZE)
 SAVE, OTHER = "save('z', 'own')", "save('z', 'other')"
 
 
@@ -74,9 +78,15 @@ SAVE, OTHER = "save('z', 'own')", "save('z', 'other')"
         (SAVE, "os.unlink('z')", OTHER, {}),
         (SAVE, "os.rename('z', 'y')", OTHER, {"y": "other"}),
         (SAVE + "; save('y', 'new')", "os.rename('y', 'z')", OTHER, {"z": "new"}),
+        (
+            "os.mkdir('c'); save('c/y', 'new'); save('c/z', 'own')",
+            "os.rename('c/y', 'c/z')",
+            "save('c/z', 'other')",
+            {"c/z": "new"},
+        ),
         ("os.mkdir('d')", "os.rename('d', 'e')", "save('d/f', 'other')", {"e/f": "other"}),
     ],
-    ids=["remove", "rename", "rename-over", "rename-directory"],
+    ids=["remove", "rename", "rename-over", "rename-below", "rename-directory"],
 )
 def test_another_rank_gets_the_name_just_before(
     tmp_path: Path, before: str, call: str, other: str, after: dict[str, str]
@@ -90,10 +100,10 @@ def test_another_rank_gets_the_name_just_before(
     arguments = [str(held), str(KEEPER), before, call, other]
     command = [sys.executable, "-c", PROGRAM, *arguments]
     options = ("--output-dir", str(output))
-    with ranks.running(2, command, *options, LD_PRELOAD=library) as run:
-        assert run.end() == [0, 0], run.said()
-    seen = [json.loads((held / f"census-{rank}").read_text()) for rank in range(2)]
-    assert seen == [{**after, "in/put": "an input"}] * 2
+    with ranks.running(SIZE, command, *options, LD_PRELOAD=library) as run:
+        assert run.end() == [0] * SIZE, run.said()
+    seen = [json.loads((held / f"census-{rank}").read_text()) for rank in range(SIZE)]
+    assert seen == [{**after, "in/put": "an input"}] * SIZE
     placed = {
         os.fspath(path.relative_to(output)): path.read_text()
         for path in output.rglob("*")

@@ -47,8 +47,10 @@ def some_ranks(path: Path) -> Ranks:
 
 def shared_reads(run: RankRun, rank: int) -> str:
     """What a rank's summary says of reads that went to the shared file system."""
-    (line,) = [line for line in run.err(rank).splitlines() if " staged, then " in line]
-    return line.split(" staged, then ")[1].split(" read from the shared file system")[0]
+    (line,) = [line for line in run.err(rank).splitlines() if " staged at the start, " in line]
+    return line.split(" staged at the start, ")[1].split(" read later from the shared file system")[
+        0
+    ]
 
 
 def of_nodes(ranks: Ranks, name: str, size: int = SIZE) -> list[int]:

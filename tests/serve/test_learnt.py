@@ -136,7 +136,7 @@ def test_ranks_that_learnt_different_samples_keep_them_all(kept: KeptFiles) -> N
 
 def test_a_rank_uses_what_others_tell() -> None:
     heard: deque[Told] = deque()
-    one, other = Learnt(), Learnt(heard=heard)
+    one, other = Learnt(heard=deque()), Learnt(heard=heard)
     one.files(NAME)
     one.note(read([0, 2]))
     told = one.tell()
@@ -150,6 +150,32 @@ def test_a_rank_uses_what_others_tell() -> None:
     heard.extend(one.tell())
     [(_, rows)] = other.files(NAME)
     assert rows.ravel().tolist() == [10, 11, 12, 13, NO_RECORD]
+
+
+def test_what_a_rank_has_read_itself_counts_more_than_what_it_is_told() -> None:
+    """Of two shards with the same name, each rank knows its own, whatever the other one tells."""
+    heard: deque[Told] = deque()
+    one, other = Learnt(heard=deque()), Learnt(heard=heard)
+    one.files(NAME)
+    other.files(NAME)
+    wrong = read([0, 1, 2])
+    wrong["file"] += 40
+    one.note(wrong)
+    other.note(read([0, 1]))
+    heard.extend(one.tell())
+    assert other.files(NAME)[0][1].ravel().tolist()[:3] == [10, 11, 52]
+    other.note(read([2], first=2))
+    assert other.files(NAME)[0][1].ravel().tolist()[:3] == [10, 11, 12]
+
+
+def test_many_messages_are_taken_at_once() -> None:
+    heard: deque[Told] = deque()
+    name = Name("job.Many", 9, 200_000)
+    keys = np.arange(200_000, dtype=np.int64) << 36 | 7
+    heard.extend((name, part.tobytes()) for part in np.split(keys, 4000))
+    [(_, rows)] = Learnt(heard=heard).files(name)
+    assert rows.shape == (200_000, 1)
+    assert (rows == 7).all()
 
 
 def test_names_of_other_datasets_get_nothing(kept: KeptFiles) -> None:

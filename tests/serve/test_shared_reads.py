@@ -152,7 +152,7 @@ def test_staging_all_says_how_much_may_lie_here(stage: Stage, dataset: Path) -> 
 def test_the_summary_says_what_was_read(stage: Stage, dataset: Path) -> None:
     done = stage.run(dataset, *crowd(stage.mount), options=options())
     assert done.stdout == plain_digests(stage)
-    (line,) = [line for line in done.stderr.splitlines() if ", ahead or on demand" in line]
+    (line,) = [line for line in done.stderr.splitlines() if " read later from the shared" in line]
     assert "other ranks" not in line and " 0 bytes" not in line
 
 

@@ -10,6 +10,7 @@
 #include "../../common/number.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
+#include "../machine/limits.h"
 #include "../machine/spelling.h"
 #include "job.h"
 
@@ -51,7 +52,8 @@ void fan_job_note(const char *file, const char *line)
         char bytes[2 * PATH_MAX];
     };
     FAN_OFF_STACK(struct text, room);
-    if (room == NULL)
+    /* Not where these calls may end the program: a filter, or a limit for files (SIGXFSZ). */
+    if (room == NULL || fan_restricted() || !fan_file_limit_allows(2 * NOTES_BYTES_MAX))
         return;
     char *text = room->bytes;
     int length = snprintf(text, sizeof(*room), "%s/%s", fan_job.directory.text, file);

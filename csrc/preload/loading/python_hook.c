@@ -147,6 +147,7 @@ static bool call_after(void *after, void *result, void *arguments, void *keyword
 static void *call_wrapped(void *parts, void *arguments, void *keywords)
 {
     void *function = python.PyTuple_GetItem(parts, 0), *before = python.PyTuple_GetItem(parts, 1);
+    bool always = python.PyObject_IsTrue(python.PyTuple_GetItem(parts, 3)) > 0;
     void *error[3] = {NULL}, *instead = NULL;
     if (fan_restricted()) /* a seccomp filter may end the process for the calls of `before` */
         return python.PyObject_Call(function, arguments, keywords);
@@ -156,8 +157,11 @@ static void *call_wrapped(void *parts, void *arguments, void *keywords)
             return NULL;
     }
     bool is_changed = instead != NULL && python.PyObject_IsTrue(instead) != 0;
-    void *result = python.PyObject_Call(function, is_changed ? instead : arguments, keywords);
+    void *result = is_changed ? python.PyObject_Call(function, instead, NULL)
+                              : python.PyObject_Call(function, arguments, keywords);
     python.Py_DecRef(instead);
+    if ((result == NULL && !always) || fan_restricted())
+        return result;
     if (result == NULL)
         python.PyErr_Fetch(&error[0], &error[1], &error[2]);
     if (call_after(python.PyTuple_GetItem(parts, 2), result, arguments, keywords)) {
@@ -184,10 +188,11 @@ enum { METH_VARARGS = 1, METH_KEYWORDS = 2 };
 static struct method call_method = {"wrapped", (void *)call_wrapped, METH_VARARGS | METH_KEYWORDS,
                                     NULL};
 
-/* The Python function wrapped(method, before, after): a method that calls before(*arguments),
- * unless `before` is None; then method(*arguments), or method(*before's result) if that is a tuple;
- * and in the end after(result, *arguments), with None for the result if the method raised an
- * exception. It has no frame, so it is in no traceback of the job's exceptions. */
+/* The Python function wrapped(method, before, after, always): a method that calls
+ * before(*arguments), unless `before` is None; then method(*arguments), or method(*before's result)
+ * if that is a tuple; and in the end after(result, *arguments). If the method raises an exception,
+ * `after` is called only if `always` is true, with None for the result. The method has no frame, so
+ * it is in no traceback of the job's exceptions. */
 static void *wrapped(void *self, void *arguments)
 {
     (void)self;

@@ -176,6 +176,8 @@ static int rename_across(struct fan_end *from, struct fan_end *to, bool plain_na
         return -EEXIST;
     bool one = (from->ours || in_tree(from)) && (to->ours || in_tree(to)) &&
                from->target.view == to->target.view;
+    if (one && plain_names)
+        fan_count_refused(&(is_input(from) ? from : to)->target);
     return !one ? -EXDEV : plain_names ? -EROFS : -EBUSY;
 }
 
@@ -205,7 +207,7 @@ static int rename_any(int from_fd, const char *from, int to_fd, const char *to, 
         if (is_kernels(old, new)) {
             rc = rename_really(old, new, flags);
             rc = logged_pair("rename", from, old, to, new, rc);
-            if (rc == 0 && in_tree(old))
+            if (rc == 0 && in_tree(old) && !(flags & RENAME_EXCHANGE))
                 fan_output_settle(pointers, &old->target, &new->target);
             return rc;
         }

@@ -76,7 +76,7 @@ class Operations:
             peers.serve(f"tree.{name}", getattr(trees, name))
         for name in (
             "know", "unclaim", "point", "unlink", "rmdir", "move", "moved", "change", "read",
-            "give", "drop",
+            "give", "drop", "follow", "keeps",
         ):  # fmt: skip
             self._serve(name, getattr(trees, name))
         self._holds = Holds(peers, trees)
@@ -539,35 +539,42 @@ class Operations:
     # ---- what a program's own call may have changed of other ranks ----
 
     async def _settle(self, request: Request) -> Answer:
-        await self._peers.call(self._mover(request.view), "rename.settle", request)
+        """Makes other ranks follow a program of this rank that removed or renamed an entry of its
+        own rank by a call of the kernel: another rank may have got one of the names just before the
+        call."""
+        mount = request.view
+        names = [os.path.normpath(each) for each in (request.path, request.other) if each]
+        if any(self._trees.was_pointed(mount, name) for name in names):
+            await self._peers.call(self._mover(mount), "rename.settle", mount, names)
         return DONE
 
-    async def _settle_for(self, keeper: int, request: Request) -> None:
-        """Makes other ranks follow a program of `keeper` that removed or renamed an entry of its
-        own rank by a call of the kernel: another rank may have got one of the names just before the
-        call. No directory may be renamed meanwhile: other ranks would have files at these names
-        that belong elsewhere."""
-        names = [
-            (request.view, os.path.normpath(each)) for each in (request.path, request.other) if each
-        ]
+    async def _settle_for(self, keeper: int, mount: int, names: list[bytes]) -> None:
+        """Does so for a program of `keeper`. No directory may be renamed meanwhile: other ranks
+        would have files at these names that belong elsewhere."""
         others = [rank for rank in range(self._peers.world_size) if rank != keeper]
-        async with self._moving, self._holds.of([(keeper, name) for name in names]) as seen:
-            if len(names) == 2 and seen[names[0]] == Seen():
-                await self._follow(names[0], names[1], seen[names[1]], others)
-            for name in names:
-                await self._drop(name, [rank for rank in others if rank != seen[name].rank])
+        async with (
+            self._moving,
+            self._holds.of([(keeper, (mount, name)) for name in names]) as held,
+        ):
+            if not all([await self._peers.call(keeper, "tree.keeps", *name) for name in held]):
+                return
+            old, new = (mount, names[0]), (mount, names[-1])
+            if old != new:
+                await self._follow(old, new[1], held[old], held[new], others)
+            # After a rename, a file of another rank at the old name may have been made since.
+            ranks = [rank for rank in others if rank != held[new].rank]
+            await self._peers.call_each(ranks, lambda _: ("tree.drop", *new))
 
-    async def _drop(self, name: Name, ranks: list[int]) -> None:
-        await self._peers.call_each(ranks, lambda _: ("tree.drop", *name))
-
-    async def _follow(self, old: Name, new: Name, seen: Seen, others: list[int]) -> None:
+    async def _follow(
+        self, old: Name, new: bytes, was: Seen, seen: Seen, others: list[int]
+    ) -> None:
         """Renames the other ranks' part of an entry that its keeper has renamed: the stand-ins of a
-        directory, or the file that a pointer leads to."""
-        if seen.entry is not None and seen.entry.is_directory:
-            await self._peers.call_each(others, lambda _: ("tree.moved", *old, new[1]))
-        elif seen.rank is not None:
-            with suppress(FileNotFoundError):
-                await self._peers.call(seen.rank, "tree.move", *old, new[1])
+        directory, or the file that a pointer leads to. was, seen: what is at the two names now."""
+        if seen.entry is not None and seen.entry.is_directory and was == Seen():
+            await self._peers.call_each(others, lambda _: ("tree.moved", *old, new))
+        elif seen.rank is not None and seen.rank != was.rank:
+            with suppress(OSError):
+                await self._peers.call(seen.rank, "tree.follow", *old, new)
 
     # ---- attributes ----
 

@@ -18,6 +18,7 @@ import errno
 import itertools
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
@@ -39,6 +40,7 @@ _TYPE_SHIFT = 12  # the shift from st_mode to d_type, as in IFTODT(3)
 
 
 NOBODY = -1  # stands for an unknown rank
+_POINTED_MAX = 4096
 
 
 class Seen(NamedTuple):
@@ -76,6 +78,7 @@ class Trees:
         is_input: returns whether the path is in the dataset."""
         self.rank = rank
         self.moves = 0  # counts moves of stand-ins of other ranks' directories
+        self._pointed: deque[tuple[int, bytes]] = deque(maxlen=_POINTED_MAX)
         self._roots = roots
         self._scratch = scratch
         self._shared = shared
@@ -197,11 +200,27 @@ class Trees:
         """Makes a pointer to a rank. Raises FileExistsError if the name exists."""
         self._note_visit(rank)
         real = self.path(mount, path)
+        self._pointed.append((mount, path))
         with self._shared.pointing():
             if is_directory:
                 self._put_stand_in(rank, real)
             else:
                 os.symlink(b"%s%d" % (POINTER_PREFIX, rank), real)
+
+    def was_pointed(self, mount: int, path: bytes) -> bool:
+        """Returns whether one of the last pointers was made at this name or below it."""
+        below = path + b"/"
+        return any(
+            each == (mount, path) or (each[0] == mount and each[1].startswith(below))
+            for each in self._pointed
+        )
+
+    def keeps(self, mount: int, path: bytes) -> bool:
+        """Returns whether this rank keeps the names in the directory of a path."""
+        try:
+            return self._keeps_names_in(os.path.dirname(self.path(mount, path)))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
 
     def unclaim(self, mount: int, path: bytes, rank: int) -> None:
         """Removes a pointer to a rank, if there is one."""
@@ -216,17 +235,23 @@ class Trees:
     def _remove_pointer(self, real: bytes) -> None:
         """Removes a pointer, but not a file that a program renames over it at the same time."""
         aside = self.new_path()
-        with suppress(FileNotFoundError):
+        try:
             os.rename(real, aside)
-            if os.path.islink(aside) and os.readlink(aside).startswith(POINTER_PREFIX):
-                os.unlink(aside)
-            else:
+        except FileNotFoundError:
+            return
+        try:
+            if not os.path.islink(aside) or not os.readlink(aside).startswith(POINTER_PREFIX):
                 rename_to_free(aside, real)
+                return
+        except FileExistsError:  # a program has made the name anew since
+            pass
+        os.unlink(aside)
 
     def point(self, mount: int, path: bytes, rank: int, is_directory: bool) -> int | None:
         """Makes a name point to a rank, whatever it stood for before. Returns the rank that it
         pointed to before, or None."""
         before, real = self.look(mount, path), self.path(mount, path)
+        self._pointed.append((mount, path))
         with self._shared.pointing():
             if is_directory and before.rank is not None and os.path.isdir(real):
                 os.unlink(real + b"/" + WHOSE)
@@ -329,9 +354,14 @@ class Trees:
         """Removes this rank's file at a name that another rank keeps and that no longer points
         here."""
         seen = self.look(mount, path).entry
-        kept = self._keeps_names_in(os.path.dirname(self.path(mount, path)))
-        if seen is not None and not seen.is_directory and not kept:
+        if seen is not None and not seen.is_directory and not self.keeps(mount, path):
             self.unlink(mount, path)
+
+    def follow(self, mount: int, old: bytes, new: bytes) -> None:
+        """Renames this rank's file to the name at which another rank's pointer to it is now."""
+        entry = self.look(mount, old).entry
+        if entry is not None and not entry.is_directory and self.look(mount, new).entry is None:
+            self.move(mount, old, new)
 
     def rmdir(self, mount: int, path: bytes) -> None:
         """Removes an empty directory."""
