@@ -180,6 +180,7 @@ class Loaders:
         for table in (self._files, self._left, self._dataset_of):
             for key in [key for key in table if key[0] in gone]:
                 del table[key]
+        self._doubted = {key for key in self._doubted if key[0] not in gone}
         self._coming.forget(gone.__contains__)
 
     def end(self) -> None:

@@ -549,8 +549,9 @@ class Operations:
         return DONE
 
     async def _settle_for(self, keeper: int, mount: int, names: list[bytes]) -> None:
-        """Does so for a program of `keeper`. No directory may be renamed meanwhile: other ranks
-        would have files at these names that belong elsewhere."""
+        """Makes the other ranks follow a program of `keeper`. Runs on the rank that renames the
+        directories: if one were renamed meanwhile, other ranks would have files at these names that
+        belong elsewhere."""
         others = [rank for rank in range(self._peers.world_size) if rank != keeper]
         async with (
             self._moving,
