@@ -1,0 +1,62 @@
+"""A dataset that reads its list of files in an order of its own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from fanstore.foresight.announcement import Announcement, Name
+from fanstore.foresight.loaders import Loaders, Opened
+from fanstore.foresight.sample_files import Learnt
+from fanstore.foresight.sink import Sink
+from fanstore.node.opens import READ
+
+COUNT, PID = 400, 7
+NAME = Name("job.Permuted of 400", 5, COUNT)
+ORDER = np.random.default_rng(1).permutation(COUNT)
+SAID = Announcement(
+    pid=PID, loader=0, dataset=0, workers=0, prefetch_factor=1, in_order=True, files_per_sample=1,
+    sampler={"kind": "SequentialSampler", "samples": COUNT, "batch": 1, "drop_last": False},
+    parts={"paths": b"f\0" * COUNT},
+)  # fmt: skip
+
+
+def opened() -> list[Opened]:
+    return [(frozenset({PID}), {0: ORDER.astype(np.uint64)})]
+
+
+def test_its_samples_are_learnt_in_place_of_the_list() -> None:
+    doubts: list[None] = []
+    learnt = Learnt()
+    loaders = Loaders(
+        lambda _, count: [(0, np.arange(count, dtype=np.uint64))], Sink(), learnt,
+        lambda: doubts.append(None),
+    )  # fmt: skip
+    loaders.announce(SAID)
+    loaders.note(opened())
+    assert doubts == [None]
+    by_name = replace(SAID, parts={}, name=NAME)  # as the program sends it once it is told
+    with pytest.raises(ValueError, match="learnt while they are read"):
+        loaders.announce(by_name)
+    reads = np.zeros(COUNT, READ)
+    reads["dataset"], reads["sample"], reads["file"] = NAME.number, np.arange(COUNT), ORDER
+    reads["visit"] = np.arange(COUNT)
+    learnt.note(reads)
+    before = loaders.figures().predicted
+    loaders.announce(by_name)
+    loaders.note(opened())
+    assert loaders.figures().predicted - before > 0.9 * COUNT
+
+
+def test_a_list_that_is_right_stays() -> None:
+    doubts: list[None] = []
+    loaders = Loaders(
+        lambda _, count: [(0, ORDER[:count].astype(np.uint64))], Sink(),
+        doubt=lambda: doubts.append(None),
+    )  # fmt: skip
+    for parts in (SAID.parts, {}):
+        loaders.announce(replace(SAID, parts=parts, name=NAME if not parts else None))
+        loaders.note(opened())
+    assert (doubts, loaders.figures().predicted) == ([], 2 * COUNT)
