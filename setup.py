@@ -53,7 +53,7 @@ class BuildNative(Command):
                 shutil.copyfile(source, copy)
 
     def copied_files(self):
-        """The transport's sources, the libraries that tools/wheel.py made of them, and where they
+        """The transport's sources, the libraries that tools/release.py made of them, and where they
         go in the package."""
         package = self.folder().parent / "transport"
         copied = {p: package / p.relative_to(native.ROOT) for p in transport_sources()}

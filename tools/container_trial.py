@@ -5,7 +5,7 @@ image.
     python tools/container_trial.py FANSTORE
 
 FANSTORE: the program of a wheel that runs from glibc 2.28 on, because the build of this checkout is
-too new for the older image. `make wheel` calls this. The images are Debian's packages, entered by
+too new for the older image. `make release` calls this. The images are Debian's packages, entered by
 bubblewrap. Tools that are missing here are named; that is no failure."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 """Tries an installed wheel: a job of one rank, and one of two, which load the transport in the
-wheel. python wheel_trial.py DIRECTORY"""
+wheel. python release_trial.py DIRECTORY"""
 
 from __future__ import annotations
 

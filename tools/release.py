@@ -1,7 +1,7 @@
 """Builds a release in dist: wheels with everything compiled, and the source distribution. Then
 installs the wheels and tries them, without a compiler and in containers.
 
-    python tools/wheel.py [--no-trial]
+    python tools/release.py [--no-trial]
 
 One wheel is compiled with this machine's C library, and one for each of x86_64 and aarch64 with the
 old one of Debian 11, so that it runs from glibc 2.28 on. pip takes the newest that fits: on new
@@ -31,7 +31,7 @@ import debian_root
 from fanstore.transport.build import brought_name, compile_library
 
 ROOT = Path(__file__).resolve().parents[1]
-DIST, WORK = ROOT / "dist", ROOT / "build" / "wheel"
+DIST, WORK = ROOT / "dist", ROOT / "build" / "release"
 MPIS = {"mpich": "libmpi.so.12", "openmpi": "libmpi.so.40"}
 BIN = str(Path(sys.executable).parent)
 PIP = [sys.executable, "-m", "pip", "--disable-pip-version-check"]
@@ -123,8 +123,8 @@ def build_wheel(target: Target) -> Path:
 def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
     """Installs the wheel with only its dependencies and an MPI, and runs a job of two ranks with a
     PATH without a compiler; with `in_containers`, also in containers."""
-    print(f"wheel: trial of {wheel.name} with {abi}", flush=True)
-    with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
+    print(f"release: trial of {wheel.name} with {abi}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="fanstore-release-") as scratch:
         place = Path(scratch, "venv")
         venv.create(place, with_pip=True)
         python = place / "bin" / "python"
@@ -136,7 +136,7 @@ def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
             (tools / name).symlink_to(shutil.which(name) or name)
         environment = {"PATH": f"{place / 'bin'}:{tools}", "HOME": scratch, "TMPDIR": scratch}
         environment |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-        script = [python, ROOT / "tools" / "wheel_trial.py", scratch]
+        script = [python, ROOT / "tools" / "release_trial.py", scratch]
         subprocess.run(script, check=True, env=environment, timeout=300, cwd=scratch)
         if in_containers:
             container_trial.run(place / "bin" / "fanstore")
@@ -147,11 +147,11 @@ def try_emulated(wheel: Path) -> None:
     emulator, in a root without a compiler."""
     problem = aarch64.missing() or aarch64_job.missing()
     if problem:
-        print(f"wheel: no trial of {wheel.name}: {problem}")
+        print(f"release: no trial of {wheel.name}: {problem}")
         return
-    print(f"wheel: trial of {wheel.name} under an emulator", flush=True)
+    print(f"release: trial of {wheel.name} under an emulator", flush=True)
     aarch64.unpack_root()
-    with tempfile.TemporaryDirectory(prefix="fanstore-wheel-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="fanstore-release-") as scratch:
         aarch64_job.install(Path(scratch), wheel)
         aarch64_job.run_job(Path(scratch))
 
@@ -163,10 +163,10 @@ def main() -> None:
     wheels = {}
     for target in TARGETS:
         if target.missing():
-            print(f"wheel: none {target.folder.name}: {target.missing()} not found")
+            print(f"release: none {target.folder.name}: {target.missing()} not found")
             continue
         wheels[target] = build_wheel(target)
-        print(f"wheel: {wheels[target].name} is built", flush=True)
+        print(f"release: {wheels[target].name} is built", flush=True)
     sdist = [sys.executable, "-m", "build", "--sdist", "--outdir", DIST, ROOT]
     subprocess.run(sdist, check=True, stdout=subprocess.DEVNULL)
     if "--no-trial" not in sys.argv[1:]:
@@ -177,7 +177,7 @@ def main() -> None:
             if not own and target.machine == "aarch64":
                 try_emulated(wheel)
     for path in sorted(DIST.iterdir()):
-        print(f"wheel: {path.relative_to(ROOT)} ({path.stat().st_size / 1e6:.1f} MB)")
+        print(f"release: {path.relative_to(ROOT)} ({path.stat().st_size / 1e6:.1f} MB)")
 
 
 if __name__ == "__main__":
