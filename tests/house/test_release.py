@@ -1,23 +1,47 @@
-"""The recipe of the conda package says what the wheel says."""
+"""What is published says the same everywhere, and the checks of a change are the project's own."""
 
 from __future__ import annotations
 
 import re
-from importlib.metadata import requires
+from importlib.metadata import metadata, requires
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 import fanstore
 
-RECIPE = Path(__file__).resolve().parents[2] / "tools" / "conda" / "recipe.yaml"
+ROOT = Path(__file__).resolve().parents[2]
+RECIPE = ROOT / "tools" / "conda" / "recipe.yaml"
 # What conda-forge calls otherwise than PyPI.
 NAMES = {"prometheus-client": "prometheus_client", "xxhash": "python-xxhash"}
 
 
-def test_the_version_is_that_of_the_package() -> None:
-    assert f'\n  version: "{fanstore.__version__}"\n' in RECIPE.read_text()
+def read(*parts: str) -> Any:
+    return yaml.safe_load(ROOT.joinpath(*parts).read_text())
 
 
-def test_it_asks_for_what_the_wheel_asks_for() -> None:
+def test_every_place_names_the_version_of_the_package() -> None:
+    version = fanstore.__version__
+    assert metadata("fanstore-fs")["Version"] == version
+    assert read("tools", "conda", "recipe.yaml")["context"]["version"] == version
+    assert read("CITATION.cff")["version"] == version
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest and newest[1] == version
+
+
+def test_a_citation_says_what_the_package_says() -> None:
+    said, package = read("CITATION.cff"), metadata("fanstore-fs")
+    assert said["cff-version"] == "1.2.0"
+    assert said["abstract"] == f"{package['Summary']}."
+    assert said["license"] == package["License-Expression"]
+    assert said["authors"] == [{"name": package["Author"]}]
+    assert {"message", "title"} <= said.keys()
+    for reference in said["references"]:
+        assert {"type", "title", "authors"} <= reference.keys()
+
+
+def test_conda_asks_for_what_the_wheel_asks_for() -> None:
     needed = [each for each in requires("fanstore-fs") or () if "extra ==" not in each]
     assert len(needed) > 5
     lines = {line.strip() for line in RECIPE.read_text().splitlines()}
