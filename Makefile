@@ -66,7 +66,7 @@ lint: $(VENV)/installed-dev ## ruff, mypy, compiler warnings, layers
 
 format: $(VENV)/installed-dev ## format Python, and the lines of C that changed since the last commit
 	$(BIN)/ruff format .
-	PATH="$(CURDIR)/$(BIN):$$PATH" git clang-format --extensions c,h HEAD
+	$(BIN)/git-clang-format --binary $(BIN)/clang-format --extensions c,h HEAD
 
 release: $(VENV)/installed-release ## what is published, to dist: built, checked, tried where no compiler is
 	@$(BIN)/python tools/native.py

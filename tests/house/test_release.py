@@ -49,3 +49,32 @@ def test_conda_asks_for_what_the_wheel_asks_for() -> None:
         found = re.match(r"([a-z0-9-]+)(>=[0-9.]+)", each)
         assert found is not None, each
         assert f"- {NAMES.get(found[1], found[1])} {found[2]}" in lines
+
+
+def test_the_workflow_runs_what_every_change_must_pass() -> None:
+    workflow = read(".github", "workflows", "ci.yml")
+    jobs = {
+        name: [step.get("run") for step in job["steps"]] for name, job in workflow["jobs"].items()
+    }
+    assert ".ci/run" in jobs["test"] and "make release" in jobs["release"]
+    assert (ROOT / ".ci" / "run").stat().st_mode & 0o100
+    matrix = workflow["jobs"]["test"]["strategy"]["matrix"]
+    assert matrix["runner"] == ["ubuntu-24.04", "ubuntu-24.04-arm"]
+    package = metadata("fanstore-fs")
+    known = re.findall(r":: (3\.\d+)$", "\n".join(package.get_all("Classifier")), re.MULTILINE)
+    assert matrix["python"] == [known[0], known[-1]]
+    assert package["Requires-Python"] == f">={known[0]}"
+
+
+def test_the_workflow_has_no_rights_and_no_secrets() -> None:
+    assert read(".github", "workflows", "ci.yml")["permissions"] == {"contents": "read"}
+    assert "secrets" not in (ROOT / ".github" / "workflows" / "ci.yml").read_text()
+
+
+def test_hooks_are_commands_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text().splitlines()
+    commands = {line.strip(" \t@").replace("$(BIN)", ".venv/bin") for line in makefile}
+    (repository,) = read(".pre-commit-config.yaml")["repos"]
+    assert repository["repo"] == "local"
+    for hook in repository["hooks"]:
+        assert hook["entry"] in commands and hook["language"] == "system"
