@@ -131,8 +131,9 @@ class NodeJob:
             return open_dataset(path), ""
         from fanstore.prepare.listing import open_listing  # loads NumPy
 
-        _refuse_for_listing(path, self.plan.settings)
-        return open_listing(Path(path), lambda _: self._stop.check())
+        settings = self.plan.settings
+        _refuse_for_listing(path, settings)
+        return open_listing(Path(path), lambda _: self._stop.check(), settings.quiet)
 
     def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:
@@ -310,7 +311,9 @@ class NodeJob:
         found = self._outputs.take_up(self.world, self._stop.check)
         if found and self.world.rank == 0:
             self.warn(f"goes on with {self.plan.output_dir}: {found}")
-        elif self.world.rank == 0 and holds_files(self.plan.output_dir):
+        elif self.world.rank > 0 or self.plan.settings.quiet:
+            return
+        elif holds_files(self.plan.output_dir):
             self.warn(
                 f"this job does not see the files that are in {self.plan.output_dir} already; "
                 "with --continue it does"

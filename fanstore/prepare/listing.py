@@ -38,27 +38,29 @@ CURRENT = "current"
 _BLOCK_BYTES = 1 << 20
 
 
-def open_listing(directory: Path, show: Callable[[int], None]) -> tuple[Dataset, str]:
+def open_listing(
+    directory: Path, show: Callable[[int], None], quiet: bool = False
+) -> tuple[Dataset, str]:
     """Opens the listing of a directory: the kept listing if it still holds, otherwise a new one.
-    Returns also a sentence for the user about what was listed, and how long that took. show: called
-    with the number of entries found so far.
+    Returns also a sentence for the user: how many files were listed, how long that took, and the
+    entries that were left out; if `quiet`, only these, or "". show: called with the number of
+    entries found so far.
 
     Raises UsageError if the directory cannot be listed, FanstoreError if the cache cannot be
     written."""
     started, source = time.monotonic(), directory.resolve()
     folder = _folder_of(source)
-    dataset, how = _kept(folder, directory), "listed by an earlier job"
+    dataset, how, left_out = _kept(folder, directory), "listed by an earlier job", ""
     if dataset is not None:
         os.utime(dataset.index_path)  # the time of its last use
     else:
         path, left_out = _list_anew(source, folder, show)
-        how = (
-            f"listed in {time.monotonic() - started:.1f} s; the next job uses this listing"
-            + left_out
-        )
+        how = f"listed in {time.monotonic() - started:.1f} s; the next job uses this listing"
         dataset = open_index(path, directory)
     files = counted(int(dataset.header.file_count), "file")
-    return dataset, f"{source}: {files}, {how}"
+    said = [] if quiet else [f"{files}, {how}"]
+    said += [left_out] if left_out else []
+    return dataset, f"{source}: {'; '.join(said)}" if said else ""
 
 
 def forget(index_path: str) -> None:
@@ -128,7 +130,7 @@ def _list_anew(source: Path, folder: Path, show: Callable[[int], None]) -> tuple
             f"{error.filename}: {error.strerror}: the listing of {source} is kept there; name "
             "another place with XDG_CACHE_HOME"
         ) from error
-    return version / INDEX_NAME, f"; {left_out}" if left_out else ""
+    return version / INDEX_NAME, left_out
 
 
 def _forget_old(listings: Path) -> None:

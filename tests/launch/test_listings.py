@@ -89,6 +89,19 @@ def test_a_kept_listing_is_opened_once(stage: Stage, monkeypatch: pytest.MonkeyP
     assert len(opened) == 1
 
 
+def test_a_quiet_job_says_only_what_is_left_out(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(stage.path / "cache"))
+    source = stage.source()
+    for expected in ("", f"{source}: left out: fifo (is a fifo)"):
+        dataset, note = open_listing(source, lambda _: None, quiet=True)
+        dataset.close()
+        assert note == expected
+        if not expected:
+            os.mkfifo(source / "fifo")
+
+
 # Waits until the share of the node is on its disk, then reads all files.
 READ_WHEN_HERE = """
 import os, subprocess, sys
