@@ -7,6 +7,7 @@ import shlex
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from fanstore.outputs.files import placing
 from fanstore.outputs.files.location import folders_of, problem_of, refusal_of
 from fanstore.outputs.files.placing import back_up
 from fanstore.outputs.model.entries import Identity
-from fanstore.outputs.tree import passes, target
+from fanstore.outputs.tree import passes, target, walk
 from fanstore.outputs.tree.passes import StageOut
 from fanstore.outputs.tree.placed import Header, Placed
 from fanstore.outputs.tree.target import Target
@@ -171,6 +172,32 @@ def make_passes(path: Path, count: int) -> list[StageOut]:
             each.give(*asked) for each in made if each is not made[rank]
         )
     return made
+
+
+def test_a_marker_waits_for_the_file_that_was_finished_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are finished while a pass walks over the tree: behind it, and before it."""
+    (stage_out,) = make_passes(tmp_path, 1)
+    entries, walked = walk._entries, []
+
+    def watched(shown: bytes, *more: Any) -> Iterator[os.DirEntry[bytes]]:
+        walked.append(shown)
+        found = list(entries(shown, *more))
+        if shown and len(walked) == 2:
+            (tmp_path / "0" / os.fsdecode(shown) / "file").write_text("checkpoint")
+            other = {b"a": "b", b"b": "a"}[shown]
+            (tmp_path / "0" / other / "marker").write_text("marker")
+        return iter(found)
+
+    for name in "ab":
+        (tmp_path / "0" / name).mkdir()
+    monkeypatch.setattr(walk, "_entries", watched)
+    stage_out.run(last=False)
+    assert [path for path in (tmp_path / "out").rglob("*") if path.is_file()] == []
+    stage_out.run(last=False)
+    placed = sorted(path.name for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert placed == ["file", "marker"]
 
 
 def test_an_empty_directory_that_changes_its_rank(tmp_path: Path) -> None:

@@ -339,9 +339,6 @@ MUTATIONS: dict[str, tuple[Callable[[Path], None], Callable[[pytest.MonkeyPatch]
     "the lease is not asked for": (
         at_random, lambda patch: patch.setattr(passes, "is_written", always(False))
     ),
-    "changes in one tick are not waited for": (
-        at_random, lambda patch: patch.setattr(passes, "_TICK_NS", 0)
-    ),
     "bytes are not compared": (
         small, lambda patch: patch.setattr(passes.StageOut, "_has_its_bytes", always(True))
     ),

@@ -253,8 +253,13 @@ class Model:
             patch.setattr(os, "fsync", lambda fd: None)  # what survives a machine is not shown here
             patch.setattr(placing, "sync_all", lambda fds: [None for _ in fds])
             patch.setattr(time, "time_ns", lambda: self.now_ns)
+            patch.setattr(passes, "next_tick_ns", self._next_tick_ns)
             patch.setattr(time, "sleep", self._sleep)
             yield
+
+    def _next_tick_ns(self) -> int:
+        self.now_ns = (self.now_ns // TICK_NS + 1) * TICK_NS
+        return self.now_ns
 
     def _name_together(self, step: Callable[[], None]) -> Callable[..., list[int]]:
         """One name after the other, so that a kill can come between them."""

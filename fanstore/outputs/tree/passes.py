@@ -36,7 +36,7 @@ TOO_DEEP = "its path is longer than the kernel takes"
 _TOGETHER = 256
 _SMALL_BYTES = 1 << 20
 _PIECE_BYTES = 1 << 20
-_TICK_NS = 20_000_000  # before Linux 6.13 times of change are rounded to ticks
+_TICKING = 5  # CLOCK_REALTIME_COARSE of clock_gettime(2), which Python's time lacks
 _OF_THE_FILE = frozenset({
     errno.ENAMETOOLONG, errno.EINVAL, errno.ELOOP, errno.EILSEQ, errno.EFBIG, errno.EPERM,
 })  # fmt: skip
@@ -72,6 +72,16 @@ class Todo:
 
 def _is_closed(found: os.stat_result) -> bool:
     return not found.st_mode & stat.S_IRUSR and os.geteuid() != 0
+
+
+def next_tick_ns() -> int:
+    """Waits until the clock of times of change is past this moment, and returns its time. Files
+    that change from now on have at least this time, and those that changed before the call have an
+    earlier one."""
+    begun_ns = time.time_ns()
+    while (now_ns := time.clock_gettime_ns(_TICKING)) <= begun_ns:
+        time.sleep(0.001)
+    return now_ns
 
 
 def _in_order(todo: Todo) -> tuple[int, bytes]:
@@ -112,6 +122,7 @@ class StageOut:
         self._ended = ended
         self._stock = Stock()
         self._still = self._force = False
+        self._begun_ns: int | None = None
         self._killed: set[int] = set()
         self._watched: set[int] = set()
         self.result = Result()
@@ -127,6 +138,7 @@ class StageOut:
         copied, if possible. Raises OSError if the output directory cannot take anything now: later
         files then wait, too; with `force` they are tried nevertheless. Raises GivenUpError."""
         self._force = force
+        self._begun_ns = None if last else next_tick_ns()
         moves, begun_s = self._moves(), time.monotonic()
         self._stock = stock = take_stock(self._roots, lift=last)
         self._still = last or (moves[0] == moves[1] and moves == self._moves())
@@ -201,9 +213,19 @@ class StageOut:
         todo.sort(key=_in_order)
         for each in todo:
             self.result.waiting[each.name] = each.found.st_size
+        newer = {each.name for each in todo if self._is_newer(each)}
+        self.result.busy |= newer
+        todo = [each for each in todo if each.name not in newer]
         if self._shared is not None and self._still and killed - stock.names.keys():
             self._shared.forget(killed - stock.names.keys())
         return todo
+
+    def _is_newer(self, todo: Todo) -> bool:
+        """Returns whether a file changed since the pass began. The walk may have missed files that
+        were finished before it, such as the checkpoint that a marker names, so it waits for the
+        next pass. (A time in the future says only that the clock was put back.)"""
+        begun_ns = self._begun_ns
+        return begun_ns is not None and begun_ns <= todo.found.st_ctime_ns <= time.time_ns()
 
     def _count(self, found: os.stat_result) -> None:
         self.result.finished += 1
@@ -399,10 +421,6 @@ class StageOut:
     def _is_settled(self, todo: Todo) -> bool:
         """Returns whether a file is still the version that the pass saw, and no process can change
         it."""
-        now_ns = time.time_ns()
-        age_ns = now_ns - todo.found.st_ctime_ns
-        if 0 <= age_ns < _TICK_NS:
-            time.sleep((_TICK_NS - age_ns) / 1e9)
         try:
             settled = not self._is_open(todo) and not self._was_left(todo)
             found = walk.look(todo.path)
