@@ -51,6 +51,8 @@ class SampleFiles:
     def fill_up(self, keys: NDArray[np.int64]) -> SampleFiles:
         """Returns these files together with those in `keys`, for samples of which none is known
         here."""
+        if not len(keys):
+            return self
         both = SampleFiles()
         samples, files = keys >> _SAMPLE_SHIFT, keys & _FILE_MASK
         others = ~np.isin(samples, self._pairs[:, 0])
@@ -133,7 +135,7 @@ class Learnt:
             self._sort()
 
     def _sort(self) -> None:
-        reads, self._reads = self._reads, []
+        reads, self._reads = _together(self._reads), []
         for dataset, found in self._found.items():
             _add(found, reads, dataset)
 
@@ -153,7 +155,7 @@ class Learnt:
 
     def tell(self) -> list[Told]:
         """Returns the files learnt since the last call, for other ranks."""
-        reads, self._untold = self._untold, []
+        reads, self._untold = _together(self._untold), []
         told = []
         for number, name in self._names.items():
             found = SampleFiles()
@@ -199,10 +201,13 @@ class Learnt:
                     self._kept[mount][0].write(_file_name(name), _encoded(rows))
 
 
-def _add(found: SampleFiles, reads: Sequence[Reads], dataset: int) -> None:
+def _together(reads: Sequence[Reads]) -> Reads:
+    return np.concatenate([np.empty(0, READ), *reads])
+
+
+def _add(found: SampleFiles, reads: Reads, dataset: int) -> None:
     """Adds the files that were opened for the samples of a dataset."""
-    of_all = np.concatenate([np.empty(0, READ), *reads])
-    some = of_all[of_all["dataset"] == dataset]
+    some = reads[reads["dataset"] == dataset]
     found.add(some["sample"].astype(np.int64), some["visit"], some["file"])
 
 

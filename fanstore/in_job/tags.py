@@ -43,7 +43,7 @@ class Tags:
     def name_of(self, dataset: Any) -> list[Any] | None:
         """Returns a dataset's name: a text, its number in notes (the same in each process and in
         the next job), and its length. None if its files are known, or if it cannot be named."""
-        known = next((each for each in self._known if each.dataset() is dataset), None)
+        known = self._known_of(dataset)
         try:
             if known is None:
                 known = _Known(weakref.ref(dataset), self._files_of(dataset) is not None)
@@ -55,6 +55,9 @@ class Tags:
                 raise
             return None
         return known.name
+
+    def _known_of(self, dataset: Any) -> _Known | None:
+        return next((each for each in self._known if each.dataset() is dataset), None)
 
     def told(self, fetcher: Any, indices: Any) -> Any:
         """Returns the indices that torch's fetcher is to read; each is noted just before its sample
@@ -73,9 +76,9 @@ class Tags:
 
     def read(self, fetcher: Any) -> None:
         """Call it when a fetcher has read the indices that `told` returned."""
-        name = self.name_of(fetcher.dataset)
-        if name is not None:
-            self._note_sample(_NONE, name[1], False)
+        known = self._known_of(fetcher.dataset)
+        if known is not None and known.name is not None:
+            self._note_sample(_NONE, known.name[1], False)
 
     def _note(self, index: Any, dataset: int, joins: bool = False) -> None:
         try:
