@@ -309,11 +309,11 @@ class NodeJob:
     def _open_outputs(self) -> None:
         self._outputs = JobOutputs(self.plan, self.directory, self._mounts())
         found = self._outputs.take_up(self.world, self._stop.check)
-        if found and self.world.rank == 0:
-            self.warn(f"goes on with {self.plan.output_dir}: {found}")
-        elif self.world.rank > 0 or self.plan.settings.quiet:
+        if self.world.rank > 0:
             return
-        elif holds_files(self.plan.output_dir):
+        if found:
+            self.warn(f"goes on with {self.plan.output_dir}: {found}")
+        elif not self.plan.settings.quiet and holds_files(self.plan.output_dir):
             self.warn(
                 f"this job does not see the files that are in {self.plan.output_dir} already; "
                 "with --continue it does"

@@ -38,10 +38,10 @@ _END_WAIT_S = 5.0  # not longer, because other ranks wait for this one
 
 
 class JobOrders:
-    """Runs a thread in which a source of orders tells its sink what will be read."""
+    """Runs a thread in which `source` tells its sink in which order files will be read."""
 
     def __init__(self, source: Announced | Planned, sink: Sink, directory: JobDirectory) -> None:
-        self._source = source
+        self.source = source
         self._sink = sink
         self._directory = directory
         self._problem = ""
@@ -50,24 +50,19 @@ class JobOrders:
         self._thread = threading.Thread(target=self._run, name="fanstore-order", daemon=True)
         self._thread.start()
 
-    @property
-    def source(self) -> Announced | Planned:
-        """The source of the orders."""
-        return self._source
-
     def stop(self) -> None:
         """Makes the source count the last opens and end, and waits for it for a limited time. Call
         it before the node is closed."""
         self._stopping = True
         os.eventfd_write(self._wakeup, 1)
         self._thread.join(_END_WAIT_S)
-        if self._source.listener is not None:
-            self._source.listener.close()
+        if self.source.listener is not None:
+            self.source.listener.close()
         self._sink.close()
 
     def figures(self) -> OrderFigures:
         """Returns how well reads were predicted, and why programs made no more announcements."""
-        found = self._source.figures()
+        found = self.source.figures()
         refused = {**found.refused, self._problem: 1} if self._problem else found.refused
         return replace(found, refused=refused, notes=self._directory.order_notes())
 
@@ -77,20 +72,20 @@ class JobOrders:
         except Exception as error:  # the job goes on without predictions
             traceback.print_exception(error, file=sys.stderr)
             self._problem = f"{type(error).__name__}: {error}"
-        self._source.end()
+        self.source.end()
 
     def _follow(self) -> None:
-        poll, listener, heard = select.poll(), self._source.listener, False
+        poll, listener, heard = select.poll(), self.source.listener, False
         poll.register(self._wakeup, select.POLLIN)
         if listener is not None:
             poll.register(listener, select.POLLIN)
         stopping = False
         while not stopping:
-            pause_s = self._source.pause_s(heard)
+            pause_s = self.source.pause_s(heard)
             asked = poll.poll(None if pause_s is None else pause_s * 1000)
             stopping = self._stopping  # then this is the last look
-            heard = bool(asked) and not stopping and self._source.hear()
-            self._source.look()
+            heard = bool(asked) and not stopping and self.source.hear()
+            self.source.look()
 
 
 def share_learnt(orders: JobOrders | None, peers: Peers, submit: Submit) -> None:

@@ -20,7 +20,7 @@ import os
 import stat
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple
 
 from fanstore.outputs.files.files import change, is_written, open_unasked
@@ -200,12 +200,16 @@ class Trees:
         """Makes a pointer to a rank. Raises FileExistsError if the name exists."""
         self._note_visit(rank)
         real = self.path(mount, path)
-        self._pointed.append((mount, path))
-        with self._shared.pointing():
+        with self._pointing(mount, path):
             if is_directory:
                 self._put_stand_in(rank, real)
             else:
                 os.symlink(b"%s%d" % (POINTER_PREFIX, rank), real)
+
+    def _pointing(self, mount: int, path: bytes) -> AbstractContextManager[None]:
+        """Records that a pointer is made at this name, within the block."""
+        self._pointed.append((mount, path))
+        return self._shared.pointing()
 
     def was_pointed(self, mount: int, path: bytes) -> bool:
         """Returns whether one of the last pointers was made at this name or below it."""
@@ -251,8 +255,7 @@ class Trees:
         """Makes a name point to a rank, whatever it stood for before. Returns the rank that it
         pointed to before, or None."""
         before, real = self.look(mount, path), self.path(mount, path)
-        self._pointed.append((mount, path))
-        with self._shared.pointing():
+        with self._pointing(mount, path):
             if is_directory and before.rank is not None and os.path.isdir(real):
                 os.unlink(real + b"/" + WHOSE)
                 os.symlink(b"%d" % rank, real + b"/" + WHOSE)
