@@ -177,9 +177,9 @@ class FinalStatus(Status):
 
 
 class JobSummary(FinalStatus, NamedMessage):
-    """What a rank reports at its end. any_looked: whether `has_looked` holds for the command of any
-    rank; None if some ranks are missing. ranks: the status of all ranks, on rank 0 only. left:
-    files of somebody else in the mount prefixes."""
+    """The report of a rank at its end. any_looked: whether the command of any rank opened an input
+    or looked for one (has_looked); None if some ranks are missing. ranks: the status of all ranks,
+    on rank 0 only. left: files of somebody else in the mount prefixes."""
 
     NAME: ClassVar[str] = "summary"
 

@@ -89,8 +89,9 @@ class Split:
 
 def default_partitions(files: int, total: int, is_new: bool = True) -> int:
     """Returns the default number of partitions for `files` files of `total` bytes: one per 256 MiB,
-    at most one per file, at least one. is_new: these are all files that are divided among ranks, so
-    several ranks should get some of them."""
+    at most one per file, at least one. is_new: the files are the whole content that ranks divide
+    among themselves. It then has up to RANKS_EXPECTED partitions of at least
+    SMALL_PARTITION_BYTES."""
     several = min(RANKS_EXPECTED, total // SMALL_PARTITION_BYTES) if is_new else 1
     return max(1, min(files, max(several, -(-total // PARTITION_BYTES))))
 

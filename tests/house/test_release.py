@@ -1,4 +1,5 @@
-"""What is published says the same everywhere, and the checks of a change are the project's own."""
+"""All published files name the same version, license and summary. The workflow and the commit
+hooks run the project's own checks."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import fanstore
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE = ROOT / "tools" / "conda" / "recipe.yaml"
-# What conda-forge calls otherwise than PyPI.
+# Packages that have another name on conda-forge than on PyPI.
 NAMES = {"prometheus-client": "prometheus_client", "xxhash": "python-xxhash"}
 
 

@@ -177,7 +177,8 @@ def test_what_is_there_and_not_seen_is_said_at_the_start(
 
 
 def test_refused_writes_are_told_at_the_end(stage: Stage, dataset: Path, out: Path) -> None:
-    """What fails otherwise, too, is not refused: making what is there, removing what is not."""
+    """A call that fails in any directory is not counted: mkdir of a name that exists, unlink of one
+    that does not."""
     cases = {
         "": "mkdir -p d; mkdir d; rm -f none; rm none",
         "input": "echo >input; rm -f d/inside",
