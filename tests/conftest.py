@@ -16,6 +16,9 @@ BEGUN_FIRST = (
 )  # fmt: skip
 
 
+_IGNORED_BY_PYTHON = {signal.SIGPIPE, signal.SIGXFSZ}
+
+
 def group_of(path: Path) -> str:
     """What one process runs together: a file; of tests/contrast those that share their daemons and
     their compiled programs."""
@@ -25,8 +28,9 @@ def group_of(path: Path) -> str:
 
 
 def pytest_configure() -> None:
-    """Ends what nohup and a shell's `&` hand on: signals that all programs started here ignore."""
-    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+    """Restores signals that the caller ignores (nohup, a shell's `&`, perf): all programs started
+    here would ignore them, too."""
+    for number in signal.valid_signals() - _IGNORED_BY_PYTHON:
         if signal.getsignal(number) is signal.SIG_IGN:
             is_int = number == signal.SIGINT
             signal.signal(number, signal.default_int_handler if is_int else signal.SIG_DFL)
