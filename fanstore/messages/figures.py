@@ -1,5 +1,5 @@
 """Counts and sizes that daemons report, one class for each part of the daemon; and facts about the
-job that are stored in a kept trace, as JSON (docs/trace-format.md)."""
+job that are stored in a kept trace, as JSON (docs/format.md)."""
 
 from collections.abc import Mapping, Sequence
 

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 def filling(kept: NDArray[np.bool_], first_reads: NDArray[Any]) -> NDArray[np.intp]:
     """Returns the samples that a node keeps, in the order in which it gets them: first those that
     it reads in the first epoch, as it first reads them, then the others, by number. No plan holds
-    this order: the rule is part of the format (docs/format.md, "Schedule"), so that a runtime that
-    follows a plan and the plan's expectations use the same one.
+    this order: the rule is part of the format (docs/format.md, "Samples and schedule"), so that a
+    runtime that follows a plan and the plan's expectations use the same one.
 
     kept: for each sample whether the node keeps it; first_reads: the node's reads of the first
     epoch.

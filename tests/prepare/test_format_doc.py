@@ -37,13 +37,12 @@ def section(heading: str) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of all table rows."""
-    lines = [line for line in text.splitlines() if line.startswith("| ")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
+    """The words of all lines of listings."""
+    return [line.split() for line in text.splitlines() if line.startswith("    ")]
 
 
 def constants() -> dict[str, int]:
-    found = re.findall(r"^\| (FAN_\w+) \| (0x[0-9a-f]+|\d+) \|", TEXT, re.MULTILINE)
+    found = re.findall(r"^    (FAN_\w+) +(0x[0-9a-f]+|\d+)\b", TEXT, re.MULTILINE)
     return {name: int(value, 0) for name, value in found}
 
 
@@ -51,17 +50,13 @@ def constants() -> dict[str, int]:
 def test_struct_tables_are_the_compiled_structs(name: str) -> None:
     ctype = ffi.typeof(f"struct {name}")
     text = section(f"### `struct {name}` ({ffi.sizeof(ctype)} bytes)")
-    found = [
-        (int(cells[0]), int(cells[1]), cells[2].strip("`"), cells[3])
-        for cells in rows(text)
-        if cells[0].isdigit()
-    ]
+    found = [(int(words[0]), words[2], words[1]) for words in rows(text) if words[0].isdigit()]
     expected = []
     for field, info in ctype.fields:
         match = re.fullmatch(r"(\w+|struct \w+)(\[\d+\])?", info.type.cname)
         assert match is not None
         base = next((k for k, v in TYPES.items() if v == match[1]), match[1].split()[0])
-        expected.append((info.offset, ffi.sizeof(info.type), field, base + (match[2] or "")))
+        expected.append((info.offset, field, base + (match[2] or "")))
     assert found == expected
 
 
@@ -103,12 +98,12 @@ def path_hash(relpath: bytes, root: int, a: int, b: int) -> int:
 
 
 def test_path_hash_is_the_one_described() -> None:
-    cells = rows(section("### The path hash"))
-    named = {row[0]: int(row[1], 16) for row in cells if row[1].startswith("0x")}
+    found = rows(section("### The path hash"))
+    named = {words[0]: int(words[1], 16) for words in found if words[1].startswith("0x")}
     root, a, b = (named.pop(name) for name in ("ROOT", "A", "B"))
     assert len(named) >= 5
     for name, expected in named.items():
-        relpath = b"" if name == "(root)" else name.strip("`").encode()
+        relpath = b"" if name == "(root)" else name.encode()
         assert path_hash(relpath, root, a, b) == expected, name
         assert library_hash(relpath) == expected, name
     for length in range(1, 256):
@@ -119,14 +114,14 @@ def test_path_hash_is_the_one_described() -> None:
 
 def test_table_3_is_the_layout_in_use() -> None:
     text = section("## The layout of Table 3")
-    numbers = [(int(cells[0]), int(cells[1])) for cells in rows(text) if cells[0].isdigit()]
+    listed = [words for words in rows(text) if words[0].isdigit()]
+    numbers = [(int(words[0]), int(words[1])) for words in listed]
     header, stat = numbers[:3], numbers[3:]
     for table, end in ((header, layout.HEADER_BYTES), (stat, layout.STAT_BYTES)):
         ends = [offset + size for offset, size in table]
         assert [0, *ends] == [*(offset for offset, _ in table), end]
     assert [offset for offset, _ in header] == [0, layout.STAT_AT, layout.COMPRESSED_AT]
-    named = [cells for cells in rows(text) if cells[2].startswith("`st_")]
-    at = {cells[2].strip("`"): int(cells[0]) for cells in named}
+    at = {words[2]: int(words[0]) for words in listed if words[2].startswith("st_")}
     made = layout.pack_file_header(layout.FileHeader(b"n", 11, 0o100644, 5_000_000_007, 3, 4, 9, 2))
     for field, value in {
         "st_ino": 9, "st_nlink": 2, "st_size": 11, "st_blocks": 1, "st_mtim": 5, "st_ctim": 5,
