@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from epochs_figure import drawing
 from serving import wait_for
 from slow import SlowTree, parse_curve, parse_latency, rates_by_readers
 from slow_tree import needs_fuse
@@ -362,3 +363,11 @@ def test_wrong_words_are_refused(tmp_path: Path, words: list[str], said: str) ->
         timeout=LIMIT_S,
     )  # fmt: skip
     assert done.returncode == 2 and said in done.stderr
+
+
+def test_the_figure_of_epochs_shows_its_results() -> None:
+    folder = Path(__file__).resolve().parents[2] / "docs" / "performance"
+    report = json.loads((folder / "epochs.json").read_text())
+    assert (folder / "epochs.svg").read_text() == drawing(report)
+    for row in report["rows"]:
+        assert f">{row['whole_s']:.0f} s</text>" in drawing(report)

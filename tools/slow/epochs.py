@@ -1,13 +1,17 @@
-"""How long the epochs of a torch job take that reads files on a slow file system: alone, after a
-copy by `tar` to the local disk, and with FanStore. Each job begins cold, and reads through the same
-slow mount. Beside them stand the simulated epochs of NoPFS, and of a job that waits for no file.
+"""How long the epochs of a torch job take that reads files on a slow file system, in several ways
+(WAYS). Each job begins cold, and reads through the same slow mount. With --compute, beside them
+stand the simulated epochs of NoPFS, and of a job that waits for no file.
 
     python tools/slow/epochs.py --ranks 1 2 4 --python VENV/bin/python
     python tools/slow/epochs.py --ranks 2 4 --python VENV/bin/python --files 1344 --bytes 114688 \
         --compute 16M --latency 0s --stream 0 --total 20M --stage plan --local-bytes 41943040
+    python tools/slow/epochs.py --ranks 1 --python VENV/bin/python \
+        --json docs/performance/epochs.json --ways plain untar squashfuse webdataset fanstore packed
 
 Each rank stands for a node. --python: an interpreter with torch. --stage: reads a dataset with this
 option of `fanstore run`, and not the directory. A time is that of the slowest rank, in seconds.
+--json: a file for the results, from which epochs_figure.py draws. The way webdataset needs that
+library, and squashfuse needs mksquashfs and squashfuse_ll.
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ import json
 import os
 import subprocess
 import sys
+import tarfile
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from slow import SlowTree, parse_curve, parse_latency, parse_rate
 
@@ -28,6 +34,17 @@ HERE = Path(__file__).resolve().parent
 PER_FOLDER = 200
 LIMIT_S = 1800
 BATCH = 32  # as in epoch_job.py
+SHARDS = 8
+SPEEDS = ("latency", "stream", "total")  # options that say how slow the mount is
+WAYS = {
+    "plain": "the job reads the files from the slow mount",
+    "tar": "tar copies the files to the local disk first",
+    "untar": "one tar file with all files is unpacked to the local disk first",
+    "squashfuse": "squashfuse serves a squashfs image that lies on the slow mount",
+    "webdataset": "the job is written for webdataset, and reads tar shards from the slow mount",
+    "fanstore": "FanStore serves the directory as it is",
+    "packed": "FanStore serves a dataset",
+}
 
 
 def make_files(top: Path, count: int, size: int) -> None:
@@ -39,8 +56,8 @@ def make_files(top: Path, count: int, size: int) -> None:
 
 
 class Trial:
-    """A job on files of a slow mount. source: has the files in `files` and, for --stage, their
-    dataset in `dataset`."""
+    """A job on files of a slow mount. source: has the files in `files`, and what `prepare` made
+    of them."""
 
     def __init__(self, source: Path, ranks: int, options: argparse.Namespace) -> None:
         self._source, self._ranks, self._options = source, ranks, options
@@ -52,21 +69,31 @@ class Trial:
         job += f" --epochs {options.epochs} --compute {parse_rate(options.compute)}"
         if way == "plain":
             return f"exec {job} {mount}/files"
+        node, image = f"{local}$RANK", f"{scratch}/image$RANK"
         if way == "tar":
-            node = f"{local}$RANK"
             return f"mkdir {node}; tar -C {mount} -c files | tar -C {node} -x; {job} {node}/files"
-        served = f"{mount}/files"
+        if way == "untar":
+            return f"mkdir {node}; tar -C {node} -xf {mount}/files.tar; {job} {node}/files"
+        if way == "squashfuse":
+            serve = f"mkdir {image}; squashfuse_ll {mount}/files.squashfs {image}"
+            return f"{serve} && {job} {image}; code=$?; umount {image}; exit $code"
+        if way == "webdataset":
+            job = f"{options.python} {HERE / 'shard_job.py'} --ranks {self._ranks}"
+            return f"exec {job} --epochs {options.epochs} {mount}/shards"
+        served, is_packed = f"{mount}/files", way == "packed" or options.stage
+        if is_packed:
+            served = f"{mount}/dataset --mount {scratch}/seen$RANK"
         if options.stage:
-            served = f"{mount}/dataset --mount {scratch}/seen$RANK --stage {options.stage}"
+            served += f" --stage {options.stage}"
         if options.local_bytes:
             served += f" --local-bytes {options.local_bytes}"
-        node = f"--quiet --local-dir {local}$RANK --output-dir {scratch}/out"
-        seen = f"{scratch}/seen$RANK" if options.stage else f"{mount}/files"
-        serve = f"{sys.executable} -m fanstore run {served} {node} {options.more}"
-        return f"mkdir {local}$RANK; exec {serve} -- {job} {seen}"
+        places = f"--quiet --local-dir {node} --output-dir {scratch}/out"
+        seen = f"{scratch}/seen$RANK" if is_packed else f"{mount}/files"
+        serve = f"{sys.executable} -m fanstore run {served} {places} {options.more}"
+        return f"mkdir {node}; exec {serve} -- {job} {seen}"
 
-    def run(self, way: str) -> None:
-        """Runs the job in one way, and prints a line."""
+    def run(self, way: str) -> dict[str, Any]:
+        """Runs the job in one way, and prints a line. Returns the times."""
         options = self._options
         with tempfile.TemporaryDirectory(dir=options.dir) as folder:
             scratch = Path(folder)
@@ -84,6 +111,10 @@ class Trial:
         first = max(rank[0][0] for rank in times)
         read = f"{counts['read'].calls:,} reads of {counts['read'].bytes / 1e6:,.1f} MB"
         print(line(way, self._ranks, [first, *epochs, whole_s]), read, sep="  ", flush=True)
+        return {
+            "way": way, "ranks": self._ranks, "first_batch_s": first, "epochs_s": epochs,
+            "whole_s": whole_s, "read_bytes": counts["read"].bytes,
+        }  # fmt: skip
 
     def simulate(self) -> None:
         """Prints the epochs that NoPFS and a job that never waits would take."""
@@ -162,9 +193,28 @@ def run(command: str, ranks: int, scratch: Path) -> list[list[tuple[float, float
     return [json.loads(line)["epochs"] for line in done.stdout.splitlines()]
 
 
-def prepare(source: Path) -> None:
-    words = [sys.executable, "-m", "fanstore", "prepare", "--quiet", "--partitions", "8"]
-    subprocess.run([*words, source / "files", source / "dataset"], check=True)
+def prepare(source: Path, ways: Sequence[str]) -> None:
+    """Makes of the files what the ways read: a dataset, an image, one tar file, tar shards."""
+    files = source / "files"
+    if "packed" in ways:
+        words = [sys.executable, "-m", "fanstore", "prepare", "--quiet", "--partitions", "8"]
+        subprocess.run([*words, files, source / "dataset"], check=True)
+    if "squashfuse" in ways:
+        words = ["mksquashfs", files, source / "files.squashfs", "-comp", "lz4", "-quiet"]
+        subprocess.run([*words, "-no-progress"], check=True)
+    if "untar" in ways:
+        subprocess.run(["tar", "-C", source, "-cf", source / "files.tar", "files"], check=True)
+    if "webdataset" in ways:
+        write_shards(sorted(path for path in files.rglob("*") if path.is_file()), source / "shards")
+
+
+def write_shards(files: Sequence[Path], folder: Path) -> None:
+    """Writes the files to SHARDS tar files, as samples with one field, `bin`."""
+    folder.mkdir()
+    for shard in range(SHARDS):
+        with tarfile.open(folder / f"{shard:03}.tar", "w") as tar:
+            for number in range(shard, len(files), SHARDS):
+                tar.add(files[number], f"{number:08}.bin")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -181,23 +231,27 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--stage", help="of fanstore run, which then reads a dataset")
     parser.add_argument("--local-bytes", type=int, help="of fanstore run")
     parser.add_argument("--more", default="", help="more options of fanstore run")
-    parser.add_argument("--ways", nargs="+", default=["plain", "tar", "fanstore"])
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["plain", "tar", "fanstore"])
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--dir", help="for the files, and the nodes' local directories")
+    parser.add_argument("--json", type=Path, help="write the results there, too")
     options = parser.parse_args(argv)
+    report: dict[str, Any] = {key: getattr(options, key) for key in ("files", "bytes", *SPEEDS)}
+    report |= {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "rows": []}
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         source = Path(folder)
         make_files(source / "files", options.files, options.bytes)
-        if options.stage:
-            prepare(source)
+        prepare(source, [*options.ways, *(["packed"] if options.stage else [])])
         print(f"{options.files:,} files of {options.bytes:,} bytes")
         print("                     1st batch, epochs (s), whole job (s)")
         for ranks in options.ranks:
             trial = Trial(source, ranks, options)
             for way in options.ways:
-                trial.run(way)
+                report["rows"].append(trial.run(way))
             if parse_rate(options.compute):
                 trial.simulate()
+    if options.json:
+        options.json.write_text(json.dumps(report, indent=1) + "\n")
 
 
 if __name__ == "__main__":
