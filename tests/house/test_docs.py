@@ -19,11 +19,20 @@ def test_table_of_calls_is_up_to_date() -> None:
     assert subprocess.run(command).returncode == 0
 
 
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as code forges and the site make them."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    plain = [re.sub(r"\]\([^)]*\)", "", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
 def test_links_between_pages_lead_somewhere() -> None:
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "tests" / "README.md"]
     for page in pages:
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-            assert (page.parent / target).exists(), f"{page}: {target}"
+        for name, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", page.read_text()):
+            target = page.parent / name if name else page
+            assert target.exists(), f"{page}: {name}"
+            assert not anchor or anchor in anchors(target), f"{page}: {name}#{anchor}"
 
 
 def test_pages_install_from_the_sources() -> None:
