@@ -1,4 +1,5 @@
 """Draws a result of epochs.py --json as bars, one for each way, in an SVG for light and dark pages.
+Prints the table of docs/why.md.
 
 python tools/slow/epochs_figure.py docs/performance/epochs.json docs/performance/epochs.svg
 """
@@ -22,7 +23,7 @@ LABELS = {
     "fanstore": "FanStore, same directory",
     "packed": "FanStore, packed dataset",
 }
-WIDTH, LEFT, RIGHT, ROW, TOP = 760, 236, 70, 34, 64
+WIDTH, LEFT, RIGHT, ROW, TOP = 620, 248, 60, 32, 64
 STYLE = """
 text { font: 14px system-ui, sans-serif; fill: #1f2328 } .small { font-size: 12px }
 .ours { font-weight: 700 } .back { fill: #ffffff } .line { stroke: #d0d7de }
@@ -50,7 +51,7 @@ def caption(report: dict[str, Any]) -> list[str]:
         {busy}. The shared file system is a simulated one: each call waits {report["latency"]}, an
         open file gives {stream}, and all files together {total}. Not counted: making the tar file,
         the image, the shards and the packed dataset, once before the job."""
-    return textwrap.wrap(" ".join(text.split()), 108)
+    return textwrap.wrap(" ".join(text.split()), 90)
 
 
 def rate(text: str) -> str:
@@ -75,12 +76,12 @@ def bars(rows: list[dict[str, Any]]) -> Iterator[str]:
 
 def legend(epochs: int) -> Iterator[str]:
     """Yields the meaning of the colours."""
-    x = LEFT
+    x = 16
     for part in range(epochs + 1):
         text = f"epoch {part}" if part else "start, copying, end"
         yield f'<rect class="part{min(part, 3)}" x="{x}" y="34" width="12" height="12"/>'
         yield f'<text class="small" x="{x + 18}" y="45">{text}</text>'
-        x += 90 if part else 160
+        x += 78 if part else 148
 
 
 def drawing(report: dict[str, Any]) -> str:
@@ -107,9 +108,21 @@ def drawing(report: dict[str, Any]) -> str:
     ])  # fmt: skip
 
 
+def table(report: dict[str, Any]) -> str:
+    """Returns the numbers as a table in Markdown."""
+    epochs = [f"epoch {number + 1}" for number in range(len(report["rows"][0]["epochs_s"]))]
+    lines = [["way", "start, copying, end", *epochs, "whole job"]]
+    lines.append(["---"] * len(lines[0]))
+    for row in report["rows"]:
+        seconds = [f"{each:.1f}" for each in (*parts_of(row), row["whole_s"])]
+        lines.append([LABELS[row["way"]], *seconds])
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
 def main() -> None:
     report = json.loads(Path(sys.argv[1]).read_text())
     Path(sys.argv[2]).write_text(drawing(report))
+    print(table(report), end="")
 
 
 if __name__ == "__main__":
