@@ -17,7 +17,7 @@ $(error VENV is "$(VENV)", and make cannot name a file with a space: give a path
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test test-c test-one soak bench lint format release api coverage asan tsan sanitized aarch64 fuzz clean
+.PHONY: help build demo test test-c test-one soak bench lint format release docs coverage asan tsan sanitized aarch64 fuzz clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,11 +70,11 @@ format: $(VENV)/installed-dev ## format Python, and the lines of C that changed 
 
 release: $(VENV)/installed-release ## what is published, to dist: built, checked, tried where no compiler is
 	@$(BIN)/python tools/native.py
+	@$(BIN)/python tools/docs.py
 	@$(BIN)/python tools/release.py
 
-api: $(VENV)/installed-dev ## the reference of all public names, to build/api
-	@$(BIN)/python tools/native.py
-	@$(BIN)/python tools/api.py
+docs: $(VENV)/installed-docs ## the documentation as a site that needs no network, to build/docs/site
+	@$(BIN)/python tools/docs.py
 
 coverage: $(VENV)/installed-dev ## which lines of Python no test runs (PYTEST_FLAGS="tests/cli" for some)
 	@$(BIN)/python tools/native.py
