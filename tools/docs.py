@@ -23,6 +23,10 @@ from fanstore.cli import cli
 
 ROOT = Path(__file__).resolve().parents[1]
 KEYWORD_ONLY = griffe.ParameterKind.keyword_only
+COMMANDS_INTRO = """\
+`fanstore COMMAND --help` shows the same. Of commands with many options it shows the common ones,
+and `--help-all` shows all.
+"""
 MODULES = ("fanstore", "fanstore.coordinate", "fanstore.order", "fanstore.torch")
 
 
@@ -33,13 +37,23 @@ def table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
 
 
 def in_cell(text: str) -> str:
-    return re.sub(r"\s+", " ", text).replace("|", "\\|")
+    """Returns a text for a cell; in code the site needs, and takes, no backslash before a bar."""
+    return outside_code(r"[|]", r"\\|", re.sub(r"\s+", " ", text))
+
+
+def code(option: str) -> str:
+    """Returns an option as code that may break between its values."""
+    return f"`{re.sub(r'(?<=[^ ])[|](?=[^ ])', ' | ', option)}`"
 
 
 def escaped(text: str) -> str:
     """Returns plain text so that Markdown shows it as it is; `code` stays code."""
+    return outside_code("<", "&lt;", outside_code(r"([\\*_\[])", r"\\\1", text))
+
+
+def outside_code(pattern: str, instead: str, text: str) -> str:
     parts = re.split(r"(`+[^`]+`+)", text)
-    parts[::2] = [re.sub(r"([\\*_\[])", r"\\\1", part).replace("<", "&lt;") for part in parts[::2]]
+    parts[::2] = [re.sub(pattern, instead, part) for part in parts[::2]]
     return "".join(parts)
 
 
@@ -57,14 +71,14 @@ def paragraphs(text: str) -> str:
 def commands_page() -> str:
     """Returns the page of all commands, with all options."""
     top = click.Context(cli, info_name="fanstore")
-    parts = ["# Commands\n", "`fanstore COMMAND --help` shows the same.\n"]
+    parts = ["# Commands\n", COMMANDS_INTRO]
     for name, summary, command in cli.leaves():
         context = click.Context(command, top, name)
         usage = " ".join(["fanstore", name, *command.collect_usage_pieces(context)])
         parts += [f"## {name}\n", f"{escaped(summary)}\n", f"```text\n{usage}\n```\n"]
         parts.append(paragraphs(command.help or ""))
         records = [
-            (f"`{record[0]}`", escaped(record[1])) for each in command.get_params(context)
+            (code(record[0]), escaped(record[1])) for each in command.get_params(context)
             if isinstance(each, click.Option) and (record := each.get_help_record(context))
         ]  # fmt: skip
         parts.append(table(("option", "meaning"), records))
@@ -76,14 +90,15 @@ def commands_page() -> str:
 def settings_page() -> str:
     """Returns the page of all settings."""
     rows = [
-        (f"`{each.name}`", f"`{each.option}`" if each.option else "", escaped(each.meaning))
+        (code(each.name) + (f"<br>{code(each.option)}" if each.option else ""),
+         escaped(each.meaning))
         for each in config.SETTINGS
-    ]
+    ]  # fmt: skip
     intro = inspect.cleandoc(config.__doc__ or "").partition("\n\n")[2].replace("``", "`")
     more = (
         "The table shows the names in the file. `fanstore doctor` shows each value and its source."
     )
-    rows_text = table(("name", "option", "meaning"), rows)
+    rows_text = table(("name and option", "meaning"), rows)
     return "\n\n".join(["# Settings", intro, more, rows_text])
 
 
@@ -203,7 +218,7 @@ def write_pages(pages: Path) -> None:
     }  # fmt: skip
     for name, text in made.items():
         (pages / f"{name}.md").write_text(text)
-    shutil.copy(ROOT / "tools" / "iframe-worker.js", pages)
+    shutil.copytree(ROOT / "tools" / "site", pages, dirs_exist_ok=True)
 
 
 def main() -> None:
