@@ -19,10 +19,15 @@ enum {
     POLLS_MAX = 8,                  /* after this many polls a turn ends, even if more arrives */
     SPIN_NS = 200000,               /* after an event: the time until the first sleep */
     SPIN_OUTSTANDING_NS = 20000000, /* while bytes are on their way: a block takes less */
+    CROWDED_YIELD_NS = 30000,       /* a yield that takes longer has let another thread compute */
+    CROWDED_NS = 50000000,          /* for so long after it, this thread does not spin */
     TURNS_AWAKE = 3,                /* turns before a sleep: the next poll may find more */
     SLEEP_SHARE = 8,                /* sleeps for this part of the time since the last event */
-    QUIET_SHARE = 1000,             /* if quiet, it sleeps longer: for this part of that time */
-    QUIET_SLEEP_NS = 50000000,      /* longest sleep when quiet */
+    RUNG_SHARE = 2,                 /* or for this part, if all other ranks ring */
+    SHORTEST_SLEEP_NS = 100000,     /* the shortest and the longest sleep then */
+    RUNG_SLEEP_NS = 600000000,
+    QUIET_SHARE = 1000,        /* if some do not ring: for this part of that time */
+    QUIET_SLEEP_NS = 50000000, /* longest sleep then */
     ALONE_SLEEP_NS = 1000000000,
     TIMER_SLACK_NS = 1000, /* by default the kernel lengthens sleeps by 50 us */
     DRAIN_NS = 1000000000,
@@ -116,17 +121,22 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* Returns how long a request of another rank may have to wait: the longer, the longer the other
- * ranks have been quiet. After a minute without requests the thread wakes 20 times a second. */
+/* Returns how long a message of another rank may have to wait: the longer, the longer the other
+ * ranks have been quiet. If they ring, it need not wait, but a ring may come before its message or
+ * be lost, and MPI moves many bytes in steps without rings. Otherwise, after a minute without
+ * messages the thread wakes 20 times a second. */
 static uint64_t unheard_ns(const struct fan_node *node, uint64_t idle_ns)
 {
+    const struct fan_transport *transport = node->ranks.transport;
+    if (transport->is_rung(transport->context))
+        return earlier(RUNG_SLEEP_NS, SHORTEST_SLEEP_NS + idle_ns / RUNG_SHARE);
     uint64_t short_ns =
         earlier((uint64_t)node->options.idle_sleep_us * 1000, idle_ns / SLEEP_SHARE);
     uint64_t long_ns = earlier(QUIET_SLEEP_NS, idle_ns / QUIET_SHARE);
     return short_ns > long_ns ? short_ns : long_ns;
 }
 
-/* Returns how long the thread may sleep unless a process of this node rings the doorbell. */
+/* Returns how long the thread may sleep unless a process of this node or another rank rings. */
 static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t idle_ns)
 {
     uint64_t limit_ns = ALONE_SLEEP_NS;
@@ -138,18 +148,25 @@ static uint64_t sleep_ns(const struct fan_node *node, uint64_t now_ns, uint64_t 
     return earlier(limit_ns, next_ns - now_ns);
 }
 
-/* Sleeps until the doorbell rings. `seen`: its value before the turn that found nothing to do. */
-static void sleep_until_rung(struct fan_node *node, uint32_t seen, uint64_t limit_ns)
+/* Lets other threads compute for a moment. Returns whether one did, so that this one came back
+ * late: then the cores are busy, and a thread that sleeps is woken sooner than one that yields. */
+static bool yield_is_slow(void)
+{
+    uint64_t before_ns = fan_now_ns();
+    sched_yield();
+    return fan_now_ns() - before_ns > CROWDED_YIELD_NS;
+}
+
+/* Sleeps until the doorbell rings. `seen`: its value before the turn that found nothing to do.
+ * Returns whether it rang. */
+static bool sleep_until_rung(struct fan_node *node, uint32_t seen, uint64_t limit_ns)
 {
     struct fan_cache_header *header = node->segment.header;
-    if (limit_ns == 0) {
-        sched_yield();
-        return;
-    }
     fan_total_store(&header->sleeping, 1);
-    if (fan_total_load(&header->doorbell) == seen)
+    if (limit_ns > 0 && fan_total_load(&header->doorbell) == seen)
         fan_futex_wait(&header->doorbell, seen, limit_ns);
     fan_total_store(&header->sleeping, 0);
+    return fan_total_load(&header->doorbell) != seen;
 }
 
 /* Lets a caller of node.h that waits for the lock take it before the thread does. */
@@ -159,30 +176,56 @@ static void let_callers_in(struct fan_node *node)
         sched_yield();
 }
 
-static bool should_spin(const struct fan_node *node, uint64_t idle_ns)
+/* Returns until when after an event the thread looks again and again instead of sleeping. */
+static uint64_t spin_ns(const struct fan_node *node)
 {
     bool demands = node->flights.counts[FAN_DEMAND] > 0;
-    bool busy =
+    bool waits =
         (demands && node->cache.filling[FAN_FROM_RANK].count > 0) || node->replies.under_way > 0;
-    return idle_ns < (busy ? SPIN_OUTSTANDING_NS : SPIN_NS);
+    return waits ? SPIN_OUTSTANDING_NS : SPIN_NS;
+}
+
+/* Rings other ranks. again: those that owe an answer, too. */
+static void ring(struct fan_node *node, bool again, bool sleeps)
+{
+    const struct fan_transport *transport = node->ranks.transport;
+    if (transport == NULL)
+        return;
+    if (again && node->cache.filling[FAN_FROM_RANK].count > 0)
+        transport->ring_again(transport->context, sleeps);
+    else
+        transport->ring(transport->context, sleeps);
 }
 
 static void serve(struct fan_node *node)
 {
-    uint64_t busy_ns = 0;
-    unsigned turns = 0;
+    uint64_t busy_ns = 0, crowded_ns = 0;
+    uint32_t last_seen = 0;
+    unsigned empty_turns = 0;
+    bool overslept = false; /* nothing rang before the last sleep was over */
     while (fan_acquire32(&node->stopping) == 0) {
         uint32_t seen = fan_total_load(&node->segment.header->doorbell);
         uint64_t now_ns = fan_now_ns();
+        bool crowded = now_ns < crowded_ns;
         pthread_mutex_lock(&node->lock);
-        if (fan_node_turn(node, now_ns))
+        bool any = fan_node_turn(node, now_ns);
+        ring(node, overslept, crowded);
+        if (any || seen != last_seen) /* the message of a ring may come a little later */
             busy_ns = now_ns;
         uint64_t idle_ns = now_ns - busy_ns;
-        uint64_t limit_ns = should_spin(node, idle_ns) ? 0 : sleep_ns(node, now_ns, idle_ns);
+        bool spins = !crowded && idle_ns < spin_ns(node);
+        uint64_t limit_ns = sleep_ns(node, now_ns, idle_ns);
         pthread_mutex_unlock(&node->lock);
         let_callers_in(node);
-        turns = limit_ns == 0 || turns == TURNS_AWAKE ? 1 : turns + 1;
-        sleep_until_rung(node, seen, turns == TURNS_AWAKE ? limit_ns : 0);
+        last_seen = seen;
+        overslept = false;
+        empty_turns = any || spins ? 0 : empty_turns + 1;
+        if (spins && yield_is_slow())
+            crowded_ns = now_ns + CROWDED_NS;
+        if (empty_turns < TURNS_AWAKE)
+            continue;
+        empty_turns = 0;
+        overslept = !sleep_until_rung(node, seen, limit_ns);
     }
 }
 
@@ -227,6 +270,9 @@ void *fan_node_thread(void *argument)
     struct fan_node *node = argument;
     pthread_setname_np(pthread_self(), "fanstore-node");
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0);
+    if (node->ranks.transport != NULL) /* if rings are not heard, it looks by the clock */
+        node->ranks.transport->listen(node->ranks.transport->context,
+                                      &node->segment.header->doorbell);
     serve(node);
     fan_messages_refuse(&node->messages);
     pthread_mutex_lock(&node->lock);

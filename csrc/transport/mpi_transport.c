@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "bells.h"
 #include "isend.h"
 #include "mail.h"
 #include "marks.h"
@@ -20,6 +21,7 @@ struct context {
     MPI_Comm comm;
     struct fan_operations operations;
     struct fan_mail mail;
+    struct fan_bells bells;
     struct fan_transport_event *ready; /* events of the last round, until the caller fetches them */
     int ready_first;
     int ready_count;
@@ -69,6 +71,7 @@ static int send_message(struct context *context, struct fan_operation *message, 
 {
     int rc = fan_isend(&message->buffer, (int)bytes, (int)rank, (int)tag, context->comm,
                        fan_operation_request(&context->operations, message));
+    fan_bells_note(&context->bells, rank);
     if (rc == MPI_SUCCESS)
         return 0;
     fan_operation_end(&context->operations, message);
@@ -181,6 +184,7 @@ static int reply(void *opaque, uint32_t rank, const struct fan_fetch_request *re
     reply->token = token;
     int rc = fan_isend(from, (int)request->bytes, (int)rank, (int)request->tag, context->comm,
                        fan_operation_request(&context->operations, reply));
+    fan_bells_note(&context->bells, rank);
     if (rc == MPI_SUCCESS)
         return 0;
     fan_operation_end(&context->operations, reply);
@@ -364,6 +368,7 @@ static int listen_round(struct context *context)
 static int work(struct context *context)
 {
     context->ready_first = context->ready_count = 0;
+    fan_bells_take(&context->bells); /* first: a ring tells of messages that came before it */
     int unheard = listen_round(context);
     if (make_room(context) != 0)
         return 0; /* memory may be free again later; nothing is lost until then */
@@ -390,7 +395,13 @@ static int poll(void *opaque, struct fan_transport_event *events, int count)
     int filled = left < count ? left : count;
     memcpy(events, context->ready + context->ready_first, (size_t)filled * sizeof(*events));
     context->ready_first += filled;
-    return filled + fan_mail_events(&context->mail, events + filled, count - filled);
+    filled += fan_mail_events(&context->mail, events + filled, count - filled);
+    uint64_t now_ns = filled > 0 ? fan_bells_clock_ns() : 0;
+    for (int i = 0; i < filled; i++) {
+        if (events[i].kind != FAN_EVENT_SENT && events[i].kind != FAN_EVENT_CANCELLED)
+            fan_bells_hear(&context->bells, events[i].rank, now_ns);
+    }
+    return filled;
 }
 
 static unsigned pending(void *opaque)
@@ -402,7 +413,40 @@ static unsigned pending(void *opaque)
 static int send(void *opaque, struct fan_message *message)
 {
     struct context *context = opaque;
-    return fan_mail_send(&context->mail, message);
+    uint32_t rank = message->rank;
+    int rc = fan_mail_send(&context->mail, message);
+    if (rc == 0)
+        fan_bells_note(&context->bells, rank);
+    return rc;
+}
+
+static int listen(void *opaque, uint32_t *doorbell)
+{
+    struct context *context = opaque;
+    return fan_bells_listen(&context->bells, doorbell);
+}
+
+static void ring(void *opaque, bool sleeps)
+{
+    struct context *context = opaque;
+    fan_bells_ring(&context->bells, sleeps);
+}
+
+static void ring_again(void *opaque, bool sleeps)
+{
+    struct context *context = opaque;
+    for (int i = 0; i < context->operations.count; i++) {
+        const struct fan_operation *each = context->operations.active[i];
+        if (each->kind == FAN_OPERATION_FETCH)
+            fan_bells_note(&context->bells, each->rank);
+    }
+    fan_bells_ring(&context->bells, sleeps);
+}
+
+static bool is_rung(const void *opaque)
+{
+    const struct context *context = opaque;
+    return fan_bells_reach_all(&context->bells);
 }
 
 /* ---- opening and closing ---- */
@@ -418,6 +462,7 @@ static void close_transport(void *opaque)
         fan_operation_end(operations, operations->completed[i]);
     fan_operations_fini(operations);
     fan_mail_fini(&context->mail);
+    fan_bells_fini(&context->bells);
     free(context->ready);
     free(context);
 }
@@ -434,6 +479,7 @@ static int learn_world(struct context *context)
     context->next_tag = FAN_TAG_FIRST_ANSWER;
     context->transport.rank = (uint32_t)rank;
     context->transport.world_size = (uint32_t)size;
+    fan_bells_init(&context->bells, (uint32_t)rank, (uint32_t)size);
     return fan_mail_init(&context->mail, context->comm, (uint32_t)size);
 }
 
@@ -448,6 +494,10 @@ static void fill_operations(struct context *context)
     transport->notify = notify;
     transport->send = send;
     transport->poll = poll;
+    transport->listen = listen;
+    transport->ring = ring;
+    transport->ring_again = ring_again;
+    transport->is_rung = is_rung;
     transport->pending = pending;
     transport->close = close_transport;
 }
@@ -461,6 +511,7 @@ int fan_transport_open(int fortran_comm, struct fan_transport **transport)
     if (context == NULL)
         return -ENOMEM;
     context->comm = MPI_Comm_f2c(fortran_comm);
+    context->bells.fd = -1;
     if (getrandom(&context->mark, sizeof(context->mark), 0) != sizeof(context->mark)) {
         free(context);
         return -EIO;
@@ -476,6 +527,18 @@ int fan_transport_open(int fortran_comm, struct fan_transport **transport)
     }
     *transport = &context->transport;
     return 0;
+}
+
+void fan_transport_bell(const struct fan_transport *transport, void *bell)
+{
+    const struct context *context = transport->context;
+    memcpy(bell, &context->bells.own, sizeof(context->bells.own));
+}
+
+int fan_transport_meet(const struct fan_transport *transport, const void *bells)
+{
+    struct context *context = transport->context;
+    return fan_bells_meet(&context->bells, bells);
 }
 
 void fan_transport_close(struct fan_transport *transport)

@@ -21,6 +21,16 @@ struct fan_transport;
  * library's MPI was not started, or another MPI was), -ENOMEM or -EIO. */
 int fan_transport_open(int fortran_comm, struct fan_transport **transport);
 
+/* Where a rank is rung (bells.h), as bytes that the ranks exchange. */
+enum { FAN_BELL_BYTES = 32 };
+
+/* Writes FAN_BELL_BYTES: where this rank is rung. */
+void fan_transport_bell(const struct fan_transport *transport, void *bell);
+
+/* Tells where all ranks are rung: FAN_BELL_BYTES for each, in the order of ranks. Without this call
+ * no rank is rung. Returns 0 or -ENOMEM. */
+int fan_transport_meet(const struct fan_transport *transport, const void *bells);
+
 /* Calls the transport's own `close`, which frees everything that MPI no longer uses, without
  * waiting. For callers that do not know struct fan_transport. Accepts NULL. */
 void fan_transport_close(struct fan_transport *transport);

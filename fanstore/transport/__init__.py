@@ -43,6 +43,23 @@ class Transport:
         self.pointer = ffi.cast("void *", place[0])
 
     @property
+    def bell(self) -> bytes:
+        """Where this rank can be rung (csrc/transport/bells.h)."""
+        place = ffi.new("uint8_t[]", self._library.FAN_BELL_BYTES)
+        self._library.fan_transport_bell(self._transport(), place)
+        return bytes(place)
+
+    def meet(self, wait: Callable[[Any], None]) -> None:
+        """Tells all ranks where this one can be rung. All ranks of the communicator must call this
+        together. Raises FanstoreError."""
+        own = self.bell
+        everyones = bytearray(len(own) * self._comm.size)
+        wait(self._comm.Iallgather(own, everyones))
+        rc = self._library.fan_transport_meet(self._transport(), ffi.from_buffer(everyones))
+        if rc < 0:
+            raise FanstoreError(f"the MPI transport cannot be opened (error {-rc})")
+
+    @property
     def ill_formed(self) -> int:
         """The number of messages that were dropped because they were malformed."""
         return int(self._library.fan_transport_ill_formed(self._transport()))
@@ -74,6 +91,7 @@ def open_transport(comm: Any, wait: Callable[[Any], None] = wait_without_bound) 
     transport, problem = _try_to_open(library, own)
     _agree(comm, problem, wait)
     assert transport is not None
+    transport.meet(wait)
     return transport
 
 

@@ -234,6 +234,26 @@ static int poll(void *context, struct fan_transport_event *events, int count)
     return filled;
 }
 
+/* Nobody rings here: every rank looks by the clock. */
+static int listen_not(void *context, uint32_t *doorbell)
+{
+    (void)context;
+    (void)doorbell;
+    return -EOPNOTSUPP;
+}
+
+static void ring_not(void *context, bool sleeps)
+{
+    (void)context;
+    (void)sleeps;
+}
+
+static bool is_rung(const void *context)
+{
+    (void)context;
+    return false;
+}
+
 static unsigned pending(void *context)
 {
     struct end *own = context;
@@ -259,11 +279,22 @@ struct loopback *loopback_open(uint32_t world_size)
     for (uint32_t rank = 0; rank < world_size; rank++) {
         struct end *end = &loopback->ends[rank];
         end->loopback = loopback;
-        end->transport = (struct fan_transport){
-            .context = end, .rank = rank, .world_size = world_size,
-            .fetch = fetch, .cancel = cancel, .reply = reply, .refuse = refuse,
-            .notify = notify, .send = send_message, .poll = poll, .pending = pending,
-            .close = close_end};
+        end->transport = (struct fan_transport){.context = end,
+                                                .rank = rank,
+                                                .world_size = world_size,
+                                                .fetch = fetch,
+                                                .cancel = cancel,
+                                                .reply = reply,
+                                                .refuse = refuse,
+                                                .notify = notify,
+                                                .send = send_message,
+                                                .poll = poll,
+                                                .listen = listen_not,
+                                                .ring = ring_not,
+                                                .ring_again = ring_not,
+                                                .is_rung = is_rung,
+                                                .pending = pending,
+                                                .close = close_end};
     }
     return loopback;
 }

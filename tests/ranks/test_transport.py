@@ -32,7 +32,8 @@ CARRIERS: dict[str, dict[str, str]] = {
 }
 RANKS_OF = {
     "sizes": 3, "outstanding": 3, "mail": 3, "crooked-mail": 3, "notices": 3, "refusals": 2,
-    "limits": 2, "ill-formed": 2, "crooked-answers": 2, "stopped-between": 3, "stopped-in-reply": 3,
+    "rings": 2, "strangers": 2, "limits": 2, "ill-formed": 2, "crooked-answers": 2,
+    "stopped-between": 3, "stopped-in-reply": 3,
 }  # fmt: skip
 RUNS = [(program, carrier) for program in RANKS_OF for carrier in CARRIERS]
 # Over TCP what moves much, all else on one node. Two that are like others are left to `make soak`.

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
+import bell_programs
 import mpi4py
 import numpy as np
 from cffi import FFI
@@ -62,6 +63,10 @@ struct fan_transport {
     int (*notify)(void *, uint32_t, uint32_t);
     int (*send)(void *, struct fan_message *);
     int (*poll)(void *, struct fan_transport_event *, int);
+    int (*listen)(void *, uint32_t *);
+    void (*ring)(void *, bool);
+    void (*ring_again)(void *, bool);
+    bool (*is_rung)(const void *);
     unsigned (*pending)(void *);
     void (*close)(void *);
 };
@@ -147,6 +152,16 @@ class Peer:
     def refuse(self, rank: int, request: Any) -> None:
         """With the errno that the request has for a pack."""
         check(self.ops.refuse(self.ops.context, rank, ffi.addressof(request), request.pack))
+
+    def listen(self, doorbell: int) -> int:
+        return int(self.ops.listen(self.ops.context, ffi.cast("uint32_t *", doorbell)))
+
+    def ring(self, sleeps: bool = False) -> None:
+        self.ops.ring(self.ops.context, sleeps)
+
+    def is_rung(self) -> bool:
+        self.poll()
+        return bool(self.ops.is_rung(self.ops.context))
 
     def pending(self) -> int:
         return int(self.ops.pending(self.ops.context))
@@ -580,6 +595,7 @@ PROGRAMS: dict[str, Callable[[Peer], None]] = {
     "stopped-between": lambda peer: stopped(peer, False),
     "stopped-in-reply": lambda peer: stopped(peer, True),
     "build": build,
+    **bell_programs.PROGRAMS,
 }
 
 

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "queue.h"
@@ -97,6 +98,23 @@ struct fan_transport {
     /* Makes progress and fills up to `count` events. Returns the number filled, or -errno: the
      * transport is broken for good. */
     int (*poll)(void *context, struct fan_transport_event *events, int count);
+
+    /* Makes every ring of another rank increment `doorbell` and interrupt a futex wait of the
+     * calling thread, which is the one that calls poll from then on. Returns 0, or -errno: this
+     * rank hears no rings. */
+    int (*listen)(void *context, uint32_t *doorbell);
+
+    /* Rings the ranks to which something was sent since the last call, if they may sleep. sleeps:
+     * whether this rank sleeps at once if it finds nothing to do, so that it must always be rung.
+     */
+    void (*ring)(void *context, bool sleeps);
+
+    /* The same for these ranks and for all that owe an answer: the first ring may be lost. */
+    void (*ring_again)(void *context, bool sleeps);
+
+    /* Returns whether every other rank has rung this one at least once, so that this rank need not
+     * look for messages by the clock. */
+    bool (*is_rung)(const void *context);
 
     /* Returns the number of this rank's outstanding operations, including messages that are not
      * sent yet. Wait for them before you close the transport. */
