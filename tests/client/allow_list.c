@@ -1,6 +1,8 @@
 /* Reads inputs under a seccomp filter that ends the program for every call that it would not make
- * on a plain directory. allow_list HOW DIRECTORY; HOW: by which call the filter is installed, and
- * "warm" where the directory was read before. */
+ * on a plain directory. allow_list HOW DIRECTORY; HOW: by which call the filter is installed,
+ * "warm" if the directory is read before, and "paused" if the program then writes a line and waits
+ * for one.
+ */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <fcntl.h>
@@ -93,6 +95,15 @@ static void read_all(const char *directory)
     show("link", target, readlink(path, target, sizeof(target)));
 }
 
+static void pause_here(void)
+{
+    char byte;
+    printf("paused\n");
+    fflush(stdout);
+    if (read(STDIN_FILENO, &byte, 1) != 1)
+        exit(78);
+}
+
 static pthread_barrier_t begun;
 
 static void *run(void *directory)
@@ -113,6 +124,8 @@ int main(int argc, char **argv)
         read_all(argv[2]);
     if (strstr(argv[1], "thread") == NULL) {
         restrict_calls(argv[1]);
+        if (strstr(argv[1], "paused") != NULL)
+            pause_here();
         read_all(argv[2]);
         return 0;
     }

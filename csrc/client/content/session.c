@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -13,6 +12,7 @@
 #include "../../common/sys.h"
 #include "../job/job.h"
 #include "../job/jobsocket.h"
+#include "../machine/limits.h"
 #include "../machine/page.h"
 #include "../machine/park.h"
 #include "../machine/vfork.h"
@@ -124,6 +124,8 @@ static int make_session(struct fan_cache *cache)
     int rc = link < 0 ? link : ask(link, until_ns);
     int number = rc == 0 ? receive(link, until_ns, &segment) : rc;
     rc = number < 0 ? number : fan_cache_attach(cache, segment, (uint32_t)number);
+    if (rc == 0)
+        rc = (int)FAN_SYS(fcntl, link, F_SETFL, O_RDWR | O_NONBLOCK); /* for link_ended */
     if (segment >= 0)
         fan_sys_close(segment);
     if (rc != 0)
@@ -161,7 +163,7 @@ static struct fan_cache *live(struct own *own)
 
 static struct fan_cache *begin(struct own *own)
 {
-    if (fan_in_vfork_child() || atomic_load(&own->state) == ENDED ||
+    if (fan_in_vfork_child() || fan_restricted() || atomic_load(&own->state) == ENDED ||
         fan_clock_ns() < atomic_load(&own->retry_ns))
         return NULL;
     int self = (int)FAN_SYS(gettid), other = 0;
@@ -199,15 +201,23 @@ void fan_session_end(void)
         atomic_compare_exchange_strong(&own->state, &expected, ENDED);
 }
 
+/* Returns whether the daemon has closed its end of the link, or died. The daemon sends nothing on
+ * it now, and the link does not block. A read, because a seccomp filter may end the process for
+ * other calls. */
+static bool link_ended(void)
+{
+    char byte;
+    int link = fan_parked(&link_holder);
+    long rc = link >= 0 ? FAN_SYS(read, link, &byte, 1) : 0;
+    return rc != -EAGAIN && rc != -EINTR;
+}
+
 bool fan_session_check(void)
 {
     struct fan_cache *cache = fan_session_now();
-    struct pollfd link = {.fd = fan_parked(&link_holder)};
-    struct timespec none = {0};
     if (cache == NULL)
         return false;
-    bool ended = fan_cache_ended(cache) || link.fd < 0 ||
-                 FAN_SYS(ppoll, &link, 1, &none, NULL, sizeof(uint64_t)) == 1;
+    bool ended = fan_cache_ended(cache) || link_ended();
     if (ended)
         fan_session_end();
     return !ended;

@@ -1,3 +1,4 @@
+#include "limits.h"
 #include "park.h"
 #include "vfork.h"
 
@@ -71,8 +72,9 @@ static _Atomic(atomic_int *) *entry_of(atomic_int *holder)
 
 int fan_park(int fd, atomic_int *holder)
 {
-    int high = move_high(fd);
-    fan_sys_close(fd);
+    int high = fan_restricted() ? fd : move_high(fd); /* a seccomp filter may end the process */
+    if (high != fd)
+        fan_sys_close(fd);
     if (high < 0 || fan_in_vfork_child())
         return high;
     if (entry_of(holder) == NULL) {
