@@ -104,7 +104,7 @@ FAN_EXPORT int __libc_start_main(int (*start)(int, char **, char **), int argc, 
 {
     if (fan_job.view_count > 0) {
         fan_raw_begin(getenv(FAN_REDIRECT_ENV));
-        fan_python_begin();
+        fan_python_begin(argv);
         fan_process_watch_forks();
         fan_stream_take_stdin();
     }

@@ -17,5 +17,6 @@ void fan_load_note(const char *given, const char *passed);
 
 /* The constructor calls it once, in a program that is attached to a job: runs the code in
  * fanstore/in_job in Python programs that load torch's DataLoader or tf.data. Does nothing if the
- * program is no Python interpreter, or the job wants no announcements. */
-void fan_python_begin(void);
+ * program is no Python interpreter, or the job wants no announcements. argv: the program's
+ * arguments. */
+void fan_python_begin(char *const argv[]);

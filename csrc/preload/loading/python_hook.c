@@ -20,6 +20,7 @@
 #include "../../client/job/fresh.h"
 #include "../../client/machine/limits.h"
 #include "../../common/sys.h"
+#include "python_debug.h"
 
 enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* the value of Py_file_input */
 
@@ -294,7 +295,7 @@ static int hear(const char *event, void *arguments, void *unused)
     return 0;
 }
 
-void fan_python_begin(void)
+void fan_python_begin(char *const argv[])
 {
     typedef int hook(const char *, void *, void *);
     int (*add)(hook *, void *) = (int (*)(hook *, void *))dlsym(RTLD_DEFAULT, "PySys_AddAuditHook");
@@ -302,6 +303,10 @@ void fan_python_begin(void)
     if (add == NULL || !code_path(path, loaders[0].file) ||
         FAN_SYS(faccessat, AT_FDCWD, path, 0) != 0)
         return;
+    if (fan_python_debugs(argv)) {
+        fan_job_note("order-notes", "Python uses debug allocators (-X dev, PYTHONMALLOC)");
+        return;
+    }
     for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
         *functions[i].function = dlsym(RTLD_DEFAULT, functions[i].name);
         if (*functions[i].function == NULL) {
