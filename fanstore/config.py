@@ -98,7 +98,7 @@ class Settings:
     in_place: bool = _setting(False, "Read a dataset's packs in place; copy nothing.", "--in-place")
     verify: bool = _setting(False, "Check all content before serving, also in place.", "--verify")
     keep_staged: bool = _setting(False, "Leave what was copied for the next job.", "--keep-staged")
-    stage_threads: int = _setting(2, "Packs copied at the same time.", least=1)
+    stage_threads: int = _setting(8, "Packs copied at the same time.", least=1)
     orphan_wait_s: float = _setting(30.0, "How long a command may outlive a killed wrapper.")
     stage: str = _setting(
         "auto",
