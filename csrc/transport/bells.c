@@ -120,7 +120,7 @@ void fan_bells_init(struct fan_bells *bells, uint32_t own_rank, uint32_t world_s
 
 void fan_bells_fini(struct fan_bells *bells)
 {
-    if (bells->fd > 0)
+    if (bells->fd >= 0)
         close(bells->fd);
     free(bells->ranks);
     free(bells->due);
