@@ -11,6 +11,9 @@
 
 #include "../../csrc/format/shm_format.h"
 #include "../../csrc/node/cache/granules.h"
+#include "../../csrc/node/state/state.h"
+#include "../../csrc/node/storage/keep.h"
+#include "../../csrc/node/storage/marks.h"
 #include "check.h"
 #include "node_client.h"
 #include "node_readers.h"
@@ -348,6 +351,24 @@ static void test_hostile_client(void)
     world_close(&world);
 }
 
+/* A record of a whole pack that an earlier job left: a thread that would check it finds that
+ * another has done so. */
+static void test_checked_meanwhile(void)
+{
+    struct world world;
+    world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, FAN_POLICY_CLOSE}, 0);
+    for (uint64_t id = 1; id <= WORLD_FILES; id++) {
+        struct fan_mounts *mounts = &world.nodes[0]->mounts;
+        struct fan_fetch_request request = fan_record_request(&mounts->mounts[0], 0, id);
+        char *stored = "";
+        if (!world_has(&world, 0, request.pack))
+            continue;
+        CHECK(!fan_mount_is_unchecked(&mounts->mounts[0], id));
+        CHECK(fan_keep_record(mounts, &request, &stored) == 0 && stored == NULL);
+    }
+    world_close(&world);
+}
+
 int main(void)
 {
     test_granules();
@@ -364,6 +385,7 @@ int main(void)
     test_coalesce();
     test_dead_client();
     test_hostile_client();
+    test_checked_meanwhile();
     printf("test_node: no fault\n");
     return 0;
 }

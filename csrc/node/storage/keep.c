@@ -160,12 +160,12 @@ int fan_keep_record(struct fan_mounts *mounts, const struct fan_fetch_request *r
 {
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
     *stored = NULL;
-    if (fan_mount_is_unchecked(mount, request->record)) {
-        int rc = fan_settle(mounts, request->mount, &request->record, 1);
-        if (rc != -ENODATA)
-            return rc;
-    }
-    int rc = fan_partial_begin(&mount->share.partial, request->record);
+    /* Also if the record is not unchecked any more: another thread may have checked it since the
+     * caller looked, and there is nothing to fetch for a whole pack. */
+    int rc = fan_settle(mounts, request->mount, &request->record, 1);
+    if (rc != -ENODATA)
+        return rc;
+    rc = fan_partial_begin(&mount->share.partial, request->record);
     if (rc != 0)
         return rc;
     rc = fan_keep_begun(mounts, request, stored);

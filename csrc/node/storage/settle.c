@@ -127,11 +127,14 @@ static int check_or_mend(struct fan_mounts *mounts, uint32_t number, uint64_t id
     return wrong ? mend(mounts, number, id, fd) : rc;
 }
 
-/* Records the result of a check. A record that is damaged everywhere counts as checked, too. */
+/* Records the result of a check. A record that is damaged everywhere counts as checked, too. Only a
+ * partial pack can lack a record. */
 static int note(struct fan_mounts *mounts, uint32_t number, uint64_t id, int rc)
 {
     struct fan_node_mount *mount = &mounts->mounts[number];
     bool whole = is_whole_pack(mount, id);
+    if (whole && rc == -ENODATA)
+        rc = -EBUSY;
     if (rc == 0 && !whole)
         fan_partial_set(&mount->share.partial, id);
     else if (whole && (rc == 0 || fan_mounts_is_damaged(mounts, number, id)))
@@ -141,12 +144,23 @@ static int note(struct fan_mounts *mounts, uint32_t number, uint64_t id, int rc)
     return rc;
 }
 
+/* Returns the result of a check that another thread has made. */
+static int result_of(const struct fan_mounts *mounts, uint32_t number, uint64_t id)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[number];
+    if (fan_mounts_is_damaged(mounts, number, id))
+        return -EIO;
+    return is_whole_pack(mount, id) || fan_partial_has(&mount->share.partial, id) ? 0 : -ENODATA;
+}
+
 static int settle(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
     int rc = fan_lock_record(fan_mount_record(mount, id), fd, F_WRLCK);
-    if (rc == 0 && fan_mount_is_unchecked(mount, id))
-        rc = note(mounts, number, id, check_or_mend(mounts, number, id, fd));
+    if (rc == 0)
+        rc = fan_mount_is_unchecked(mount, id)
+                 ? note(mounts, number, id, check_or_mend(mounts, number, id, fd))
+                 : result_of(mounts, number, id);
     fan_lock_record(fan_mount_record(mount, id), fd, F_UNLCK);
     return rc;
 }
@@ -158,13 +172,15 @@ int fan_settle(struct fan_mounts *mounts, uint32_t number, const uint64_t *recor
     while (i < count && !fan_mount_is_unchecked(mount, records[i]))
         i++;
     if (i == count)
-        return 0;
+        return result_of(mounts, number, records[count - 1]);
     int fd = fan_staged_open(mount, fan_mount_record(mount, records[i])->pack, true);
     int rc = 0, gone = is_whole_pack(mount, records[i]) ? -EBUSY : -ENODATA;
     for (; i < count; i++) {
         if (fan_mount_is_unchecked(mount, records[i]))
             rc = fd >= 0 ? settle(mounts, number, records[i], fd)
                          : note(mounts, number, records[i], gone);
+        else
+            rc = result_of(mounts, number, records[i]);
     }
     if (fd >= 0)
         close(fd);

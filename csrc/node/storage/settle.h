@@ -12,8 +12,9 @@
 struct fan_mounts;
 
 /* Checks the records of one pack that an earlier job left (fan_mount_is_unchecked), and repairs
- * them. Returns the result for the last one: 0: its bytes may be read here; -EIO: it is damaged, or
- * could not be read again; -ENODATA: the partial pack does not have it; -EBUSY: try again later. */
+ * them. Returns the result for the last one, whoever checked it: 0: its bytes may be read here;
+ * -EIO: it is damaged, or could not be read again; -ENODATA: the partial pack does not have it;
+ * -EBUSY: try again later. count: at least 1. */
 int fan_settle(struct fan_mounts *mounts, uint32_t number, const uint64_t *records, uint64_t count);
 
 /* Locks or unlocks (fcntl's F_WRLCK, F_UNLCK) the bytes of a record in a local pack, against all
