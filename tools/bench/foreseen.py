@@ -119,7 +119,7 @@ def run_readers(
     options = [
         "--quiet", "--dataset", work / size, "--mount", work / "mount-{rank}", "--keep-staged",
         "--local-dir", work / "node-{rank}", "--output-dir", work / "output",
-        "--cache-policy", "close", *order,
+        "--cache-policy", "close", "--replicas", "1", *order,
     ]  # fmt: skip
     command = [*FANSTORE, "run", *options, "--", *reader]
     rows = [line.split() for line in run_ranks(ranks, command, {}).splitlines()]

@@ -30,7 +30,7 @@ WORKER = """
 import os, sys, time
 top, count, listed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 block = os.urandom(4096)
-os.makedirs(top)
+os.makedirs(top, exist_ok=True)  # rank 1 may have made it (outputs_ranks.py)
 os.mkdir(f"{top}/many")
 made = []
 

@@ -86,7 +86,8 @@ def reader_command(work: Path, file_bytes: int, outstanding: int) -> list[str]:
     options = [
         "--quiet", "--dataset", work / "dataset", "--keep-staged", "--output-dir", work / "output",
         "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
-        "--cache-policy", "close",  # so that each round fetches every file again
+        # Each round fetches every file again, when it is read.
+        "--cache-policy", "close", "--replicas", "1", "--order", "off",
     ]  # fmt: skip
     reader = ["sh", "-c", SCRIPT, work / "reader", file_bytes, outstanding, ROUNDS]
     return [*map(str, [*FANSTORE, "run", *options, "--", *reader])]

@@ -56,7 +56,8 @@ def job(work: Path, command: Sequence[str | Path]) -> str:
     options: list[str | Path] = ["--quiet", "--keep-staged", "--output-dir", work / "output"]
     for kind in (COLD, WARM):
         options += ["--dataset", work / kind.name, "--mount", work / f"{kind.name}-mount-{{rank}}"]
-    options += ["--local-dir", work / "node-{rank}", "--cache-policy", "close"]
+    options += ["--local-dir", work / "node-{rank}"]
+    options += ["--cache-policy", "close", "--replicas", "1"]  # nothing is copied
     return run_ranks(2, [*map(str, [*FANSTORE, "run", *options, "--", *command])], {})
 
 
