@@ -5,7 +5,7 @@ libc.
     posix_table.py --check  prints each problem on a line; exit code 1 if there is any
 
 The table is made from calls.def (the intercepted calls) and surface.txt (calls that need not be
-intercepted). The check also compares calls.def with the built library, and both lists with the libc
+intercepted). It leaves out calls that are passed through. The check also compares calls.def with the built library, and both lists with the libc
 of this machine: it reports names of a newer libc that are in neither list, so that somebody decides
 about them."""
 
@@ -43,12 +43,10 @@ TREATMENT = {
     "PASSED": "passed through",
     "REFUSED": "refused",
 }
-REMARK = {
-    "CHANGES": "may change something: of outputs done; of inputs EROFS, or the error before it",
-    "PASSED": "watched",
-}
+REMARK = {"CHANGES": "done for outputs; for inputs EROFS, or the kernel's earlier error"}
 TREATMENTS = ("passed through", "refused", "not reached")
 UNRELATED = "unrelated"
+UNSHOWN = ("passed through", UNRELATED)
 FUNCTION_KINDS = "TWiVu"
 
 
@@ -88,14 +86,22 @@ def surface(text: str) -> Iterator[Row]:
         header, names = (found[1], found[2]), []
 
 
+def known_names(row: Row) -> list[str]:
+    """Returns the names of a row that programmers know: without libc's own spellings, which begin
+    with an underscore, and without those for 64-bit offsets beside the plain ones."""
+    names = [name for name in row.names if not name.startswith("_")]
+    return [name for name in names if "64" not in name or name.replace("64", "") not in names]
+
+
 def table(rows: Iterable[Row]) -> str:
-    """Returns the table in Markdown, without unrelated names."""
-    shown = [row for row in rows if row.treatment != UNRELATED]
+    """Returns the table in Markdown: the calls that a mount answers otherwise than libc."""
+    shown = [(known_names(row), row) for row in rows if row.treatment not in UNSHOWN]
     lines = [
-        f"| {' '.join(f'`{name}`' for name in row.names)} | {row.treatment} | {row.remark} |"
-        for row in shown
+        f"| {' '.join(f'`{name}`' for name in names)} | {row.treatment} | {row.remark} |"
+        for names, row in shown
+        if names
     ]
-    return "\n".join(["| calls | treatment | |", "| --- | --- | --- |", *lines])
+    return "\n".join(["| calls | treatment | remark |", "| --- | --- | --- |", *lines])
 
 
 def with_table(page: str, rows: Iterable[Row]) -> str:
