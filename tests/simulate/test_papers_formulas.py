@@ -1,4 +1,4 @@
-"""The papers' numbers that a formula or a replay gives, as docs/simulator.md lists them."""
+"""The papers' numbers that a formula or a replay gives, as papers.md lists them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay import replay
 
 from fanstore.policy.orders.registry import reads_of_ranks
 
-PAGE = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text()
+PAGE = Path(__file__).with_name("papers.md").read_text()
 SAMPLES, EPOCHS, WARM = 20_000, 14, 4
 
 
