@@ -31,8 +31,8 @@ enum {
     FAN_RING_NOTES = 2048,           /* notes in the ring of a lane; a power of two */
     FAN_NOTES_PER_TIME = 64,         /* one note in this many is the time */
     FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted once for each such block */
-    FAN_STALL_BINS = 40,             /* of a program's name, with its NUL: PR_GET_NAME, prctl(2) */
-    FAN_COMM_BYTES = 16,             /* of a program's name, with its NUL: prctl(2), PR_GET_NAME */
+    FAN_STALL_BINS = 40,
+    FAN_COMM_BYTES = 16, /* of a program's name, with its NUL: prctl(2), PR_GET_NAME */
     FAN_TRACE_SECTION_MAGIC = 0x53525446,
     FAN_TRACE_SECTION_BYTES_MAX = 67108864 /* the most bytes of a section, decompressed */
 };
@@ -82,22 +82,22 @@ struct fan_stalls {
 
 /* The counts of one thread, or of several that used the lane in turn; never reset. */
 struct fan_counters {
-    uint64_t opens;
-    uint64_t reads;
+    uint64_t opens; /* of regular files, for reading */
+    uint64_t reads; /* that returned bytes */
     uint64_t read_bytes;
-    uint64_t stats;
+    uint64_t stats; /* requests for the attributes of an input */
     uint64_t decoded_bytes;
     uint64_t mapped_bytes; /* bytes of packs read from mappings; mapped copies count as reads */
     uint64_t directory_opens;
-    uint64_t errors;
-    uint64_t missing;
-    uint64_t refused_writes;
+    uint64_t errors;         /* calls that failed with EIO */
+    uint64_t missing;        /* answers that a name does not exist */
+    uint64_t refused_writes; /* calls that failed with EROFS */
     uint64_t cache_hits;   /* blocks found in the block cache */
     uint64_t cache_misses; /* blocks asked of the daemon */
     uint64_t remote_bytes; /* stored bytes copied out of the block cache */
     uint64_t shared_reads; /* reads of packs in place, including those after a remote read failed */
     uint64_t shared_bytes;
-    uint64_t remote_opens;
+    uint64_t remote_opens; /* of files that were not on the local disk */
     struct fan_stalls stalls[FAN_STALL_SOURCES];
 };
 

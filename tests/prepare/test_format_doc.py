@@ -18,13 +18,11 @@ TYPES = {"u8": "uint8_t", "u16": "uint16_t", "u32": "uint32_t", "u64": "uint64_t
 ON_DISK = [
     "fan_pack_header", "fan_pack_entry", "fan_pack_trailer", "fan_index_header", "fan_section",
     "fan_record", "fan_owner", "fan_link", "fan_pack_info", "fan_dentry", "fan_part",
-    "fan_trace_file_header",
-    "fan_trace_section", "fan_traced_process", "fan_traced_run", "fan_counters", "fan_stalls",
-    "fan_traced_sample",
+    "fan_trace_file_header", "fan_trace_section",
 ]  # fmt: skip
 ENUMS = [
     "fan_codec", "fan_pack_flags", "fan_section_kind", "fan_index_flags",
-    "fan_trace_section_kind", "fan_note_kind", "fan_stall_source",
+    "fan_trace_section_kind",
 ]  # fmt: skip
 MASK = (1 << 64) - 1
 
