@@ -5,9 +5,9 @@ libc.
     posix_table.py --check  prints each problem on a line; exit code 1 if there is any
 
 The table is made from calls.def (the intercepted calls) and surface.txt (calls that need not be
-intercepted). It leaves out calls that are passed through. The check also compares calls.def with the built library, and both lists with the libc
-of this machine: it reports names of a newer libc that are in neither list, so that somebody decides
-about them."""
+intercepted). It leaves out calls that are passed through. The check also compares calls.def with
+the built library, and both lists with the libc of this machine: it reports names of a newer libc
+that are in neither list, so that somebody decides about them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Formulas of the papers with which the replays, the orders and tests/simulate/papers.md are compared."""
+"""Formulas of the papers, with which replays, orders and tests/simulate/papers.md are compared."""
 
 from __future__ import annotations
 
