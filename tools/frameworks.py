@@ -95,18 +95,16 @@ func main() {
 HEAD = """# Frameworks and tools that were tried
 
 Most programs run under `fanstore run` as they are. Those written in Go, and those linked
-statically, need `fanstore run --trap` ([trap.md](trap.md) says how that works and what it costs).
-The table names them.
+statically, need `fanstore run --trap` ([trap.md](trap.md)).
 
-Each row is one small program in `tools/frameworks/`. It does what users do with the framework: it
-reads a dataset and writes results beside it. `tools/frameworks.py` runs it on a plain directory,
-under `fanstore run` and under `fanstore run --trap`, and makes this page.
+Each row is one small program in `tools/frameworks/`, which reads a dataset and writes results
+beside it, as users of the framework do. `tools/frameworks.py` runs it on a plain directory, under
+`fanstore run` and under `fanstore run --trap`, and makes this page. The rest of the framework was
+not tried.
 
-- **same**: the exit code, all that it printed and the names of its outputs are those of the plain
-  directory, and the output directory holds every output with the right bytes.
+- **same**: exit code, all that it printed, and the names and bytes of its outputs are those of the
+  plain directory.
 - **needs `--trap`**: it fails, or finds no files, without that option.
-
-A row shows that this program works, and promises nothing about the rest of its framework.
 
 """
 
