@@ -1,5 +1,5 @@
 """Runs small training jobs of common frameworks, unmodified, and prints for which share of their
-opens FanStore knew the order.
+opens FanStore knew the order, in all and in each epoch.
 
     tools/foreseen.py [--files 20000] [--epochs 3] [NAME ...]
 
@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import io
+import itertools
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,8 +29,11 @@ GOAL = 100.0  # in percent
 _LIMIT_S = 1200
 _HEADER = re.compile(r"^# (does|needs|jobs): *(.*)$", re.MULTILINE)
 _KNOWN = re.compile(r"order of reading known for (\S+) % of opens \((.*)\)")
+_EPOCH = re.compile(r"^epoch over: (\d+) (\d+)$", re.MULTILINE)
 _OPENED = re.compile(r"([\d,]+) files opened")
+_EPOCH = re.compile(r"^epoch over: (\d+) (\d+)$", re.MULTILINE)
 _CLASSES = 10
+_SHARDS, _IN_SHARD = 80, 20
 
 
 @dataclass(frozen=True)
@@ -54,17 +60,26 @@ def jobs(names: Sequence[str]) -> list[Job]:
         needs = tuple(modules.get(each, each) for each in header.get("needs", "").split())
         if not names or path.stem in names:
             times = int(header.get("jobs", 1))
-            found.append(Job(path.stem, header["does"], ("torch", *needs), times))
+            found.append(Job(path.stem, header["does"], needs or ("torch",), times))
     return found
 
 
 def make_dataset(place: Path, count: int) -> Path:
-    """Packs `count` files in ten classes: different PNG images of one pixel."""
+    """Packs `count` files in ten classes: different PNG images of one pixel. Packs some of them
+    again in tar files."""
     source = place / "source"
     for number in range(_CLASSES):
         (source / f"class-{number}").mkdir(parents=True)
     for number in range(count):
         (source / f"class-{number % _CLASSES}" / f"{number:06}.png").write_bytes(_png(number))
+    (source / "shards").mkdir()
+    for number in range(_SHARDS):
+        with tarfile.open(source / "shards" / f"{number:02}.tar", "w") as shard:
+            for image in range(number * _IN_SHARD, (number + 1) * _IN_SHARD):
+                content = _png(image)
+                member = tarfile.TarInfo(f"{image:06}.png")
+                member.size = len(content)
+                shard.addfile(member, io.BytesIO(content))
     command = [*FANSTORE, "prepare", "--quiet", str(source), str(place / "dataset")]
     subprocess.run(command, check=True)
     return place / "dataset"
@@ -101,7 +116,16 @@ def run(job: Job, place: Path, dataset: Path, epochs: int) -> str:
     share, how = (float(known[1]), known[2]) if known else (0.0, "nothing")
     met = "met" if share >= GOAL else "missed"
     files = opened[1] if opened else "?"
-    return f"| `{job.name}` | {job.does} | {files} | {share:.1f} %, {met} | {how} |"
+    by_epoch = ", ".join(_shares([(0, 0), *_EPOCH.findall(done.stdout)]))
+    return f"| `{job.name}` | {job.does} | {files} | {share:.1f} %, {met} | {by_epoch} | {how} |"
+
+
+def _shares(counts: Sequence[tuple[object, object]]) -> Iterator[str]:
+    """Yields the share of known opens between successive counts of opens and of known opens, in
+    percent."""
+    totals = [(int(str(opened)), int(str(known))) for opened, known in counts]
+    for before, after in itertools.pairwise(totals):
+        yield f"{100 * (after[1] - before[1]) / max(1, after[0] - before[0]):.1f}"
 
 
 def main() -> None:
@@ -115,8 +139,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="foreseen-") as folder:
         place = Path(folder)
         dataset = make_dataset(place, asked.files)
-        print("| job | what it does | opens | order known, goal 100 % | how |")
-        print("| --- | --- | --- | --- | --- |", flush=True)
+        print("| job | what it does | opens | order known, goal 100 % | in each epoch | how |")
+        print("| --- | --- | --- | --- | --- | --- |", flush=True)
         for job in chosen:
             if job.missing:
                 print(f"{job.name}: left out without {', '.join(job.missing)}", file=sys.stderr)

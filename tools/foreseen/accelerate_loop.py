@@ -1,5 +1,5 @@
 # does: accelerate, prepare() with a seedable sampler
-# needs: accelerate
+# needs: torch accelerate
 import torch
 from accelerate import Accelerator
 from accelerate.utils import DataLoaderConfiguration

@@ -6,6 +6,7 @@ import os
 import sys
 
 import torch
+from epochs import epoch_over
 
 ROOT = os.environ["FANSTORE_MOUNT_PREFIX"]
 EPOCHS = int(sys.argv[1])
@@ -17,7 +18,7 @@ class Files(torch.utils.data.Dataset):
     its class."""
 
     def __init__(self, keys: tuple[str, str] | None = None) -> None:
-        self.classes = sorted(os.listdir(ROOT))
+        self.classes = sorted(each for each in os.listdir(ROOT) if each.startswith("class-"))
         self.samples = [
             (os.path.join(ROOT, name, file), number)
             for number, name in enumerate(self.classes)
@@ -31,10 +32,19 @@ class Files(torch.utils.data.Dataset):
     def __getitem__(self, index: int):
         path, number = self.samples[index]
         with open(path, "rb") as file:
-            pixels = torch.frombuffer(bytearray(file.read(8)), dtype=torch.uint8) / 255
+            pixels = self.decoded(file.read(8))
         if self.keys is None:
             return pixels, number
         return dict(zip(self.keys, (pixels, torch.tensor(number)), strict=True))
+
+    @staticmethod
+    def shards() -> list[str]:
+        """Returns the paths of tar files that hold some of the files again."""
+        return sorted(os.path.join(ROOT, "shards", each) for each in os.listdir(ROOT + "/shards"))
+
+    @staticmethod
+    def decoded(content: bytes) -> torch.Tensor:
+        return torch.frombuffer(bytearray(content), dtype=torch.uint8) / 255
 
 
 def model(classes: int = 10) -> torch.nn.Module:
@@ -52,3 +62,4 @@ def train(loader, epochs: int = EPOCHS, begin=lambda epoch: None) -> None:
             optimizer.zero_grad()
             torch.nn.functional.cross_entropy(net(pixels), numbers).backward()
             optimizer.step()
+        epoch_over()

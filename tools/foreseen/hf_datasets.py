@@ -1,5 +1,5 @@
 # does: a datasets.Dataset with images, which a DataLoader reads in batches, the second job
-# needs: datasets pillow
+# needs: torch datasets pillow
 # jobs: 2
 import torch
 from datasets import Dataset, Image

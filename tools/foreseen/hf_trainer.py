@@ -1,5 +1,5 @@
 # does: Hugging Face's Trainer, with an evaluation after each epoch
-# needs: transformers accelerate
+# needs: torch transformers accelerate
 import tempfile
 
 import torch

@@ -1,5 +1,5 @@
 # does: Lightning's Trainer, with a validation loader
-# needs: lightning
+# needs: torch lightning
 import lightning
 import torch
 from files import BATCH, EPOCHS, WORKERS, Files, model

@@ -1,5 +1,5 @@
 # does: StatefulDataLoader, resumed in the middle of an epoch
-# needs: torchdata
+# needs: torch torchdata
 from files import BATCH, EPOCHS, WORKERS, Files, train
 from torchdata.stateful_dataloader import StatefulDataLoader
 

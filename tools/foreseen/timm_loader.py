@@ -1,5 +1,5 @@
 # does: timm's own ImageDataset and loader, of images
-# needs: timm pillow
+# needs: torch timm pillow
 from files import EPOCHS, ROOT, WORKERS
 from timm.data import create_dataset, create_loader
 

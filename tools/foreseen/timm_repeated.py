@@ -1,5 +1,5 @@
 # does: timm's RepeatAugSampler
-# needs: timm
+# needs: torch timm
 from files import BATCH, WORKERS, Files, train
 from timm.data.distributed_sampler import RepeatAugSampler
 from torch.utils.data import DataLoader

@@ -1,0 +1,18 @@
+# does: grain's DataLoader with a list of files, its index sampler and threads
+# needs: torch grain
+import grain.python as grain
+from files import BATCH, EPOCHS, Files
+
+
+class Source(Files):
+    def __getitem__(self, index):
+        return super().__getitem__(int(index))[1]
+
+
+files = Source()
+sampler = grain.IndexSampler(len(files), grain.NoSharding(), True, EPOCHS, seed=3)
+operations = [grain.Batch(BATCH)]
+for _ in grain.DataLoader(
+    data_source=files, sampler=sampler, operations=operations, worker_count=0
+):
+    pass
