@@ -69,29 +69,37 @@ def rest_of(iterator: Any, drawn: array.array[int]) -> array.array[int] | None:
 
 def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
     """Returns the sequences that an iterator refers to. Those with a known position come first."""
+    things = reached(iterator)
     found: list[_Candidate] = []
-    plain: list[_Candidate] = []
+    for row, position in with_positions(things):
+        if isinstance(row, range):
+            left = row[position:]  # before Python 3.12 this was the whole range
+            row, position = range(left.start - drawn * left.step, left.stop, left.step), drawn
+        found.append((row, position))
+    return found + [(thing, None) for thing in things if _is_row(thing)]
+
+
+def with_positions(things: list[Any]) -> Iterable[tuple[Any, int]]:
+    """Yields the sequences that iterators among `things` go through, with the iterators'
+    positions."""
+    for thing in things:
+        if type(thing) in _TELLING:
+            _, arguments, *state = thing.__reduce__()
+            if len(arguments) == 1:
+                yield arguments[0], state[0] if state and state[0] else 0
+
+
+def reached(iterator: Any) -> list[Any]:
+    """Returns an iterator and the objects that it refers to, the nearest first."""
+    found: list[Any] = []
     waiting, seen = [iterator], {0}
     while waiting and len(seen) < _LOOKED_AT_MAX:
         thing = waiting.pop(0)
-        if id(thing) in seen:
-            continue
-        seen.add(id(thing))
-        if type(thing) in _TELLING:
-            _, arguments, *state = thing.__reduce__()
-            position = state[0] if state and state[0] else 0
-            if isinstance(arguments[0], range):
-                left = arguments[0][position:]  # before Python 3.12 this was the whole range
-                row = range(left.start - drawn * left.step, left.stop, left.step)
-                found.append((row, drawn))
-            elif len(arguments) == 1:
-                found.append((arguments[0], position))
-        elif _is_row(thing):
-            plain.append((thing, None))
-            waiting += [each for each in thing[:4] if hasattr(type(each), "__next__")]
-        else:
+        if id(thing) not in seen:
+            seen.add(id(thing))
+            found.append(thing)
             waiting += _inside(thing)
-    return found + plain
+    return found
 
 
 def _is_row(thing: Any) -> bool:
@@ -103,6 +111,10 @@ def _is_row(thing: Any) -> bool:
 def _inside(thing: Any) -> Iterable[Any]:
     """Returns the objects that a generator, an iterator or a sampler refers to."""
     kind = type(thing)
+    if kind in _TELLING:
+        return ()
+    if _is_row(thing):
+        return [each for each in thing[:4] if hasattr(type(each), "__next__")]
     own = getattr(thing, "__dict__", None)
     if isinstance(own, dict) and (hasattr(kind, "__iter__") or hasattr(kind, "__next__")):
         return list(own.values())
@@ -117,11 +129,24 @@ def _rest(row: Any, position: int | None, drawn: array.array[int]) -> array.arra
     if isinstance(row[0], (list, tuple)) or getattr(row[0], "ndim", 0) == 1:
         return _rest_of_batches(row, position or 1, drawn)
     if position is None:
-        count = len(drawn)
-        begins_so = 1 < count < len(row) and indices_of(row[:count]) == drawn
-        return indices_of(row[count:]) if begins_so else None
+        return _rest_after(row, drawn)
     step = _step(row, position, drawn)
     return indices_of(row[position - 1 + step :: step]) if step else None
+
+
+def _rest_after(row: Any, drawn: array.array[int]) -> array.array[int] | None:
+    """Returns the part of a row after the only place where it has `drawn`. That is not its
+    beginning if the sampler goes on in the middle of an epoch."""
+    count = len(drawn)
+    if not 1 < count < len(row):
+        return None
+    if indices_of(row[:count]) == drawn:
+        return indices_of(row[count:])
+    whole = indices_of(row)
+    if whole is None or whole.count(drawn[0]) != 1:
+        return None
+    begin = whole.index(drawn[0])
+    return whole[begin + count :] if whole[begin : begin + count] == drawn else None
 
 
 def _rest_of_batches(row: Any, position: int, drawn: array.array[int]) -> array.array[int] | None:

@@ -44,6 +44,22 @@ class Cursor:
         return next(self.inner)
 
 
+class Resumed:
+    """An iterator that goes on in the middle of a list."""
+
+    def __init__(self, order: list[int]) -> None:
+        self.order, self.at = order, 30
+
+    def __iter__(self) -> Resumed:
+        return self
+
+    def __next__(self) -> int:
+        self.at += 1
+        if self.at > len(self.order):
+            raise StopIteration
+        return self.order[self.at - 1]
+
+
 def yielding(order: Any) -> Any:
     for each in order:
         yield int(each)
@@ -73,6 +89,7 @@ SEEN: dict[str, Callable[[Any], Any]] = {
     "sliced": lambda sampler: itertools.islice(list(_ORDER), 1, None, 3),
     "numbered": numbered,
     "cursor": lambda sampler: Cursor(list(_ORDER)),
+    "resumed": lambda sampler: Resumed(list(_ORDER)),
     "cycle": lambda sampler: itertools.islice(itertools.chain(list(_ORDER)), 90),
 }
 
