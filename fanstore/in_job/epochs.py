@@ -97,7 +97,7 @@ class Epochs:
     def _number(self, index_sampler: Any) -> int:
         """Returns the number of a loader. Its index sampler identifies the loader, which makes a
         new iterator for each epoch."""
-        return _number_in(self._loaders, index_sampler)[0]
+        return number_in(self._loaders, index_sampler)[0]
 
     def _tell(self, iterator: Any, seen: _Seen) -> None:
         """Announces the indices that the sampler will draw. If the sampler's code is unknown,
@@ -136,11 +136,11 @@ class Epochs:
 
     def _files(self, dataset: Any) -> Any:
         """Returns the number of a dataset, and its files if they were not sent yet."""
-        number, known = _number_in(self._datasets, dataset)
+        number, known = number_in(self._datasets, dataset)
         return number, None if known else self._files_of(dataset)
 
 
-def _number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
+def number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
     """Returns the position of `thing` in a list of weak references, and whether it was there
     before; adds it if not. The position is -1 if no weak reference to it is possible."""
     for number, reference in enumerate(known):

@@ -29,7 +29,7 @@ def paths_of(data: Any, dataset: Any) -> tuple[int, Iterator[bytes]] | None:
     columns = _columns(data, dataset, 0)
     if not columns:
         return None
-    return len(columns), _joined(columns)
+    return len(columns), joined(columns)
 
 
 def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
@@ -71,11 +71,11 @@ def _listed(attributes: Any, count: int) -> list[_Column]:
         if values is not None and isinstance(values[0], (tuple, list)):
             members = list(range(min(len(values[0]), 8)))
         for member, root in itertools.product(members if values is not None else [], roots):
-            first, last = (_path(values, at, member, root) for at in (0, count - 1))
+            first, last = (path(values, at, member, root) for at in (0, count - 1))
             if not first or not last or (first, last) in seen:
                 continue
             tries -= 1
-            if tries >= 0 and _is_ours(first) and _is_ours(last):
+            if tries >= 0 and is_ours(first) and is_ours(last):
                 seen.append((first, last))
                 found.append((values, member, root))
     return found
@@ -89,7 +89,7 @@ def _row(value: Any, count: int) -> Sequence[Any] | None:
     return None
 
 
-def _path(values: Any, at: int, member: int | None, root: str) -> str:
+def path(values: Any, at: int, member: int | None, root: str) -> str:
     """Returns the full path in entry `at` of a list; "" if it contains none."""
     text = _text(values, at, member)
     return os.path.join(root or os.getcwd(), text) if text else ""
@@ -103,7 +103,7 @@ def _text(values: Any, at: int, member: int | None) -> str:
     return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else ""
 
 
-def _is_ours(path: str) -> bool:
+def is_ours(path: str) -> bool:
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -163,7 +163,7 @@ def _pieces(column: _Column) -> Iterator[str]:
             yield before + between.join(map(os.fsdecode, texts))
 
 
-def _joined(columns: list[_Column]) -> Iterator[bytes]:
+def joined(columns: list[_Column]) -> Iterator[bytes]:
     for pieces in zip(*(_pieces(column) for column in columns)):
         paths = pieces[0]
         if len(pieces) > 1:

@@ -57,6 +57,23 @@ def _watch_samples(fetcher: Any, tags: Any) -> None:
     fetcher.fetch = wrapped(fetcher.fetch, told, read, True)
 
 
+def _watch_streams(fetcher: Any, streams: Any, noted: Any) -> None:
+    """Wraps torch's fetcher of IterableDatasets, so that it calls `streams` before each sample, in
+    the process that reads."""
+
+    def told(self: Any, possibly_batched_index: Any) -> tuple[Any, Any] | None:
+        def note(_: Any) -> None:
+            name = f"{type(self.dataset).__name__}, its files"
+            streams.drawing(self.dataset_iter, self, 0, self.dataset, name)
+
+        if type(possibly_batched_index) is list:
+            return self, noted(possibly_batched_index, note)
+        note(None)
+        return None
+
+    fetcher.fetch = wrapped(fetcher.fetch, told, lambda *_: None, False)
+
+
 def _measure(loader_module: Any, stages: Any) -> None:
     """Wraps DataLoader iterators, so that `stages` decides which batch each returns."""
     iterator = loader_module._BaseDataLoaderIter
@@ -82,13 +99,16 @@ def _start() -> None:
         if "FANSTORE_ANALYZE" in os.environ:
             asked = json.loads(os.environ["FANSTORE_ANALYZE"])
             _measure(loader_module, _part("stages").Stages(asked, torch))
+        rows, files, tags_part, epochs = map(_part, ("rows", "files", "tags", "epochs"))
         sampler_of = functools.partial(_part("samplers").described, torch)
-        draws_of = functools.partial(_part("draws").Draws, _part("rows"))
-        files_of = functools.partial(_part("files").paths_of, data)
+        draws_of = functools.partial(_part("draws").Draws, rows)
+        files_of = functools.partial(files.paths_of, data)
         doubted = os.path.join(os.path.dirname(_HERE), "doubted")
-        tags = _part("tags").Tags(note_sample, files_of, of_a_handler, doubted)
-        _watch(loader_module, _part("epochs").Epochs(sampler_of, draws_of, files_of, tags, teller))
+        tags = tags_part.Tags(note_sample, files_of, of_a_handler, doubted)
+        _watch(loader_module, epochs.Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
+        streams = _part("streams").Streams(rows, files, epochs.number_in, "stream", teller)
+        _watch_streams(data._utils.fetch._IterableDatasetFetcher, streams, tags_part.Noted)
         teller.began()
     except Exception as error:
         teller.failed(error)

@@ -4,6 +4,7 @@ opened after that note are the sample's. See start.py."""
 
 from __future__ import annotations
 
+import functools
 import operator
 import os
 import weakref
@@ -68,7 +69,7 @@ class Tags:
         if not fetcher.auto_collation:
             self._note(indices, name[1])
         elif type(indices) is list and _reads_one_by_one(fetcher.dataset):
-            return _Noted(indices, self._note, name[1])
+            return Noted(indices, functools.partial(self._note, dataset=name[1]))
         elif type(indices) is list:
             for position, index in enumerate(indices):
                 self._note(index, name[1], joins=position > 0)
@@ -98,17 +99,16 @@ class _Known:
         self.name: list[Any] | None = None
 
 
-class _Noted(list):  # type: ignore[type-arg]
+class Noted(list):  # type: ignore[type-arg]
     """The indices of a batch. Iterating over them notes each one just before it is read."""
 
-    def __init__(self, indices: list[Any], note: Callable[[Any, int], None], dataset: int) -> None:
+    def __init__(self, indices: list[Any], note: Callable[[Any], None]) -> None:
         super().__init__(indices)
         self._note = note
-        self._dataset = dataset
 
     def __iter__(self) -> Iterator[Any]:
         for index in super().__iter__():
-            self._note(index, self._dataset)
+            self._note(index)
             yield index
 
 

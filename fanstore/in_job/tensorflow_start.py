@@ -36,7 +36,7 @@ def _watch(iterators: Any, pipelines: Any) -> None:
 def _start() -> None:
     try:
         iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
-        is_ours = _part("files")._is_ours
+        is_ours = _part("files").is_ours
         _watch(iterators, _part("tensorflow_pipelines").Pipelines(iterators, is_ours, teller))
         teller.began()
     except Exception as error:

@@ -112,6 +112,19 @@ def test_the_report_names_samplers_of_ones_own(stage: Stage) -> None:
         assert f"torch {name}" in said, said
 
 
+@pytest.mark.parametrize("workers", ["0", "2"])
+@pytest.mark.parametrize("name,unknown", [("listed_streams", 2), ("streams_of_folders", 7)])
+def test_streams_are_known_after_the_first_file_of_a_list(
+    stage: Stage, name: str, unknown: int, workers: str
+) -> None:
+    watched, said = run_job(stage, name, WORKERS=workers)
+    share = float(said.partition("known for ")[2].partition(" %")[0] or 0)
+    assert share >= 100 - unknown - 1 and "its files)" in said, said
+    assert "wrong" not in said, said
+    alone, _ = run_job(stage, name, order="off", WORKERS=workers)
+    assert watched == alone
+
+
 @pytest.mark.parametrize("name", ["iterable", "patched"])
 def test_what_cannot_be_known_is_left_alone(stage: Stage, name: str) -> None:
     watched, said = run_job(stage, name)

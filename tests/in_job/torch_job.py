@@ -310,6 +310,45 @@ def iterable(root, trainer):
     trainer.epochs(loader(Streamed(root)), 1)
 
 
+class Listed(data.IterableDataset):
+    """Goes through a shuffled list of its files, which workers share."""
+
+    def __init__(self, root):
+        self.samples = Folder(root).samples
+
+    def __iter__(self):
+        worker = data.get_worker_info()
+        begin, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        order = list(self.samples)
+        random.Random(3).shuffle(order)
+        for path, _ in order[begin::step]:
+            with open(path, "rb") as stream:
+                yield torch.tensor(list(stream.read(16)), dtype=torch.float32)
+
+
+class ByFolder(data.IterableDataset):
+    """Goes through one folder after the other."""
+
+    def __init__(self, root):
+        self.folders = [os.path.join(root, each) for each in sorted(os.listdir(root))]
+
+    def __iter__(self):
+        worker = data.get_worker_info()
+        for folder in self.folders[worker.id :: worker.num_workers] if worker else self.folders:
+            for name in sorted(os.listdir(folder)):
+                with open(os.path.join(folder, name), "rb") as stream:
+                    yield torch.tensor(list(stream.read(16)), dtype=torch.float32)
+
+
+def listed_streams(root, trainer):
+    trainer.epochs(loader(Listed(root), persistent_workers=WORKERS > 0))
+    trainer.epochs(loader(Listed(root), batch_size=None, collate_fn=lambda x: x[None]))
+
+
+def streams_of_folders(root, trainer):
+    trainer.epochs(loader(ByFolder(root)))
+
+
 def patched(root, trainer):
     """The job has its own ideas of a loader."""
     data.DataLoader._get_iterator = lambda self: iter([torch.ones(2, 16)])

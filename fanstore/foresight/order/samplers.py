@@ -185,5 +185,6 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any
     "SubsetRandomSampler": _subset,
     "WeightedRandomSampler": _weighted,
     "announce": _announced,
+    "stream": _announced,
     "tf.data": lambda said, _: pipeline_samples(said),
 }
