@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fanstore.in_job.told import EpochTold
 
     # Where a pipeline's paths come from: the dataset that holds the list of paths, the component
-    # that is the list, and the steps that reorder it.
-    _Source = tuple[Any, Any, list[list[Any]]]
+    # that is the list, the steps that reorder it, and whether its files were read.
+    _Source = tuple[Any, Any, list[list[Any]], bool]
 
 _OWN = 1 << 18  # epochs.py numbers its loaders below this
 _DEPTH_MAX = 64
@@ -28,6 +28,11 @@ _SAME_ORDER = (
     "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "_OptionsDataset", "_ZipDataset",
 )  # fmt: skip
 _BATCHES = ("_BatchDataset", "_ParallelBatchDataset", "_PaddedBatchDataset")
+# Operations in the function of a step that read the files whose paths the function gets.
+_READING = {
+    "ReadFile", "TextLineDataset", "TFRecordDataset", "TFRecordDatasetV2",
+    "FixedLengthRecordDataset", "FixedLengthRecordDatasetV2",
+}  # fmt: skip
 _STEPS = ("shuffle", "take", "skip", "shard", "repeat")
 
 
@@ -47,6 +52,8 @@ class Pipelines:
         # shuffle dataset: how many iterators were made of it; -1 if unknown.
         self._rounds: Any = weakref.WeakKeyDictionary()
         self._sources: list[Any] = []
+        # cached dataset: the steps whose result was cached; None if the files were.
+        self._cached: Any = weakref.WeakKeyDictionary()
 
     def made(self, dataset: Any) -> None:
         """Call it when an iterator of a dataset was made."""
@@ -67,7 +74,7 @@ class Pipelines:
         found = self._found(dataset, 0)
         if found is None:
             return
-        source, column, steps = found
+        source, column, steps, _ = found
         count = int(column.shape[0])
         number, known = self._number(source)
         message: EpochTold = {
@@ -97,20 +104,37 @@ class Pipelines:
             return self._listed(dataset)
         if depth > _DEPTH_MAX:
             return None
-        inputs = dataset._inputs()
+        inputs = [dataset._impl] if hasattr(dataset, "_impl") else dataset._inputs()
         found = [self._found(each, depth + 1) for each in inputs]
         # Also counts the iterator of a shuffle whose pipeline reads no list of paths.
         step = self._shuffled(dataset) if kind == "_ShuffleDataset" else _step(dataset, kind)
         there = [each for each in found if each is not None]
-        if len(there) != 1 or step is None:
+        if len(there) != 1:
             return None
-        source, column, steps = there[0]
-        of_paths = any(map(_has_text, inputs))
-        if not step or not (of_paths or step[0] == "repeat"):
-            return there[0]  # a step after the reads does not matter
+        source, column, steps, is_read = there[0]
+        if kind == "CacheDataset":
+            return self._of_cache(dataset, there[0])
+        if not is_read and _reads(dataset):
+            return source, column, steps, True
+        of_paths = not is_read and any(map(_has_text, inputs))
+        if not of_paths and (not step or step[0] != "repeat"):
+            return there[0] if is_read or step is not None else None
+        if not step:
+            return None if step is None else there[0]
         if step[0] not in _STEPS:
             return None
-        return source, column, [*steps, step]
+        return source, column, [*steps, step], is_read
+
+    def _of_cache(self, dataset: Any, found: _Source) -> _Source | None:
+        """Returns what is read through a cache. A pipeline goes through the steps before it only
+        once; if these read the files, later iterators read none."""
+        source, column, steps, is_read = found
+        if dataset not in self._cached:
+            self._cached[dataset] = None if is_read else steps
+            stored = os.fsdecode(dataset._filename.numpy())
+            return found if not stored or not os.path.exists(stored + ".index") else None
+        steps = self._cached[dataset]
+        return None if steps is None else (source, column, steps, False)
 
     def _listed(self, dataset: Any) -> _Source | None:
         """Returns a slice dataset as a source, if one of its components is a list of paths of
@@ -119,7 +143,7 @@ class Pipelines:
             if column.dtype.name == "string" and len(column.shape) == 1 and column.shape[0]:
                 ends = (os.fsdecode(column[at].numpy()) for at in (0, -1))
                 if all(map(self._is_ours, ends)):
-                    return dataset, column, []
+                    return dataset, column, [], False
         return None
 
     def _shuffled(self, dataset: Any) -> list[Any]:
@@ -154,6 +178,16 @@ def _step(dataset: Any, kind: str) -> list[Any] | None:
     if kind == "_ShardDataset":
         return ["shard", int(dataset._num_shards.numpy()), int(dataset._index.numpy())]
     return None
+
+
+def _reads(dataset: Any) -> bool:
+    """Returns whether a step reads the files whose paths it gets."""
+    for each in dataset._functions():
+        graph = each.function.graph.as_graph_def()
+        parts = [graph.node, *(function.node_def for function in graph.library.function)]
+        if any(node.op in _READING for part in parts for node in part):
+            return True
+    return False
 
 
 def _has_text(dataset: Any) -> bool:

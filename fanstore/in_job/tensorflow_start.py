@@ -21,23 +21,35 @@ def _part(name: str) -> Any:
     return module
 
 
-def _watch(iterators: Any, pipelines: Any) -> None:
+def _watch(iterators: Any, pipelines: Any, streams: Any) -> None:
     """Wraps the iterators of tf.data, so that each passes its dataset to `pipelines` once it is
-    made. An iterator reads nothing before it is asked for an element."""
+    made. An iterator reads nothing before it is asked for an element. Also wraps the function that
+    returns the Python iterator of a `from_generator` for each element, so that it calls
+    `streams`."""
+    wrapped: Any = globals()["wrapped"]  # a function of python_hook.c
+    watched: list[Any] = []
+
+    def drawing(iterator: Any, self: Any, number: Any) -> None:
+        streams.drawing(iterator, self, int(number), self, "tf.data")
 
     def made(_: None, self: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
+        if not watched:  # this module is loaded after the one of iterators
+            watched.append(sys.modules["tensorflow.python.data.ops.dataset_ops"])
+            state = watched[0].DatasetV2._GeneratorState
+            state.get_iterator = wrapped(state.get_iterator, None, drawing, False)
         if dataset is not None:
             pipelines.made(dataset)
 
-    wrapped: Any = globals()["wrapped"]  # a function of python_hook.c
     iterators.OwnedIterator.__init__ = wrapped(iterators.OwnedIterator.__init__, None, made, False)
 
 
 def _start() -> None:
     try:
         iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
-        is_ours = _part("files").is_ours
-        _watch(iterators, _part("tensorflow_pipelines").Pipelines(iterators, is_ours, teller))
+        files, numbers = _part("files"), _part("epochs").number_in
+        streams = _part("streams").Streams(_part("rows"), files, numbers, "announce", teller)
+        pipelines = _part("tensorflow_pipelines").Pipelines(iterators, files.is_ours, teller)
+        _watch(iterators, pipelines, streams)
         teller.began()
     except Exception as error:
         teller.failed(error)

@@ -128,6 +128,34 @@ def cached(root):
     return read(files)
 
 
+def cached_paths(root):
+    files = tf.data.Dataset.from_tensor_slices(paths_in(root)).shuffle(90, seed=2).cache()
+    return read(files.shuffle(40, seed=3).map(content).batch(8))
+
+
+def with_paths(root):
+    files = tf.data.Dataset.from_tensor_slices(paths_in(root)).shuffle(200, seed=3)
+    both = files.map(lambda path: (content(path), path)).shuffle(100, seed=4)
+    return read(both.filter(lambda total, path: total % 5 != 0).batch(8))
+
+
+def records(root):
+    files = tf.data.Dataset.from_tensor_slices(paths_in(root)).shuffle(200, seed=3)
+    woven = files.interleave(tf.data.TextLineDataset, cycle_length=3).shuffle(50, seed=1)
+    return [read(woven.batch(9)), read(tf.data.TextLineDataset(files).batch(9))]
+
+
+def generated(root):
+    listed, order = paths_in(root), random.Random(3)
+
+    def drawn():
+        order.shuffle(listed)
+        yield from listed
+
+    files = tf.data.Dataset.from_generator(drawn, output_signature=tf.TensorSpec((), tf.string))
+    return read(files.map(content).batch(8))
+
+
 def odd(root):
     first = read(tf.data.Dataset.range(10))
     second = read(tf.data.Dataset.from_tensor_slices(["/nowhere/a", "b"]))

@@ -17,7 +17,9 @@ TORCH = {
     "class Fetcher:\n"
     "    dataset, auto_collation = [], True\n"
     "    def fetch(self, possibly_batched_index): return possibly_batched_index\n"
-    "_utils = SimpleNamespace(fetch=SimpleNamespace(_MapDatasetFetcher=Fetcher))\n",
+    "class Stream(Fetcher): pass\n"
+    "fetchers = {'_MapDatasetFetcher': Fetcher, '_IterableDatasetFetcher': Stream}\n"
+    "_utils = SimpleNamespace(fetch=SimpleNamespace(**fetchers))\n",
     "utils/data/dataloader.py": "class _BaseDataLoaderIter:\n"
     "    def __init__(self, loader): self.workers = loader.num_workers\n"
     "    def _next_index(self): return [0]\n"

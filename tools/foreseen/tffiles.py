@@ -18,6 +18,10 @@ def paths() -> list[str]:
     return [os.path.join(ROOT, d, f) for d in classes for f in sorted(os.listdir(f"{ROOT}/{d}"))]
 
 
+def shards() -> list[str]:
+    return sorted(f"{ROOT}/shards/{each}" for each in os.listdir(f"{ROOT}/shards"))
+
+
 def labels() -> list[int]:
     return [int(os.path.basename(os.path.dirname(path))[6:]) for path in paths()]
 
