@@ -10,7 +10,7 @@ import types
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from typing import Any
 
     # A sequence that may be the row, and how many of its entries were drawn (None: unknown).
@@ -25,6 +25,10 @@ _ROWS: tuple[Iterable[Any], ...] = ([], (), range(0), range(1 << 70), array.arra
 _TELLING = {type(iter(row)) for row in _ROWS}
 # the generic iterator of sequences, also of NumPy arrays
 _TELLING.add(type(iter(type("", (), {"__getitem__": None})())))
+
+
+# start.py puts a function that raises no audit event in its place.
+get_referents: Callable[..., list[Any]] = gc.get_referents
 
 
 def indices_of(drawn: Any) -> array.array[int] | None:
@@ -119,7 +123,7 @@ def _inside(thing: Any) -> Iterable[Any]:
     if isinstance(own, dict) and (hasattr(kind, "__iter__") or hasattr(kind, "__next__")):
         return list(own.values())
     if isinstance(thing, (types.FrameType, types.CellType)) or hasattr(kind, "__next__"):
-        return gc.get_referents(thing)
+        return get_referents(thing)
     return ()
 
 

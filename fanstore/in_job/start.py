@@ -10,23 +10,14 @@ import functools
 import json
 import os
 import sys
-import types
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 # Functions of python_hook.c.
 note_sample: Any = globals()["note_sample"]
 wrapped: Any = globals()["wrapped"]
-
-
-def _part(name: str) -> Any:
-    """Runs a file of this directory as a module that is not in sys.modules."""
-    path = os.path.join(_HERE, name + ".py")
-    with open(path, "rb") as stream:
-        code = compile(stream.read(), path, "exec")
-    module = types.ModuleType("_fanstore_peek." + name)
-    exec(code, module.__dict__)
-    return module
+load_part: Any = globals()["load_part"]
+calls: Any = globals()["send"], globals()["seal"]
 
 
 def _watch(loader_module: Any, epochs: Any) -> None:
@@ -98,23 +89,27 @@ def _start() -> None:
         loader_module = sys.modules["torch.utils.data.dataloader"]
         if "FANSTORE_ANALYZE" in os.environ:
             asked = json.loads(os.environ["FANSTORE_ANALYZE"])
-            _measure(loader_module, _part("stages").Stages(asked, torch))
-        rows, files, tags_part, epochs = map(_part, ("rows", "files", "tags", "epochs"))
-        sampler_of = functools.partial(_part("samplers").described, torch)
-        draws_of = functools.partial(_part("draws").Draws, rows)
+            _measure(loader_module, load_part("stages.py").Stages(asked, torch))
+        rows, files, tags_part, epochs = map(
+            load_part, ("rows.py", "files.py", "tags.py", "epochs.py")
+        )
+        if sys.version_info >= (3, 10):
+            rows.get_referents = globals()["referents"]
+        sampler_of = functools.partial(load_part("samplers.py").described, torch)
+        draws_of = functools.partial(load_part("draws.py").Draws, rows)
         files_of = functools.partial(files.paths_of, data)
         doubted = os.path.join(os.path.dirname(_HERE), "doubted")
         tags = tags_part.Tags(note_sample, files_of, of_a_handler, doubted)
         _watch(loader_module, epochs.Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
-        streams = _part("streams").Streams(rows, files, epochs.number_in, "stream", teller)
+        streams = load_part("streams.py").Streams(rows, files, epochs.number_in, "stream", teller)
         _watch_streams(data._utils.fetch._IterableDatasetFetcher, streams, tags_part.Noted)
         teller.began()
     except Exception as error:
         teller.failed(error)
 
 
-part = _part("teller")
-teller, of_a_handler = part.Teller(os.path.dirname(_HERE)), part.of_a_handler
+part = load_part("teller.py")
+teller, of_a_handler = part.Teller(os.path.dirname(_HERE), calls), part.of_a_handler
 begun = True  # tells python_hook.c that later exceptions are the job's own
 _start()

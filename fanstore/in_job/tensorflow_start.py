@@ -5,20 +5,13 @@ from __future__ import annotations
 
 import os
 import sys
-import types
 from typing import Any
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-
-
-def _part(name: str) -> Any:
-    """Runs a file of this directory as a module that is not in sys.modules."""
-    path = os.path.join(_HERE, name + ".py")
-    with open(path, "rb") as stream:
-        code = compile(stream.read(), path, "exec")
-    module = types.ModuleType("_fanstore_peek." + name)
-    exec(code, module.__dict__)
-    return module
+# Functions of python_hook.c.
+wrapped: Any = globals()["wrapped"]
+load_part: Any = globals()["load_part"]
+calls: Any = globals()["send"], globals()["seal"]
 
 
 def _watch(iterators: Any, pipelines: Any, streams: Any) -> None:
@@ -26,7 +19,6 @@ def _watch(iterators: Any, pipelines: Any, streams: Any) -> None:
     made. An iterator reads nothing before it is asked for an element. Also wraps the function that
     returns the Python iterator of a `from_generator` for each element, so that it calls
     `streams`."""
-    wrapped: Any = globals()["wrapped"]  # a function of python_hook.c
     watched: list[Any] = []
 
     def drawing(iterator: Any, self: Any, number: Any) -> None:
@@ -46,15 +38,18 @@ def _watch(iterators: Any, pipelines: Any, streams: Any) -> None:
 def _start() -> None:
     try:
         iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
-        files, numbers = _part("files"), _part("epochs").number_in
-        streams = _part("streams").Streams(_part("rows"), files, numbers, "announce", teller)
-        pipelines = _part("tensorflow_pipelines").Pipelines(iterators, files.is_ours, teller)
+        files, rows, numbers = map(load_part, ("files.py", "rows.py", "epochs.py"))
+        if sys.version_info >= (3, 10):
+            rows.get_referents = globals()["referents"]
+        new_streams = load_part("streams.py").Streams
+        streams = new_streams(rows, files, numbers.number_in, "announce", teller)
+        pipelines = load_part("tensorflow_pipelines.py").Pipelines(iterators, files.is_ours, teller)
         _watch(iterators, pipelines, streams)
         teller.began()
     except Exception as error:
         teller.failed(error)
 
 
-teller = _part("teller").Teller(os.path.dirname(_HERE))
+teller = load_part("teller.py").Teller(os.path.dirname(_HERE), calls)
 begun = True  # tells python_hook.c that later exceptions are the job's own
 _start()

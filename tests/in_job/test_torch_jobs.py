@@ -93,6 +93,14 @@ def test_an_epoch_that_is_broken_off(stage: Stage) -> None:
     assert "wrong" not in said
 
 
+def test_an_audit_hook_of_the_job_hears_nothing(stage: Stage) -> None:
+    watched, said = run_job(stage, "shuffled", "unknown_samplers", "listed_streams", AUDIT="1")
+    alone, _ = run_job(stage, "shuffled", "unknown_samplers", "listed_streams", order="off")
+    assert watched == alone
+    for name in ("torch RandomSampler", "torch Odd, its indices", "torch Listed, its files"):
+        assert name in said, said
+
+
 @pytest.mark.parametrize("flags", [("-I",), ("-E", "-S", "-s")])
 def test_isolated_interpreters(stage: Stage, flags: tuple[str, ...]) -> None:
     packages = str(Path(torch.__file__).parents[1])

@@ -9,6 +9,7 @@ import json
 import os
 import pickle
 import random
+import re
 import sys
 import threading
 
@@ -19,6 +20,14 @@ from torch.utils import data
 WORKERS = int(os.environ.get("WORKERS", "0"))
 CONTEXT = os.environ.get("CONTEXT") or None
 EPOCHS = 2
+
+
+def audit(event, arguments):
+    """Ends the process if an event comes that the job alone would not cause. FanStore compiles its
+    code once."""
+    ours = re.search(r"jobs/\w+/in_job/", str(arguments))
+    if event != "compile" and (ours or event.startswith(("socket.", "fcntl.", "gc."))):
+        os._exit(9)
 
 
 class Folder(data.Dataset):
@@ -362,6 +371,8 @@ def states():
 
 def main():
     root, names = sys.argv[1], sys.argv[2:]
+    if "AUDIT" in os.environ:
+        sys.addaudithook(audit)
     torch.manual_seed(1)
     np.random.seed(2)
     random.seed(3)

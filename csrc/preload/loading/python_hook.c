@@ -4,6 +4,10 @@
  * to the daemon in which order it will read; in_job/tensorflow_start.py does so for tf.data. Looks
  * up CPython's functions by name, so that this library needs nothing of Python to be built or
  * loaded. If something fails, the report says so, and the program goes on.
+ *
+ * The program may have audit hooks of its own, which may end it if an event comes that they do not
+ * expect. So the code in in_job/ calls functions of this file in place of those of Python that
+ * raise events: open, compile, exec, socket, fcntl and gc.get_referents.
  */
 #include "load.h"
 
@@ -13,9 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include "../../client/job/job.h"
+#include "../../client/job/jobsocket.h"
 #include "../../client/job/lane.h"
 #include "../../client/job/fresh.h"
 #include "../../client/machine/limits.h"
@@ -25,7 +31,6 @@
 enum { FILE_INPUT = 257, TEXT_BYTES_MAX = 64 << 10 }; /* the value of Py_file_input */
 
 static struct {
-    void *(*PyDict_New)(void);
     int (*PyDict_SetItemString)(void *dict, const char *key, void *value);
     void *(*PyDict_GetItemString)(void *dict, const char *key);
     void (*PyErr_Clear)(void);
@@ -36,6 +41,14 @@ static struct {
     void **PyExc_Exception;
     void *(*PyEval_EvalCode)(void *code, void *globals, void *locals);
     void *(*PyEval_GetBuiltins)(void);
+    int (*PyBytes_AsStringAndSize)(void *object, char **bytes, ssize_t *count);
+    void *(*PyModule_New)(const char *name);
+    void *(*PyModule_GetDict)(void *module);
+    void *(*PyList_New)(ssize_t count);
+    int (*PyList_Append)(void *list, void *object);
+    void *(*PyObject_Type)(void *object);
+    unsigned long (*PyType_GetFlags)(void *type);
+    void *(*PyType_GetSlot)(void *type, int slot);
     int (*PyArg_ParseTuple)(void *arguments, const char *format, ...);
     void *(*PyCFunction_NewEx)(void *method, void *self, void *module);
     void *(*PyImport_GetModule)(void *name);
@@ -58,7 +71,6 @@ static const struct {
     void **function;
 } functions[] = {
 #define LOOK_UP(name) {#name, (void **)&python.name}
-    LOOK_UP(PyDict_New),
     LOOK_UP(PyDict_SetItemString),
     LOOK_UP(PyDict_GetItemString),
     LOOK_UP(PyErr_Clear),
@@ -69,6 +81,14 @@ static const struct {
     LOOK_UP(PyExc_Exception),
     LOOK_UP(PyEval_EvalCode),
     LOOK_UP(PyEval_GetBuiltins),
+    LOOK_UP(PyBytes_AsStringAndSize),
+    LOOK_UP(PyModule_New),
+    LOOK_UP(PyModule_GetDict),
+    LOOK_UP(PyList_New),
+    LOOK_UP(PyList_Append),
+    LOOK_UP(PyObject_Type),
+    LOOK_UP(PyType_GetFlags),
+    LOOK_UP(PyType_GetSlot),
     LOOK_UP(PyArg_ParseTuple),
     LOOK_UP(PyCFunction_NewEx),
     LOOK_UP(PyImport_GetModule),
@@ -129,6 +149,96 @@ static void *note_sample(void *self, void *arguments)
     fan_lane_note(
         fan_note(FAN_NOTE_SAMPLE, (unsigned)joins, number, dataset & FAN_NOTE_PAYLOAD_MAX));
     return python.Py_BuildValue("");
+}
+
+enum { FDS_MAX = 8 };
+
+/* Sends `bytes` of text and file descriptors to the node daemon, and never waits. Returns 0 or
+ * -errno. */
+static long send_to_daemon(char *text, size_t bytes, const char *fds, size_t fd_bytes)
+{
+    union {
+        struct cmsghdr header;
+        char room[CMSG_SPACE(FDS_MAX * sizeof(int))];
+    } control = {0};
+    struct iovec part = {text, bytes};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
+    if (fd_bytes > FDS_MAX * sizeof(int))
+        return -E2BIG;
+    if (fd_bytes > 0) {
+        message.msg_control = &control;
+        message.msg_controllen = CMSG_SPACE(fd_bytes);
+        control.header.cmsg_level = SOL_SOCKET;
+        control.header.cmsg_type = SCM_RIGHTS;
+        control.header.cmsg_len = CMSG_LEN(fd_bytes);
+        memcpy(CMSG_DATA(&control.header), fds, fd_bytes);
+    }
+    int link = (int)FAN_SYS(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (link < 0)
+        return link;
+    long rc = fan_job_connect(link, "order", 0);
+    if (rc == 0)
+        rc = FAN_SYS(sendmsg, link, &message, MSG_NOSIGNAL);
+    fan_sys_close(link);
+    return rc < 0 ? rc : 0;
+}
+
+/* The Python function send(text, fds), both of them bytes, the latter of an array of int. Returns
+ * an error number, or 0. */
+static void *send_message(void *self, void *arguments)
+{
+    (void)self;
+    char *text = NULL, *fds = NULL;
+    ssize_t bytes = 0, fd_bytes = 0;
+    void *first = python.PyTuple_GetItem(arguments, 0);
+    void *second = first != NULL ? python.PyTuple_GetItem(arguments, 1) : NULL;
+    if (second == NULL || python.PyBytes_AsStringAndSize(first, &text, &bytes) != 0 ||
+        python.PyBytes_AsStringAndSize(second, &fds, &fd_bytes) != 0)
+        return NULL;
+    long rc = send_to_daemon(text, (size_t)bytes, fds, (size_t)fd_bytes);
+    return python.Py_BuildValue("i", (int)-rc);
+}
+
+/* The Python function seal(fd): seals a memory file. Returns an error number, or 0. */
+static void *seal(void *self, void *arguments)
+{
+    (void)self;
+    int fd = -1;
+    if (python.PyArg_ParseTuple(arguments, "i", &fd) == 0)
+        return NULL;
+    int rc = fan_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE);
+    return python.Py_BuildValue("i", -rc);
+}
+
+/* Numbers of CPython's stable ABI. */
+enum { TP_TRAVERSE = 71 };
+static const unsigned long HAVE_GC = 1UL << 14, TYPE_SUBCLASS = 1UL << 31;
+
+static int add_to_list(void *object, void *list)
+{
+    return python.PyList_Append(list, object);
+}
+
+/* The Python function referents(object): the same as gc.get_referents. Python before 3.10 does not
+ * tell what is needed for it; then the list is empty. */
+static void *referents(void *self, void *arguments)
+{
+    (void)self;
+    void *object = python.PyTuple_GetItem(arguments, 0);
+    void *found = object != NULL ? python.PyList_New(0) : NULL;
+    if (found == NULL)
+        return NULL;
+    void *type = python.PyObject_Type(object);
+    unsigned long flags = python.PyType_GetFlags(type);
+    if ((flags & HAVE_GC) != 0 && (flags & TYPE_SUBCLASS) == 0) {
+        typedef int traverse(void *object, int (*visit)(void *, void *), void *list);
+        traverse *visit_all = (traverse *)python.PyType_GetSlot(type, TP_TRAVERSE);
+        if (visit_all != NULL)
+            visit_all(object, add_to_list, found);
+        python.PyErr_Clear();
+    }
+    python.Py_DecRef(type);
+    return found;
 }
 
 /* Calls after(result, *arguments), with None for no result. Returns whether that failed. */
@@ -203,8 +313,17 @@ static void *wrapped(void *self, void *arguments)
     return method;
 }
 
-static struct method sample_method = {"note_sample", (void *)note_sample, METH_VARARGS, NULL};
-static struct method wrapped_method = {"wrapped", (void *)wrapped, METH_VARARGS, NULL};
+static void *load_part(void *self, void *arguments);
+
+/* What the code in in_job/ finds among its globals. */
+static struct method methods[] = {
+    {"note_sample", (void *)note_sample, METH_VARARGS, NULL},
+    {"wrapped", (void *)wrapped, METH_VARARGS, NULL},
+    {"send", (void *)send_message, METH_VARARGS, NULL},
+    {"seal", (void *)seal, METH_VARARGS, NULL},
+    {"referents", (void *)referents, METH_VARARGS, NULL},
+    {"load_part", (void *)load_part, METH_VARARGS, NULL},
+};
 
 static void put(void *dict, const char *key, void *value)
 {
@@ -221,38 +340,58 @@ static bool is_the_jobs(void *globals)
                                python.PyDict_GetItemString(globals, "begun") != NULL);
 }
 
-/* Runs code in a namespace of its own. Returns false if it failed, or left an exception of the
- * job's. */
-static bool run(const char *text, const char *path)
+/* Makes a module that is not in sys.modules, and runs code in it. Returns NULL, with an exception,
+ * if that failed. The caller drops the module in any case. */
+static void *run(const char *text, const char *path, void **module)
 {
-    void *code = python.Py_CompileString(text, path, FILE_INPUT);
-    void *globals = code != NULL ? python.PyDict_New() : NULL;
-    void *result = NULL;
-    if (globals != NULL) {
-        python.PyDict_SetItemString(globals, "__builtins__", python.PyEval_GetBuiltins());
-        put(globals, "__name__", python.PyUnicode_FromString("_fanstore_peek"));
-        put(globals, "__file__", python.PyUnicode_DecodeFSDefault(path));
-        put(globals, "note_sample", python.PyCFunction_NewEx(&sample_method, NULL, NULL));
-        put(globals, "wrapped", python.PyCFunction_NewEx(&wrapped_method, NULL, NULL));
-        result = python.PyEval_EvalCode(code, globals, globals);
-    }
-    bool ran = result != NULL;
-    if (!ran && !is_the_jobs(globals))
-        python.PyErr_Clear();
-    python.Py_DecRef(result);
-    python.Py_DecRef(globals);
+    *module = python.PyModule_New("_fanstore_peek");
+    void *globals = *module != NULL ? python.PyModule_GetDict(*module) : NULL;
+    void *code = globals != NULL ? python.Py_CompileString(text, path, FILE_INPUT) : NULL;
+    if (code == NULL)
+        return NULL;
+    python.PyDict_SetItemString(globals, "__builtins__", python.PyEval_GetBuiltins());
+    put(globals, "__file__", python.PyUnicode_DecodeFSDefault(path));
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        put(globals, methods[i].name, python.PyCFunction_NewEx(&methods[i], NULL, NULL));
+    void *result = python.PyEval_EvalCode(code, globals, globals);
     python.Py_DecRef(code);
-    return ran;
+    return result;
+}
+
+/* The Python function load_part(file): runs a file of in_job/ and returns it as a module. */
+static void *load_part(void *self, void *arguments)
+{
+    (void)self;
+    char path[PATH_MAX];
+    void *name = python.PyTuple_GetItem(arguments, 0), *module = NULL;
+    const char *file = name != NULL ? python.PyUnicode_AsUTF8(name) : NULL;
+    char *text = file != NULL && code_path(path, file) ? read_text(path) : NULL;
+    void *result = text != NULL ? run(text, path, &module) : NULL;
+    free(text);
+    python.Py_DecRef(result);
+    if (result != NULL)
+        return module;
+    python.Py_DecRef(module);
+    return python.PyErr_Occurred() != NULL ? NULL : python.Py_BuildValue("");
 }
 
 static void start(const char *file)
 {
     char path[PATH_MAX];
+    void *module = NULL;
     char *text = code_path(path, file) ? read_text(path) : NULL;
-    if (text == NULL)
+    if (text == NULL) {
         fan_job_note("order-notes", "the code that looks at loaders could not be read");
-    else if (!run(text, path))
+        return;
+    }
+    void *result = run(text, path, &module);
+    if (result == NULL) {
+        if (!is_the_jobs(module != NULL ? python.PyModule_GetDict(module) : NULL))
+            python.PyErr_Clear();
         fan_job_note("order-notes", "the code that looks at loaders failed in this Python");
+    }
+    python.Py_DecRef(result);
+    python.Py_DecRef(module);
     free(text);
 }
 
