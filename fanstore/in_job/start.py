@@ -54,8 +54,7 @@ def _watch_streams(fetcher: Any, streams: Any, noted: Any) -> None:
 
     def told(self: Any, possibly_batched_index: Any) -> tuple[Any, Any] | None:
         def note(_: Any) -> None:
-            name = f"{type(self.dataset).__name__}, its files"
-            streams.drawing(self.dataset_iter, self, 0, self.dataset, name)
+            streams.drawing(self.dataset_iter, self, 0, self.dataset, type(self.dataset).__name__)
 
         if type(possibly_batched_index) is list:
             return self, noted(possibly_batched_index, note)

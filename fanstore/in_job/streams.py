@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fanstore.in_job.told import EpochTold
 
 _OWN = 1 << 17  # epochs.py numbers its loaders below this
+_DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
+_ADVICE = "it can announce its files (fanstore.order)"
 _MEMBERS_MAX = 8
 _ROOTS_MAX = 8
 _TRIES_MAX = 32  # the most paths looked at in one search
@@ -63,17 +65,21 @@ class Streams:
         passed: the iterator may go through several lists."""
         seen.look_at = max(1, 2 * seen.drawn)
         row, rest = self._found(iterator)
+        if rest is None and seen.row is None and seen.drawn >= _DRAWN_ENOUGH:
+            seen.row = ()
+            self._teller.say(f"{name} goes through no list of paths; {_ADVICE}")
         if rest is None or row == seen.row:
             return
         number, _ = self._number_in(self._sources, source)
         if number < 0:
             return
         count = len(rest[0])
+        known = f"{name}, its files" if self._kind == "stream" else name
         message: EpochTold = {
             "loader": _OWN + number, "dataset": _OWN + number, "workers": 0, "prefetch_factor": 1,
             "in_order": True, "files_per_sample": 1,
             "sampler": {
-                "kind": self._kind, "name": name, "samples": count, "drop_last": False,
+                "kind": self._kind, "name": known, "samples": count, "drop_last": False,
                 "batch": max(_AHEAD_MIN, min(_AHEAD_MAX, count // 16)), "place": seen.place,
             },
         }  # fmt: skip

@@ -55,6 +55,10 @@ class Teller:
             for fd in fds:
                 os.close(fd)
 
+    def say(self, why: str) -> None:
+        """Sends a reason why orders are not known, for the job's report. Raises OSError."""
+        self._send(json.dumps({"failed": why[:500]}).encode(), [])
+
     def failed(self, error: Exception) -> None:
         """Sends the reason why this process stops watching, once. Raises `error` again if a signal
         handler of the job raised it."""
@@ -68,7 +72,7 @@ class Teller:
                     where = where.tb_next
                 line = 0 if where is None else where.tb_lineno
                 why = f"{type(error).__name__}: {error} (line {line})"
-                self._send(json.dumps({"failed": why[:500]}).encode(), [])
+                self.say(why)
             except Exception as another:
                 if of_a_handler(another):
                     raise

@@ -34,6 +34,11 @@ DAMAGED_SHOWN = 20
 _WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
 # If a smaller part of the prefetched bytes came late or was not read, that is not reported.
 _WORTH = 0.1
+_MOSTLY = 0.9  # with a smaller share of predicted opens the report says why
+_DRAWN_BY_SAMPLES = (
+    "samples open other files than their own, drawn while they are read; "
+    "an order of all of them can be announced (fanstore.order)"
+)
 
 _speaker = "fanstore"
 
@@ -283,10 +288,14 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
     epochs = sum(each.epochs for each in told)
     if not opens:
         return []
-    if epochs:
-        return [*_known(told, opens), *_brought(ranks)]
-    reasons = [reason for each in told for reason in (*each.refused, *each.notes)]
-    return [f"order of reading not known: {reason}" for reason in sorted(set(reasons))[:1]]
+    lines = [*_known(told, opens), *_brought(ranks)] if epochs else []
+    if sum(each.predicted for each in told) < _MOSTLY * opens:
+        reasons = {reason for each in told for reason in (*each.refused, *each.notes)}
+        if sum(each.strange for each in told) > _WORTH * opens:
+            reasons = {_DRAWN_BY_SAMPLES}
+        rest = " for the others" * any("order of reading" in line for line in lines)
+        lines += [f"order of reading not known{rest}: {why}" for why in sorted(reasons)[:1]]
+    return lines
 
 
 def _known(told: Sequence[OrderFigures], opens: int) -> list[str]:

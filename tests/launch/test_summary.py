@@ -142,9 +142,10 @@ def test_outputs_are_told_with_their_place() -> None:
     )
 
 
-def order(predicted: int) -> OrderFigures:
-    return OrderFigures(epochs=1, predicted=predicted, strange=0, broken=0,
-                        samplers={"RandomSampler": 1}, refused={}, notes=())  # fmt: skip
+def order(predicted: int, **figures: Any) -> OrderFigures:
+    whole = {"strange": 0, "refused": {}, **figures}
+    return OrderFigures(epochs=1, predicted=predicted, broken=0, notes=(),
+                        samplers={"RandomSampler": 1}, **whole)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -165,3 +166,21 @@ def test_late_and_unread_blocks_are_told_if_they_are_many(late: int, unread: int
 
 def test_an_order_that_told_nothing_is_not_told() -> None:
     assert order_lines([summary(counters={"opens": 3000}, order=order(1))]) == []
+
+
+@pytest.mark.parametrize(
+    ("predicted", "figures", "why"),
+    [
+        (89, {"refused": {"no list": 1}}, "no list"),
+        (50, {"strange": 11}, "samples open other files than their own, drawn while they are read"),
+        (90, {"refused": {"no list": 1}}, ""),
+    ],
+)
+def test_why_the_order_of_many_opens_was_not_known(
+    predicted: int, figures: dict[str, Any], why: str
+) -> None:
+    job = summary(counters={"opens": 100}, order=order(predicted, **figures))
+    _, *others = order_lines([job])
+    assert [line.partition(";")[0] for line in others] == [
+        f"order of reading not known for the others: {why}" for why in [why] if why
+    ]
