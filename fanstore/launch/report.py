@@ -35,9 +35,9 @@ _WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
 # If a smaller part of the prefetched bytes came late or was not read, that is not reported.
 _WORTH = 0.1
 _MOSTLY = 0.9  # with a smaller share of predicted opens the report says why
-_DRAWN_BY_SAMPLES = (
-    "samples open other files than their own, drawn while they are read; "
-    "an order of all of them can be announced (fanstore.order)"
+_IN_NO_ORDER = (
+    "no loader has them in its order, such as files that are drawn while a sample is read; "
+    "an order of all files can be announced (fanstore.order)"
 )
 
 _speaker = "fanstore"
@@ -291,9 +291,10 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
     lines = [*_known(told, opens), *_brought(ranks)] if epochs else []
     if sum(each.predicted for each in told) < _MOSTLY * opens:
         reasons = {reason for each in told for reason in (*each.refused, *each.notes)}
-        if sum(each.strange for each in told) > _WORTH * opens:
-            reasons = {_DRAWN_BY_SAMPLES}
-        rest = " for the others" * any("order of reading" in line for line in lines)
+        partly = any("order of reading" in line for line in lines)
+        if partly and not reasons:
+            reasons = {_IN_NO_ORDER}
+        rest = " for the others" * partly
         lines += [f"order of reading not known{rest}: {why}" for why in sorted(reasons)[:1]]
     return lines
 
