@@ -26,7 +26,9 @@ _MOUNT_MASK, _FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (
     np.uint64((1 << bits) - 1) for bits in (4, 32, 36, 24)
 )
 _SAMPLE, _OPEN = np.uint64(lib.FAN_NOTE_SAMPLE), np.uint64(lib.FAN_NOTE_OPEN)
+_NO_LAP = ~np.uint64(1 << 60)
 _UNDER_WAY_MAX = 4096  # the most opens that one sample may have
+_READINGS_MAX = 1 << 13  # the last readings of samples, which further threads may join
 
 
 class Tagged:
@@ -37,8 +39,10 @@ class Tagged:
         self._under_way: dict[int, tuple[int, Notes]] = {}
         self._reads: list[Reads] = []
         self._visits = 0
+        # A process and the note of a sample: its last reading, and the lanes that opened files.
+        self._readings: dict[tuple[int, int], tuple[int, frozenset[int]]] = {}
 
-    def take(self, lane: int, owner: int, notes: Notes, lost: bool) -> None:
+    def take(self, lane: int, owner: int, notes: Notes, lost: bool, process: int = 0) -> None:
         """Takes the next notes of a lane. owner: changes when another thread takes the lane. lost:
         whether some notes before these were lost."""
         is_sample = notes >> _KIND_SHIFT == _SAMPLE
@@ -54,9 +58,9 @@ class Tagged:
         last = notes[begins[-1] :]
         if last[0] >> _FILE_SHIFT & _FILE_MASK != _FILE_MASK and len(last) <= _UNDER_WAY_MAX:
             self._under_way[lane] = (owner, last)
-        self._add(notes[begins[0] : begins[-1]])
+        self._add(notes[begins[0] : begins[-1]], lane, process)
 
-    def _add(self, notes: Notes) -> None:
+    def _add(self, notes: Notes, lane: int, process: int) -> None:
         """Adds samples whose notes are complete. The files of a batch are divided among its samples
         in order; if they cannot be divided evenly, nothing is known of them."""
         is_sample = notes >> _KIND_SHIFT == _SAMPLE
@@ -72,10 +76,24 @@ class Tagged:
         reads = np.empty(len(opened), READ)
         reads["dataset"] = sample & _PAYLOAD_MASK
         reads["sample"] = sample >> _FILE_SHIFT & _FILE_MASK
-        reads["visit"] = self._visits + visit
+        reads["visit"] = self._visits_of(process, lane, samples)[visit]
         reads["file"] = opened >> _FILE_SHIFT & _PLACE_MASK
-        self._visits += len(samples)
         self._reads.append(reads[is_even & (reads["sample"] != _NONE)])
+
+    def _visits_of(self, process: int, lane: int, samples: Notes) -> NDArray[np.int64]:
+        """Returns the number of the reading of each sample. Several threads of a process may open
+        files in one reading, and each of them notes it once."""
+        visits = np.empty(len(samples), np.int64)
+        for at, note in enumerate((samples & _NO_LAP).tolist()):
+            visit, lanes = self._readings.pop((process, note), (-1, frozenset()))
+            if visit < 0 or lane in lanes:
+                visit, lanes = self._visits, frozenset()
+                self._visits += 1
+            self._readings[process, note] = visit, lanes | {lane}
+            visits[at] = visit
+        while len(self._readings) > _READINGS_MAX:
+            del self._readings[next(iter(self._readings))]
+        return visits
 
     def reads(self) -> Reads:
         """Returns the files opened for samples since the last call, as an array of type READ."""
@@ -134,7 +152,8 @@ class Opens:
         self._taken[number] = end - later
         lane = self._file.lanes[number]
         if lane["state"] == lib.FAN_LANE_LIVE:  # a thread owns the lane
-            self.tagged.take(number, int(lane["first"]), notes, lost > 0)
+            owner, process = int(lane["first"]), int(lane["pid"])
+            self.tagged.take(number, owner, notes, lost > 0, process)
         notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
         mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
         files = notes >> _FILE_SHIFT & _FILE_MASK

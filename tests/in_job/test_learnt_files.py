@@ -17,8 +17,11 @@ def share(said: str) -> float:
     return float(said.partition("known for ")[2].partition(" %")[0] or 0)
 
 
+_NAMED = ("named", "named_subset", "named_alone", "named_batches", "named_in_threads")
+
+
 @pytest.mark.parametrize("workers", [{"WORKERS": "0"}, {"WORKERS": "2", "CONTEXT": "fork"}])
-@pytest.mark.parametrize("name", ["named", "named_subset", "named_alone", "named_batches"])
+@pytest.mark.parametrize("name", _NAMED)
 def test_samples_are_known_from_the_second_epoch_on(
     stage: Stage, name: str, workers: dict[str, str]
 ) -> None:

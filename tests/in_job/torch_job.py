@@ -12,6 +12,7 @@ import random
 import re
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import torch
@@ -87,6 +88,17 @@ class Named(data.Dataset):
                 return found
             self.memory[index] = found
         return self.memory[index]
+
+
+class Threaded(Named):
+    """Reads the two files of a sample in threads of its own."""
+
+    readers = None
+
+    def __getitem__(self, index):
+        if self.readers is None:
+            self.readers = ThreadPoolExecutor(2)
+        return sum(self.readers.map(self.read, (index, index + self.count)))
 
 
 def loader(dataset, **options):
@@ -218,6 +230,10 @@ def named_batches(root, trainer):
 
 def named_in_memory(root, trainer):
     trainer.epochs(loader(Named(root, kept=20), shuffle=True), 3)
+
+
+def named_in_threads(root, trainer):
+    trainer.epochs(loader(Threaded(root), shuffle=True, persistent_workers=WORKERS > 0), 3)
 
 
 def named_alone(root, trainer):

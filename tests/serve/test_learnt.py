@@ -82,6 +82,20 @@ def test_a_sample_whose_end_nobody_saw_says_nothing(owner: int, lost: bool) -> N
     assert pairs(tagged) == [(4, 40)]
 
 
+def test_threads_of_a_process_open_files_in_one_reading() -> None:
+    tagged = Tagged()
+    for lane in (0, 1, 2):  # the thread that reads, and two that it waits for
+        opens = [] if lane == 0 else [opened(30 + lane)]
+        tagged.take(lane, 1, noted(sample(3), *opens, sample(NONE)), False, process=9)
+    tagged.take(3, 1, noted(sample(3), opened(33), sample(NONE)), False, process=8)
+    tagged.take(0, 1, noted(sample(3), sample(NONE)), False, process=9)
+    tagged.take(1, 1, noted(sample(3), opened(34), sample(NONE)), False, process=9)
+    reads = tagged.reads()
+    assert reads["file"].tolist() == [31, 32, 33, 34]
+    first, same, other, later = reads["visit"].tolist()
+    assert first == same and len({first, other, later}) == 3
+
+
 def files(found: SampleFiles, count: int) -> list[list[int]]:
     rows = dict(found.by_mount(count)).get(0, np.empty((count, 0), np.uint64))
     return [[int(each) for each in row if each != NO_RECORD] for row in rows]

@@ -209,3 +209,19 @@ void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t reco
               1);
     put_stall(fan_note(FAN_NOTE_STALL, mount, record, stall_payload(source, waited_ns)));
 }
+
+uint64_t fan_sample_note;
+
+void fan_trace_sample(uint64_t note, uint64_t shared)
+{
+    fan_lane_note(note);
+    fan_thread_lane.sample = shared;
+    __atomic_store_n(&fan_sample_note, shared, __ATOMIC_RELAXED);
+}
+
+void fan_trace_join(uint64_t note)
+{
+    fan_thread_lane.sample = note;
+    if (fan_lane_is_own())
+        fan_lane_note(note);
+}

@@ -32,11 +32,12 @@ extern struct fan_lanes fan_lanes;
 
 /* A thread's lane, valid while `program` is the number of the running program. ring: NULL if no
  * notes are wanted. shares: the program in which the thread found no free lane. block: the last
- * block noted. */
+ * block noted. sample: the last note of a sample. */
 struct fan_thread_lane {
     struct fan_lane *lane;
     uint64_t *ring;
     uint64_t block;
+    uint64_t sample;
     uint32_t program;
     uint32_t shares;
 };
@@ -142,10 +143,23 @@ static inline void fan_lane_note(uint64_t note)
     fan_lane_put(ring, place, note);
 }
 
+/* The note of the sample that a thread of this process reads; 0: none. */
+extern uint64_t fan_sample_note;
+
+/* Notes that this thread reads a sample next, and that files which other threads of the process
+ * open belong to `shared`, a note of a sample, too. */
+void fan_trace_sample(uint64_t note, uint64_t shared);
+
+/* Notes that what this thread opens next belongs to the sample that another thread reads. */
+void fan_trace_join(uint64_t note) __attribute__((cold));
+
 /* Counts and notes that a program opened a file. */
 static inline void fan_trace_open(uint64_t mount, uint64_t record)
 {
     FAN_COUNT(opens, 1);
+    uint64_t sample = __atomic_load_n(&fan_sample_note, __ATOMIC_RELAXED);
+    if (__builtin_expect(sample != fan_thread_lane.sample, 0))
+        fan_trace_join(sample);
     fan_lane_note(fan_note(FAN_NOTE_OPEN, mount, record, 0));
 }
 

@@ -146,8 +146,10 @@ static void *note_sample(void *self, void *arguments)
     int joins = 0;
     if (python.PyArg_ParseTuple(arguments, "IIp", &number, &dataset, &joins) == 0)
         return NULL;
-    fan_lane_note(
-        fan_note(FAN_NOTE_SAMPLE, (unsigned)joins, number, dataset & FAN_NOTE_PAYLOAD_MAX));
+    uint64_t payload = dataset & FAN_NOTE_PAYLOAD_MAX;
+    /* Which sample of a batch another thread reads is unknown. */
+    fan_trace_sample(fan_note(FAN_NOTE_SAMPLE, (unsigned)joins, number, payload),
+                     fan_note(FAN_NOTE_SAMPLE, 0, joins ? FAN_NOTE_NO_FILE : number, payload));
     return python.Py_BuildValue("");
 }
 
