@@ -37,12 +37,12 @@ def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
         return []
     if isinstance(dataset, data.Subset):
         inner = _columns(data, dataset.dataset, depth + 1)
-        return [(_Picked(values, dataset.indices), member, root) for values, member, root in inner]
+        return [(Picked(values, dataset.indices), member, root) for values, member, root in inner]
     if isinstance(dataset, data.ConcatDataset):
         return _chained([_columns(data, each, depth + 1) for each in dataset.datasets])
     count = _length(dataset)
     own = getattr(dataset, "__dict__", {})
-    found = _listed(own, count) if count > 0 else []
+    found = columns_in(own, count) if count > 0 else []
     for value in own.values():  # a dataset within it, or an object that reads its files (timm)
         if not found and hasattr(value, "__dict__") and _length(value) == count:
             found = _columns(data, value, depth + 1)
@@ -56,7 +56,7 @@ def _length(value: Any) -> int:
         return -1
 
 
-def _listed(attributes: Any, count: int) -> list[_Column]:
+def columns_in(attributes: Any, count: int) -> list[_Column]:
     """Finds lists of `count` paths of FanStore's files, or of tuples that contain such paths."""
     roots = [""]
     for value in attributes.values():
@@ -111,7 +111,7 @@ def is_ours(path: str) -> bool:
     return os.major(found.st_dev) == _MAJOR and stat.S_ISREG(found.st_mode)
 
 
-class _Picked:
+class Picked:
     """A selection of the entries of a sequence, by their indices."""
 
     def __init__(self, values: Any, chosen: Any) -> None:
@@ -125,7 +125,7 @@ class _Picked:
             return self._values[self._chosen[at]]
         chosen = self._chosen[at]
         # itemgetter does not return a tuple for one item, and fails for none.
-        if len(chosen) < 2 or isinstance(self._values, _Picked):
+        if len(chosen) < 2 or isinstance(self._values, Picked):
             return [self._values[each] for each in chosen]
         return operator.itemgetter(*chosen)(self._values)
 

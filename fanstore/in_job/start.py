@@ -101,7 +101,9 @@ def _start() -> None:
         tags = tags_part.Tags(note_sample, files_of, of_a_handler, doubted)
         _watch(loader_module, epochs.Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
-        streams = load_part("streams.py").Streams(rows, files, epochs.number_in, "stream", teller)
+        streams = load_part("streams.py").Streams(
+            rows, files, epochs.number_in, "stream", teller, doubted
+        )
         _watch_streams(data._utils.fetch._IterableDatasetFetcher, streams, tags_part.Noted)
         teller.began()
     except Exception as error:

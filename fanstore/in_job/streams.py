@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _OWN = 1 << 17  # epochs.py numbers its loaders below this
 _DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
 _ADVICE = "it can announce its files (fanstore.order)"
+_NUMBERS_MIN = 16  # shorter lists of numbers are hardly those of samples
 _MEMBERS_MAX = 8
 _ROOTS_MAX = 8
 _TRIES_MAX = 32  # the most paths looked at in one search
@@ -26,17 +27,25 @@ _AHEAD_MIN, _AHEAD_MAX = 64, 1024
 
 class Streams:
     """Watches iterators. rows, files: the modules rows.py and files.py; number_in: numbers things
-    in a list of weak references, as in epochs.py; kind: of the announcements; teller: sends them.
-    An error in any of them ends the watching."""
+    in a list of weak references, as in epochs.py; kind: of the announcements; teller: sends them;
+    doubted: the path of a file that the daemon makes once an order of the job has proved wrong. An
+    error in any of them ends the watching."""
 
     def __init__(
-        self, rows: Any, files: Any, number_in: Callable[..., Any], kind: str, teller: Any
+        self,
+        rows: Any,
+        files: Any,
+        number_in: Callable[..., Any],
+        kind: str,
+        teller: Any,
+        doubted: str,
     ) -> None:
         self._rows = rows
         self._files = files
         self._number_in = number_in
         self._kind = kind
         self._teller = teller
+        self._doubted = doubted
         self._off = False
         self._sources: list[Any] = []
         self._seen: Any = weakref.WeakKeyDictionary()
@@ -64,7 +73,10 @@ class Streams:
         """Announces the rest of the list that an iterator goes through. Looks again when that has
         passed: the iterator may go through several lists."""
         seen.look_at = max(1, 2 * seen.drawn)
-        row, rest = self._found(iterator)
+        things = self._rows.reached(iterator)
+        row, rest = self._found(things)
+        if rest is None and seen.row is None and not os.path.exists(self._doubted):
+            row, rest = self._by_number(things)
         if rest is None and seen.row is None and seen.drawn >= _DRAWN_ENOUGH:
             seen.row = ()
             self._teller.say(f"{name} goes through no list of paths; {_ADVICE}")
@@ -86,11 +98,31 @@ class Streams:
         self._teller.tell(message, {"paths": self._files.joined([rest])})
         seen.place, seen.row, seen.look_at = "more", row, seen.drawn + count + 1
 
-    def _found(self, iterator: Any) -> tuple[Any, Any]:
+    def _by_number(self, things: list[Any]) -> tuple[Any, Any]:
+        """Returns the same as `_found` for an iterator that goes through numbers, if something that
+        it refers to has one list of paths: the numbers are taken as those of its entries."""
+        rest: Any = ()
+        for row, position in self._rows.with_positions(things):
+            if type(row) in (list, tuple, range) and len(row) - position > len(rest):
+                rest = row[position:]
+        numbers = self._rows.indices_of(rest) if len(rest) >= _NUMBERS_MIN else None
+        if numbers is None or min(numbers) < 0:
+            return None, None
+        for thing in things:
+            own = getattr(thing, "__dict__", None)
+            for value in own.values() if type(own) is dict else ():
+                if type(value) in (list, tuple) and len(value) > max(numbers):
+                    columns = self._files.columns_in(own, len(value))
+                    if len(columns) == 1:
+                        values, member, root = columns[0]
+                        return rest, (self._files.Picked(values, numbers), member, root)
+        return None, None
+
+    def _found(self, things: list[Any]) -> tuple[Any, Any]:
         """Returns what distinguishes the longest list of paths that an iterator goes through, and
-        the rest of the list as a column of files.py; None for both if there is no such list."""
+        the rest of the list as a column of files.py; None for both if there is no such list.
+        things: what the iterator refers to."""
         found: tuple[Any, Any] = (None, None)
-        things = self._rows.reached(iterator)
         texts = [os.fsdecode(each) for each in things if isinstance(each, (str, os.PathLike))]
         roots = ["", *[each for each in texts if each.startswith("/")][:_ROOTS_MAX]]
         tries = _TRIES_MAX

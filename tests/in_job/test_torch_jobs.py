@@ -121,7 +121,9 @@ def test_the_report_names_samplers_of_ones_own(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("workers", ["0", "2"])
-@pytest.mark.parametrize("name,unknown", [("listed_streams", 2), ("streams_of_folders", 7)])
+@pytest.mark.parametrize(
+    "name,unknown", [("listed_streams", 2), ("streams_of_folders", 7), ("iterable", 2)]
+)
 def test_streams_are_known_after_the_first_file_of_a_list(
     stage: Stage, name: str, unknown: int, workers: str
 ) -> None:
@@ -133,11 +135,11 @@ def test_streams_are_known_after_the_first_file_of_a_list(
     assert watched == alone
 
 
-@pytest.mark.parametrize("name", ["iterable", "patched"])
+@pytest.mark.parametrize("name", ["named_stream", "patched"])
 def test_what_cannot_be_known_is_left_alone(stage: Stage, name: str) -> None:
     watched, said = run_job(stage, name)
     assert "known for" not in said, said
-    assert ("Streamed goes through no list of paths" in said) == (name == "iterable")
+    assert ("NamedStream goes through no list of paths" in said) == (name == "named_stream")
     assert watched["modules"] == []
 
 

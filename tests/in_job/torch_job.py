@@ -322,17 +322,33 @@ def unknown_persistent(root, trainer):
 
 
 class Streamed(data.IterableDataset):
-    """Reads by itself."""
+    """Goes through the numbers of samples."""
 
     def __init__(self, root):
         self.inner = Folder(root)
 
     def __iter__(self):
-        return (self.inner[index] for index in range(len(self.inner)))
+        worker = data.get_worker_info()
+        begin, step = (worker.id, worker.num_workers) if worker else (0, 1)
+        return (self.inner[index] for index in range(begin, len(self.inner), step))
 
 
 def iterable(root, trainer):
-    trainer.epochs(loader(Streamed(root)), 1)
+    trainer.epochs(loader(Streamed(root)))
+
+
+class NamedStream(data.IterableDataset):
+    """Makes names from numbers."""
+
+    def __init__(self, root):
+        self.named = Named(root)
+
+    def __iter__(self):
+        return (self.named.read(index) for index in range(2 * self.named.count))
+
+
+def named_stream(root, trainer):
+    trainer.epochs(loader(NamedStream(root)), 1)
 
 
 class Listed(data.IterableDataset):
