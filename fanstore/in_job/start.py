@@ -16,6 +16,7 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 # Functions of python_hook.c.
 note_sample: Any = globals()["note_sample"]
 wrapped: Any = globals()["wrapped"]
+last_opened: Any = globals()["last_opened"]
 load_part: Any = globals()["load_part"]
 calls: Any = globals()["send"], globals()["seal"]
 
@@ -102,7 +103,7 @@ def _start() -> None:
         _watch(loader_module, epochs.Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
         streams = load_part("streams.py").Streams(
-            rows, files, epochs.number_in, "stream", teller, doubted
+            rows, files, epochs.number_in, "stream", teller, last_opened
         )
         _watch_streams(data._utils.fetch._IterableDatasetFetcher, streams, tags_part.Noted)
         teller.began()

@@ -9,7 +9,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from fanstore.in_job.told import EpochTold
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 _OWN = 1 << 17  # epochs.py numbers its loaders below this
 _DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
 _ADVICE = "it can announce its files (fanstore.order)"
-_NUMBERS_MIN = 16  # shorter lists of numbers are hardly those of samples
 _MEMBERS_MAX = 8
 _ROOTS_MAX = 8
 _TRIES_MAX = 32  # the most paths looked at in one search
@@ -28,8 +27,8 @@ _AHEAD_MIN, _AHEAD_MAX = 64, 1024
 class Streams:
     """Watches iterators. rows, files: the modules rows.py and files.py; number_in: numbers things
     in a list of weak references, as in epochs.py; kind: of the announcements; teller: sends them;
-    doubted: the path of a file that the daemon makes once an order of the job has proved wrong. An
-    error in any of them ends the watching."""
+    last_opened: returns the inode number of the file that this thread opened last. An error in any
+    of them ends the watching."""
 
     def __init__(
         self,
@@ -38,14 +37,14 @@ class Streams:
         number_in: Callable[..., Any],
         kind: str,
         teller: Any,
-        doubted: str,
+        last_opened: Callable[[], int],
     ) -> None:
         self._rows = rows
         self._files = files
         self._number_in = number_in
         self._kind = kind
         self._teller = teller
-        self._doubted = doubted
+        self._last_opened = last_opened
         self._off = False
         self._sources: list[Any] = []
         self._seen: Any = weakref.WeakKeyDictionary()
@@ -75,8 +74,10 @@ class Streams:
         seen.look_at = max(1, 2 * seen.drawn)
         things = self._rows.reached(iterator)
         row, rest = self._found(things)
-        if rest is None and seen.row is None and not os.path.exists(self._doubted):
+        if rest is None:
             row, rest = self._by_number(things)
+            seen.agreed = 0 if rest is None else seen.agreed + 1
+            rest = rest if seen.agreed > 1 else None  # one file may agree by chance
         if rest is None and seen.row is None and seen.drawn >= _DRAWN_ENOUGH:
             seen.row = ()
             self._teller.say(f"{name} goes through no list of paths; {_ADVICE}")
@@ -99,24 +100,35 @@ class Streams:
         seen.place, seen.row, seen.look_at = "more", row, seen.drawn + count + 1
 
     def _by_number(self, things: list[Any]) -> tuple[Any, Any]:
-        """Returns the same as `_found` for an iterator that goes through numbers, if something that
-        it refers to has one list of paths: the numbers are taken as those of its entries."""
-        rest: Any = ()
+        """Returns the same as `_found` for an iterator that goes through numbers. Takes them as
+        those of entries of a list of paths, which something has that the iterator refers to, if
+        this holds for the file that was opened last."""
         for row, position in self._rows.with_positions(things):
-            if type(row) in (list, tuple, range) and len(row) - position > len(rest):
-                rest = row[position:]
-        numbers = self._rows.indices_of(rest) if len(rest) >= _NUMBERS_MIN else None
-        if numbers is None or min(numbers) < 0:
-            return None, None
-        for thing in things:
-            own = getattr(thing, "__dict__", None)
-            for value in own.values() if type(own) is dict else ():
-                if type(value) in (list, tuple) and len(value) > max(numbers):
-                    columns = self._files.columns_in(own, len(value))
-                    if len(columns) == 1:
-                        values, member, root = columns[0]
+            rest = row[position:] if type(row) in (list, tuple, range) else ()
+            last: Any = row[position - 1] if rest and position else None
+            if type(rest) is range and rest:  # since Python 3.12 it begins at the position
+                last = rest.start - rest.step
+            numbers = self._rows.indices_of(rest) if type(last) is int else None
+            if not numbers or min(numbers) < 0:
+                continue
+            for values, member, root in self._columns(things, max(numbers)):
+                if 0 <= last < len(values):
+                    path = self._files.path(values, last, member, root)
+                    if path and os.stat(path).st_ino == self._last_opened():
                         return rest, (self._files.Picked(values, numbers), member, root)
         return None, None
+
+    def _columns(self, things: list[Any], least: int) -> Iterator[Any]:
+        """Yields columns of more than `least` entries that attributes of `things` hold."""
+        for thing in things:
+            own = getattr(thing, "__dict__", None)
+            lengths = {
+                len(value)
+                for value in (own.values() if type(own) is dict else ())
+                if type(value) in (list, tuple) and len(value) > least
+            }
+            for length in lengths:
+                yield from self._files.columns_in(own, length)
 
     def _found(self, things: list[Any]) -> tuple[Any, Any]:
         """Returns what distinguishes the longest list of paths that an iterator goes through, and
@@ -142,13 +154,15 @@ class Streams:
 
 class _Seen:
     """The state of one iterator. drawn: how many samples; look_at: at how many to look at it; row:
-    the list that was announced last; place: how the next announcement follows those before."""
+    the list that was announced last; agreed: how often the files of numbers were right; place: how
+    the next announcement follows those before."""
 
     def __init__(self, turn: Any) -> None:
         self.turn = turn
         self.pid = os.getpid()
         self.drawn = self.look_at = 0
         self.row: Any = None
+        self.agreed = 0
         self.place = "first"
 
 

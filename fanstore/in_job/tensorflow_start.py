@@ -42,8 +42,8 @@ def _start() -> None:
         if sys.version_info >= (3, 10):
             rows.get_referents = globals()["referents"]
         new_streams = load_part("streams.py").Streams
-        doubted = os.path.join(os.path.dirname(_HERE), "doubted")
-        streams = new_streams(rows, files, numbers.number_in, "announce", teller, doubted)
+        last_opened = globals()["last_opened"]
+        streams = new_streams(rows, files, numbers.number_in, "announce", teller, last_opened)
         pipelines = load_part("tensorflow_pipelines.py").Pipelines(iterators, files.is_ours, teller)
         _watch(iterators, pipelines, streams)
         teller.began()

@@ -122,7 +122,7 @@ def test_the_report_names_samplers_of_ones_own(stage: Stage) -> None:
 
 @pytest.mark.parametrize("workers", ["0", "2"])
 @pytest.mark.parametrize(
-    "name,unknown", [("listed_streams", 2), ("streams_of_folders", 7), ("iterable", 2)]
+    "name,unknown", [("listed_streams", 2), ("streams_of_folders", 7), ("iterable", 4)]
 )
 def test_streams_are_known_after_the_first_file_of_a_list(
     stage: Stage, name: str, unknown: int, workers: str

@@ -338,10 +338,10 @@ def iterable(root, trainer):
 
 
 class NamedStream(data.IterableDataset):
-    """Makes names from numbers."""
+    """Makes names from numbers; its list has other numbers."""
 
     def __init__(self, root):
-        self.named = Named(root)
+        self.named, self.listed = Named(root), Folder(root)
 
     def __iter__(self):
         return (self.named.read(index) for index in range(2 * self.named.count))

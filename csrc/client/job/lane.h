@@ -32,12 +32,14 @@ extern struct fan_lanes fan_lanes;
 
 /* A thread's lane, valid while `program` is the number of the running program. ring: NULL if no
  * notes are wanted. shares: the program in which the thread found no free lane. block: the last
- * block noted. sample: the last note of a sample. */
+ * block noted. sample: the last note of a sample. opened: the inode number of the file opened last.
+ */
 struct fan_thread_lane {
     struct fan_lane *lane;
     uint64_t *ring;
     uint64_t block;
     uint64_t sample;
+    uint64_t opened;
     uint32_t program;
     uint32_t shares;
 };
@@ -157,6 +159,7 @@ void fan_trace_join(uint64_t note) __attribute__((cold));
 static inline void fan_trace_open(uint64_t mount, uint64_t record)
 {
     FAN_COUNT(opens, 1);
+    fan_thread_lane.opened = record + 2;
     uint64_t sample = __atomic_load_n(&fan_sample_note, __ATOMIC_RELAXED);
     if (__builtin_expect(sample != fan_thread_lane.sample, 0))
         fan_trace_join(sample);

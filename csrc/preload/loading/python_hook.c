@@ -153,6 +153,15 @@ static void *note_sample(void *self, void *arguments)
     return python.Py_BuildValue("");
 }
 
+/* The Python function last_opened(): the inode number of the file that this thread opened last in a
+ * mount; 0: none. */
+static void *last_opened(void *self, void *arguments)
+{
+    (void)self;
+    (void)arguments;
+    return python.Py_BuildValue("K", (unsigned long long)fan_thread_lane.opened);
+}
+
 enum { FDS_MAX = 8 };
 
 /* Sends `bytes` of text and file descriptors to the node daemon, and never waits. Returns 0 or
@@ -320,6 +329,7 @@ static void *load_part(void *self, void *arguments);
 /* What the code in in_job/ finds among its globals. */
 static struct method methods[] = {
     {"note_sample", (void *)note_sample, METH_VARARGS, NULL},
+    {"last_opened", (void *)last_opened, METH_VARARGS, NULL},
     {"wrapped", (void *)wrapped, METH_VARARGS, NULL},
     {"send", (void *)send_message, METH_VARARGS, NULL},
     {"seal", (void *)seal, METH_VARARGS, NULL},
