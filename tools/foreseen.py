@@ -122,10 +122,11 @@ def run(job: Job, place: Path, dataset: Path, epochs: int) -> str:
 
 def _shares(counts: Sequence[tuple[object, object]]) -> Iterator[str]:
     """Yields the share of known opens between successive counts of opens and of known opens, in
-    percent."""
+    percent; "-" if no files were opened."""
     totals = [(int(str(opened)), int(str(known))) for opened, known in counts]
     for before, after in itertools.pairwise(totals):
-        yield f"{100 * (after[1] - before[1]) / max(1, after[0] - before[0]):.1f}"
+        opened, known = after[0] - before[0], after[1] - before[1]
+        yield f"{100 * known / opened:.1f}" if opened else "-"
 
 
 def main() -> None:
