@@ -233,7 +233,10 @@ def named_in_memory(root, trainer):
 
 
 def named_in_threads(root, trainer):
-    trainer.epochs(loader(Threaded(root), shuffle=True, persistent_workers=WORKERS > 0), 3)
+    dataset = Threaded(root)
+    trainer.epochs(loader(dataset, shuffle=True, persistent_workers=WORKERS > 0), 3)
+    if dataset.readers is not None:
+        dataset.readers.shutdown()
 
 
 def named_alone(root, trainer):
