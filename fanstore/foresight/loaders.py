@@ -56,6 +56,7 @@ class Loaders:
         self._files: dict[Key, list[tuple[int, NDArray[np.uint64]]]] = {}
         self._epochs: dict[Key, list[FollowedEpoch]] = {}
         self._left: dict[tuple[int, int], NDArray[np.uint64]] = {}
+        self._newest: dict[tuple[int, int], int] = {}  # how many of them the last look left
         self._unclaimed: list[Opened] = []
         self._matched: Counter[str] = Counter()
         self._strange = self._broken = self._begun = 0
@@ -135,7 +136,8 @@ class Loaders:
         """Matches opens, in the form that Opens.take returns."""
         for pid in {key[0] for key in self._epochs}:
             mine = _of_process(pid, opened)
-            for mount, records in mine.items():
+            for mount, opened_here in mine.items():
+                records = opened_here
                 for key, epoch in self._epochs_read(pid, mount):
                     was_broken = epoch.follower.broken
                     records = epoch.note(records)
@@ -143,8 +145,13 @@ class Loaders:
                         self._doubted.add(self._dataset_of[key])
                         with suppress(OSError):  # a full disk
                             self._doubt()
-                left = np.append(self._left.get((pid, mount), records[:0]), records)
-                self._left[pid, mount] = left[-_LEFT_MAX:]
+                before = self._left.get((pid, mount), records[:0])
+                if len(records) < len(opened_here):
+                    # Some were expected. What was left long before them belongs to no epoch that
+                    # will be announced: samples may open files that they draw themselves.
+                    before = before[len(before) - self._newest.get((pid, mount), 0) :]
+                self._left[pid, mount] = np.append(before, records)[-_LEFT_MAX:]
+                self._newest[pid, mount] = min(len(records), _LEFT_MAX)
         known = {key[0] for key in self._epochs}
         # Opens of an unknown process count for all loaders; the loaders may be announced later.
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
@@ -177,7 +184,7 @@ class Loaders:
         gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
         for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
-        for table in (self._files, self._left, self._dataset_of):
+        for table in (self._files, self._left, self._newest, self._dataset_of):
             for key in [key for key in table if key[0] in gone]:
                 del table[key]
         self._doubted = {key for key in self._doubted if key[0] not in gone}
