@@ -9,6 +9,7 @@ import pytest
 
 from fanstore.foresight.announcement import Announcement, Name
 from fanstore.foresight.loaders import Loaders, Opened
+from fanstore.foresight.order.samplers import samples
 from fanstore.foresight.sample_files import Learnt
 from fanstore.foresight.sink import Sink
 from fanstore.node.opens import READ
@@ -60,3 +61,23 @@ def test_a_list_that_is_right_stays() -> None:
         loaders.announce(replace(SAID, parts=parts, name=NAME if not parts else None))
         loaders.note(opened())
     assert (doubts, loaders.figures().predicted) == ([], 2 * COUNT)
+
+
+def test_files_that_samples_draw_are_not_of_the_next_epoch() -> None:
+    """Each sample opens its own file, and another one by chance."""
+    count, chance = 3000, np.random.default_rng(2)
+    loaders = Loaders(lambda _, count: [(0, np.arange(count, dtype=np.uint64))], Sink())
+    said = replace(SAID, workers=2, prefetch_factor=2, parts={"paths": b"f\0" * count})
+    for seed in range(4):
+        sampler = {
+            "kind": "DistributedSampler", "samples": count, "batch": 50, "drop_last": False,
+            "seed": seed, "shuffle": True, "pads": True, "rank": 0, "world_size": 1,
+        }  # fmt: skip
+        loaders.announce(replace(said, sampler=sampler))
+        order = samples(sampler, {})
+        for begin in range(0, count, 50):
+            own = order[begin : begin + 50]
+            both = np.column_stack([own, chance.integers(count, size=50)]).ravel()
+            loaders.note([(frozenset({PID}), {0: both.astype(np.uint64)})])
+    figures = loaders.figures()
+    assert (figures.broken, figures.predicted) == (0, 4 * count)
