@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 _OWN = 1 << 17  # epochs.py numbers its loaders below this
 _DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
 _ADVICE = "it can announce its files (fanstore.order)"
-_MEMBERS_MAX = 8
-_ROOTS_MAX = 8
+_LOOKED_AT = 8  # members of an entry, and directories that relative paths may be in
 _TRIES_MAX = 32  # the most paths looked at in one search
 # How far opens may be from their place in the list, in files.
 _AHEAD_MIN, _AHEAD_MAX = 64, 1024
@@ -136,7 +135,7 @@ class Streams:
         things: what the iterator refers to."""
         found: tuple[Any, Any] = (None, None)
         texts = [os.fsdecode(each) for each in things if isinstance(each, (str, os.PathLike))]
-        roots = ["", *[each for each in texts if each.startswith("/")][:_ROOTS_MAX]]
+        roots = ["", *[each for each in texts if each.startswith("/")][:_LOOKED_AT]]
         tries = _TRIES_MAX
         for row, position in self._rows.with_positions(things):
             longest = 0 if found[1] is None else len(found[1][0])
@@ -169,5 +168,5 @@ class _Seen:
 def _members(entry: Any) -> list[Any]:
     """Returns the indices or keys at which an entry of a list may have a path; None: it is one."""
     if isinstance(entry, (tuple, list)):
-        return list(range(min(len(entry), _MEMBERS_MAX)))
-    return list(entry)[:_MEMBERS_MAX] if isinstance(entry, dict) else [None]
+        return list(range(min(len(entry), _LOOKED_AT)))
+    return list(entry)[:_LOOKED_AT] if isinstance(entry, dict) else [None]

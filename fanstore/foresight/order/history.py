@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     Order = NDArray[np.uint32]  # record ids
-    from numpy.typing import NDArray
 
 
 _AGAIN = 32  # a file that is opened again within so many opens is still being read
