@@ -76,14 +76,16 @@ class PackInfo:
 class Dataset:
     """A mapped index and the directory of its packs. Open it with open_dataset; close it when done.
 
-    `header` is a copy of the index's struct fan_index_header. `records` and `links` are NumPy
-    arrays over the mapped index, for code that goes through many records; the daemon, which starts
-    with every job, does not use them, and so does not load NumPy.
+    `source`: the directory or address of which this is a listing, or "". `header` is a copy of the
+    index's struct fan_index_header. `records` and `links` are NumPy arrays over the mapped index,
+    for code that goes through many records; the daemon, which starts with every job, does not use
+    them, and so does not load NumPy.
     """
 
     def __init__(self, directory: Path, index_path: Path, mapping: mmap.mmap) -> None:
         self.directory = directory
         self.name = directory.resolve().name
+        self.source = ""
         self.index_path = index_path
         self._mapping = mapping
         self._buffer = ffi.from_buffer(mapping)
@@ -193,6 +195,11 @@ class Dataset:
     def is_planned(self) -> bool:
         """Whether the packs do not exist: the content is in the original files, in `directory`."""
         return bool(self.header.flags & lib.FAN_INDEX_PLANNED)
+
+    @property
+    def is_of_objects(self) -> bool:
+        """Whether the original files are objects of a bucket."""
+        return bool(self.header.flags & lib.FAN_INDEX_OBJECTS)
 
     @property
     def pack_count(self) -> int:

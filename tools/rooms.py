@@ -93,7 +93,7 @@ _STUDY = {
 }  # fmt: skip
 _DAEMON = {
     *_DATASET, "config", "progress", "launcher", "startup", "staging", "rank_calls",
-    "trace", "trees", "messages", "process_stat",
+    "trace", "trees", "messages", "process_stat", "buckets",
 }  # fmt: skip
 
 PYTHON_ROOMS: Rooms = {
@@ -111,7 +111,8 @@ PYTHON_ROOMS: Rooms = {
     "reading": _DATASET,
     "atomic": {*_BASE, "dataset", "trees"},
     "prepare.archives": _MAKING,  # formats alone
-    "prepare": {*_MAKING, "progress", "prepare.archives", "trees", "config"},
+    "buckets": {"errors"},
+    "prepare": {*_MAKING, "buckets", "progress", "prepare.archives", "trees", "config"},
     "extract": _MAKING,
     "verify": _DATASET,
     "table3": {*_MAKING, "prepare"},
@@ -149,8 +150,8 @@ PYTHON_ROOMS: Rooms = {
     },
     "report": {*_DATASET, "trace", "atomic"},
     "launch": {
-        *_DATASET, "config", "progress", "launcher", "staging", "outputs.", "programs", "node",
-        "foresight", "job", "messages", "report",
+        *_DATASET, "buckets", "config", "progress", "launcher", "staging", "outputs.", "programs",
+        "node", "foresight", "job", "messages", "report",
     },
     "warm": {*_DATASET, "atomic", "progress", "staging", "job", "messages"},
     # The laboratory: no room of the file system uses it.
@@ -171,7 +172,7 @@ PYTHON_ROOMS: Rooms = {
 
 # Third-party modules that only some rooms may import.
 PYTHON_EXTERNAL: Rooms = {
-    "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"reading"},
+    "botocore": {"buckets"}, "cffi": {"_native"}, "click": {"cli"}, "fsspec": {"reading"},
     "matplotlib": {"report", "study.simulate", "study.analyze"},
-    "mpi4py": {"startup", "transport"}, "torch": {"torch"},
+    "mpi4py": {"startup", "transport"}, "obstore": {"buckets"}, "torch": {"torch"},
 }  # fmt: skip

@@ -344,6 +344,17 @@ void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
     stats->refused = fan_relaxed64(&node->replies.refused);
 }
 
+int fan_node_take_object(struct fan_node *node, struct fan_object_part *part, char *path,
+                         uint32_t room)
+{
+    return fan_objects_take(&node->mounts, part, path, room);
+}
+
+void fan_node_give_object(struct fan_node *node, uint64_t ticket, const void *from, int error)
+{
+    fan_objects_give(&node->mounts.objects, ticket, from, error);
+}
+
 _Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,
                "one limit, for callers and for transports");
 

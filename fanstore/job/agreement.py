@@ -4,10 +4,10 @@ others."""
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
 
 from fanstore import __version__, _native
+from fanstore.buckets.address import absolute
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.job.plan import JobPlan
 from fanstore.launcher import Launcher
@@ -21,7 +21,7 @@ _COMMON = ("in_place", "verify", "stage", "replicas")
 def agreed(plan: JobPlan) -> dict[str, object]:
     """Returns the values of this rank's options, by name; paths are absolute."""
     values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
-    datasets = [os.path.abspath(path) for path, _ in plan.datasets]
+    datasets = [absolute(path) for path, _ in plan.datasets]
     wire = f"{__version__} (messages of version {_native.lib.FAN_WIRE_VERSION})"
     files = {"output_dir": plan.output_dir, "plan": plan.plan_file}
     return {"version": wire, "dataset": datasets, **files, **values}

@@ -7,14 +7,12 @@ import os
 import socket
 import time
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fanstore import _native
-from fanstore.config import Settings
 from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
-from fanstore.dataset import Dataset, device_number, is_dataset, open_dataset
+from fanstore.dataset import Dataset, device_number, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
@@ -22,6 +20,7 @@ from fanstore.job.orders import JobOrders, begin_orders, foreseen, share_learnt
 from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset, about_dataset, traced_dataset
+from fanstore.job.sources import bucket_figures, buckets_of, default_mount, open_source
 from fanstore.messages.channel import bind, listen
 from fanstore.messages.figures import MemoryFigures, TracedJob
 from fanstore.messages.job import SERVING, JobDescription, JobFigures, Status
@@ -29,7 +28,7 @@ from fanstore.messages.message import values_of
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.node.lanes import LaneKeeper
-from fanstore.node.prefix import Prefix, PrefixHold, check_prefixes, default_prefix, spell
+from fanstore.node.prefix import Prefix, PrefixHold, check_prefixes, spell
 from fanstore.node.segment import (
     MountEntry,
     default_lanes,
@@ -57,6 +56,7 @@ from fanstore.watch.watching import Watching, read_stalls
 from fanstore.wording import counted
 
 if TYPE_CHECKING:
+    from fanstore.buckets.bucket import Bucket
     from fanstore.foresight.node_plan import NodePlan
 
 
@@ -84,6 +84,7 @@ class NodeJob:
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
         self._node_plan: NodePlan | None = None
+        self._buckets: dict[int, Bucket] = {}  # by mount
 
     def open(self, world: World) -> None:
         """Stages the datasets and publishes the segment, together with the other ranks of `world`.
@@ -98,6 +99,7 @@ class NodeJob:
             check_codecs(info.name, info.codec_mask)
             hold = PrefixHold(self.base, prefix.path)
             self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
+        self._buckets = buckets_of(infos)
         self._node_plan = _node_plan(self.plan.plan_file, infos, world)
         make_missing(self.plan.local)
         with self.base.locked(self._stop.check):
@@ -114,7 +116,7 @@ class NodeJob:
         given, limit = self.plan.datasets, int(_native.lib.FAN_JOB_MOUNTS_MAX)
         if len(given) > limit:
             raise UsageError(f"at most {limit} datasets in one job: pack several into one")
-        own = [_default_mount(path) for path, _ in given] if self.world.rank == 0 else []
+        own = [default_mount(path) for path, _ in given] if self.world.rank == 0 else []
         defaults: list[str] = self.world.broadcast(own)  # all ranks take a path for the same
         pairs = zip(given, defaults, strict=True)
         prefixes = [spell(default if mount is None else mount) for (_, mount), default in pairs]
@@ -125,21 +127,12 @@ class NodeJob:
         return prefixes
 
     def _open_index(self, path: str) -> tuple[Dataset, str]:
-        """Opens the index of a dataset, or of the listing of any other directory, for which it
-        returns a note, too."""
-        if not _is_to_list(path):
-            return open_dataset(path), ""
-        from fanstore.prepare.listing import open_listing  # loads NumPy
-
-        settings = self.plan.settings
-        _refuse_for_listing(path, settings)
-        return open_listing(Path(path), lambda _: self._stop.check(), settings.quiet)
+        return open_source(path, self.plan.settings, self._stop.check)
 
     def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:
             return None
-        source = os.path.realpath(info.directory) if info.is_listed else ""
-        made = StagedDirectory(self.base, info.dataset_id, source)
+        made = StagedDirectory(self.base, info.dataset_id, info.source)
         return self._staged.setdefault(info.dataset_id, made)
 
     def _hold(self) -> None:
@@ -218,7 +211,7 @@ class NodeJob:
             skeleton=skeleton,
             index_path=os.path.abspath(item.dataset.index_path),
             staged_dir=item.staged.path if item.staged else "",
-            dataset_dir=os.path.realpath(item.dataset.directory),
+            dataset_dir="" if item.dataset.is_of_objects else os.path.realpath(item.info.directory),
             outputs=make_tree(self.directory, number),
             device=device_number(item.info.dataset_id),
             record_count=item.dataset.header.record_count,
@@ -243,6 +236,8 @@ class NodeJob:
             for mount, item in enumerate(self.served):
                 self._tell_places(server.node, mount, item.staging)
             server.start()
+            if self._buckets:
+                server.fetch_objects(self._buckets, self.warn)
         self._keep_trace()
         node = None if self.server is None else self.server.node
         self.orders = begin_orders(
@@ -378,10 +373,15 @@ class NodeJob:
                 continue
             name = os.fsdecode(item.dataset.relpath(changed[0]))
             files = counted(len(changed), "file")
+            what_then = (
+                "programs that read one got an error, and the next job sees the new content"
+                if item.dataset.is_of_objects
+                else "programs that opened one after its change got the new content, and the next "
+                "job lists the directory again"
+            )
             self.warnings.append(
                 f"{item.info.directory}: {files} changed since the listing, such as {name}; "
-                "programs that opened one after its change got the new content, and the next job "
-                "lists the directory again"
+                + what_then
             )
             from fanstore.prepare.listing import forget  # loads NumPy
 
@@ -433,6 +433,7 @@ class NodeJob:
             order=None if self.orders is None else self.orders.figures(),
             raw_calls=self.directory.raw_calls(),
             memory=self._memory(0 if node is None else node.cache_bytes),
+            buckets=bucket_figures(self._buckets.values()),
         )
 
     def _memory(self, cache_bytes: int) -> MemoryFigures:
@@ -538,33 +539,9 @@ def _separates(path: str) -> bool:
     return any(separator in path for separator in " :\t\n$")
 
 
-def _is_to_list(path: str) -> bool:
-    return os.path.isdir(path) and not is_dataset(path)
-
-
-def _default_mount(path: str) -> str:
-    """Returns the mount prefix of a dataset for which the user named none. A listed directory is
-    mounted over itself."""
-    path = os.path.abspath(path)
-    return path if _is_to_list(path) else default_prefix(os.path.basename(os.path.realpath(path)))
-
-
 def _unchecked_packs(staging: StagedDataset) -> list[int]:
     """Returns the packs some of whose files must be checked before a client reads them: those that
     an earlier job left, and all of a listed directory, whose files may have changed since."""
     if staging.dataset.is_planned:
         return list(range(staging.dataset.pack_count))
     return staging.report.unchecked
-
-
-def _refuse_for_listing(path: str, settings: Settings) -> None:
-    """Raises UsageError for settings that have no meaning for a directory that is read as it is."""
-    given = "--in-place" if settings.in_place else ""
-    given = "--stage full" if settings.stage == "full" else given
-    if os.path.realpath(path) == "/":
-        raise UsageError("all of / cannot be read as a dataset: name a directory in it")
-    if given:
-        raise UsageError(
-            f"{path} is a directory, not a dataset: it is read while the job runs, and {given} "
-            "needs a dataset; `fanstore prepare` makes one"
-        )

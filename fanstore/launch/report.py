@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 
+from fanstore.buckets.address import is_address
 from fanstore.launcher import Launcher
 from fanstore.messages.figures import NodeFigures, OrderFigures, OutputAccount
 from fanstore.messages.job import (
@@ -120,6 +121,7 @@ def summary_lines(summary: JobSummary) -> list[str]:
     lines += _refused_line(ranks)
     if summary.world_size > 1 or _shared_bytes(ranks):
         lines.append(_came_line(ranks))
+    lines += _bucket_line(ranks)
     return lines + order_lines(ranks)
 
 
@@ -239,7 +241,8 @@ def _waited_lines(ranks: Sequence[FinalStatus], took_s: float) -> list[str]:
         return []
     most = max(waited_s, key=lambda source: waited_s[source])
     shares = sorted(waited_s.items(), key=lambda each: -each[1])
-    named = [f"{duration(s)} for {SOURCE_WORDS[n]}" for n, s in shares if s >= 0.1 * total_s]
+    words = {**SOURCE_WORDS, "shared": _shared_words(ranks)}
+    named = [f"{duration(s)} for {words[n]}" for n, s in shares if s >= 0.1 * total_s]
     line = f"programs waited {duration(total_s)}, all threads together: {', '.join(named)}"
     remedy = _remedy(most, ranks)
     return [f"{line}; {remedy}" if remedy else line]
@@ -268,13 +271,33 @@ def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
     return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 
 
+def _shared_words(ranks: Sequence[FinalStatus]) -> str:
+    """Returns the name of the place that all ranks read from."""
+    are_there = [is_address(dataset.directory) for dataset in ranks[0].datasets]
+    if not any(are_there):
+        return SOURCE_WORDS["shared"]
+    return "the bucket" if all(are_there) else f"{SOURCE_WORDS['shared']} and the bucket"
+
+
+def _bucket_line(ranks: Sequence[FinalStatus]) -> list[str]:
+    """Returns a line about the requests to buckets, or none if no dataset is in one."""
+    told = [rank.buckets for rank in ranks if rank.buckets is not None]
+    repeated = sum(each.repeated for each in told)
+    requests = counted(sum(each.requests for each in told), "request")
+    amount = show_bytes(sum(each.bytes for each in told))
+    return [
+        f"{amount} fetched from the bucket with {requests}"
+        + f", {repeated:,} of which failed and were repeated" * bool(repeated)
+    ] * bool(told)
+
+
 def _came_line(ranks: Sequence[FinalStatus]) -> str:
     """Returns a line about the bytes that came from elsewhere than this node's disk."""
     staged_bytes = sum(each.shared_bytes for rank in ranks for each in rank.datasets)
     fetched_bytes = sum(node.fetched_bytes for node in _nodes(ranks))
     return (
         f"{show_bytes(staged_bytes)} staged at the start, " * bool(staged_bytes)
-        + f"{show_bytes(_shared_bytes(ranks))} read later from the shared file system"
+        + f"{show_bytes(_shared_bytes(ranks))} read later from {_shared_words(ranks)}"
         + f", {show_bytes(fetched_bytes)} fetched from other ranks" * (ranks[0].world_size > 1)
     )
 

@@ -132,6 +132,15 @@ class MemoryFigures(Message):
     tables_bytes: int
 
 
+class BucketFigures(Message):
+    """The requests that a daemon sent to fetch objects, how many of them repeated a failed one, and
+    the bytes that came."""
+
+    requests: int
+    repeated: int
+    bytes: int
+
+
 class DatasetFigures(Message):
     """A dataset of a job: how much of it was staged, and which files are damaged (the first few,
     and the number of all)."""

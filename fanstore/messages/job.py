@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from fanstore.messages.figures import (
+    BucketFigures,
     Counters,
     DatasetFigures,
     MemoryFigures,
@@ -39,8 +40,8 @@ class JobDescription(Message):
 
 class JobFigures(Message):
     """Counts of a rank's programs and daemon. processes: programs that loaded the library;
-    lost_ranks: other ranks that do not answer this one; node, trace, order: None if the job has
-    none; raw_calls: programs whose own system calls bypassed FanStore."""
+    lost_ranks: other ranks that do not answer this one; node, trace, order, buckets: None if the
+    job has none; raw_calls: programs whose own system calls bypassed FanStore."""
 
     counters: Counters
     processes: int
@@ -51,6 +52,7 @@ class JobFigures(Message):
     order: OrderFigures | None
     raw_calls: Sequence[str]
     memory: MemoryFigures
+    buckets: BucketFigures | None = None
 
 
 class _State(Message):

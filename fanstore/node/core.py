@@ -168,6 +168,15 @@ class Node:
         """A descriptor that is readable while `take` has a message to return."""
         return int(lib.fan_node_message_fd(self._node))
 
+    def take_object(self, part: Any, path: Any) -> bool:
+        """Waits for a read of an object. Fills `part`, a struct fan_object_part, and `path`, a char
+        array. Returns False when the node ends."""
+        return bool(lib.fan_node_take_object(self._node, part, path, len(path)) == 0)
+
+    def give_object(self, ticket: int, content: Any, error: int) -> None:
+        """Ends a read of an object, with a buffer or a -errno."""
+        lib.fan_node_give_object(self._node, ticket, ffi.from_buffer(content), error)
+
     def is_lost(self, rank: int) -> bool:
         """Returns whether a rank has died or no longer answers."""
         return bool(lib.fan_node_is_lost(self._node, rank))

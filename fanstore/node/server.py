@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from fanstore._native import ffi
+from fanstore.buckets.bucket import Bucket
 from fanstore.config import Settings
 from fanstore.messages.figures import NodeFigures
 from fanstore.node.core import Node
+from fanstore.node.objects import ObjectThreads
 from fanstore.rank_calls.connected import ConnectedPeers
 from fanstore.startup import MpiWorld, World
 
@@ -18,6 +20,7 @@ LOOK_EVERY_S = 1.0
 _TELL_AFTER_S = 2.0
 _SHARED_TELL_AFTER_S = 10.0
 _QUIET_S = 60.0  # the shortest time between two lines about one rank
+_OBJECTS_END_S = 2.0  # how long to wait for requests to a bucket at the end
 
 
 class Stalls:
@@ -28,6 +31,7 @@ class Stalls:
         self._shared_deadline_s = shared_deadline_s
         self._patience_s = min(_TELL_AFTER_S, deadline_s / 2)
         self._told_s: dict[tuple[str, int], float] = {}
+        self.shared_words = "the shared file system"  # and what else is read like it
         self._away: set[int] = set()
 
     def lines(
@@ -52,7 +56,7 @@ class Stalls:
         patience_s = min(_SHARED_TELL_AFTER_S, self._shared_deadline_s / 2)
         if shared_waited_s >= patience_s and self._may_tell("shared", 0, now_s):
             said.append(
-                f"reads wait for the shared file system, silent for {shared_waited_s:.0f} s; after "
+                f"reads wait for {self.shared_words}, silent for {shared_waited_s:.0f} s; after "
                 f"{self._shared_deadline_s:g} s (shared_deadline_s) they fail"
             )
         gone = late | lost
@@ -84,6 +88,8 @@ class NodeServer:
     ) -> None:
         """Raises FanstoreError if the block cache cannot be made."""
         self._world = world
+        self._settings = settings
+        self._objects: ObjectThreads | None = None
         self._deadline_s = settings.deadline_s
         self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
         self._lock = threading.Lock()  # guards `node`: any thread may ask for figures
@@ -98,6 +104,14 @@ class NodeServer:
             settings.deadline_s,
             settings.shared_deadline_s,
         )
+
+    def fetch_objects(self, buckets: Mapping[int, Bucket], tell: Callable[[str], None]) -> None:
+        """Begins to fetch what the core reads of buckets. buckets: by mount. tell: called with each
+        line for the user, from any thread."""
+        deadline_s = self._settings.shared_deadline_s
+        self._objects = ObjectThreads(self.node, buckets, deadline_s, tell)
+        self._objects.start()
+        self._stalls.shared_words += " or the bucket"
 
     def start(self) -> None:
         """Waits for all ranks, then starts the core. From then on MPI belongs to the core's
@@ -156,5 +170,6 @@ class NodeServer:
                 quiet = self.node.stop()
                 self._last = self._figures()
                 self._whole = quiet and not self._last[0]
-                self.node.close()
+                if self._objects is None or self._objects.stop(_OBJECTS_END_S):
+                    self.node.close()
             return self._whole

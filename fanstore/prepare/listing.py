@@ -1,9 +1,11 @@
-"""Lists a directory to train from as it is: makes the index that `prepare` would make, with packs
-that are planned but not written. The node daemons read each file from its original.
+"""Lists a directory, or the objects of a bucket, to train from as it is: makes the index that
+`prepare` would make, with packs that are planned but not written. The node daemons read each file
+from its origin.
 
-The listing is kept for the next job in the user's cache, one folder a directory. It is made again
-if a directory changed, or one of a few files that are looked at. Other files that were edited in
-place are found when the job opens them (csrc/common/original.h)."""
+The listing is kept for the next job in the user's cache, one folder an origin. It is made again
+if a directory changed, or one of a few files that are looked at; files that were edited in place
+are found when the job opens them (csrc/common/original.h). A bucket is always listed, because
+nothing else tells whether it changed; only the index is kept."""
 
 from __future__ import annotations
 
@@ -12,77 +14,68 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import xxhash
 
 from fanstore._native import ffi, lib
 from fanstore.arrays import np
+from fanstore.buckets.address import is_address
 from fanstore.config import cache_folder
 from fanstore.dataset import INDEX_NAME, Dataset, PackInfo, open_index, open_regular
-from fanstore.errors import DatasetDamaged, FanstoreError, SourceProblems, UsageError
+from fanstore.errors import DatasetDamaged, FanstoreError, UsageError
 from fanstore.prepare.index import build_index
+from fanstore.prepare.origin import BucketOrigin, DirectoryOrigin, Origin, Show
 from fanstore.prepare.packfile import Stored
 from fanstore.prepare.plan import PackPlan, assign_packs, plan_id
-from fanstore.prepare.room import ArrayRoom
-from fanstore.prepare.tree import SourceTree, scan_directory
+from fanstore.prepare.tree import SourceTree
 from fanstore.trees import remove_tree
 from fanstore.wording import counted
 
-# How many files are compared with a kept listing; all directories are compared.
-SAMPLES = 1000
 _KEPT_S, _REPLACED_S = 30 * 86400, 86400
-# In the folder of a directory: the name of the folder with the listing that later jobs take.
+# In the folder of an origin: the name of the folder with the listing that later jobs take.
 CURRENT = "current"
 _BLOCK_BYTES = 1 << 20
 
 
 def open_listing(
-    directory: Path, show: Callable[[int], None], quiet: bool = False
+    source: str | os.PathLike[str], show: Show, quiet: bool = False
 ) -> tuple[Dataset, str]:
-    """Opens the listing of a directory: the kept listing if it still holds, otherwise a new one.
-    Returns also a sentence for the user: how many files were listed, how long that took, and the
-    entries that were left out; if `quiet`, only these, or "". show: called with the number of
-    entries found so far.
+    """Opens the listing of a directory or of an address: the kept listing if it still holds,
+    otherwise a new one. Returns also a sentence for the user: how many files were listed, how long
+    that took, and the entries that were left out; if `quiet`, only these, or "". show: called with
+    the number of entries found so far.
 
-    Raises UsageError if the directory cannot be listed, FanstoreError if the cache cannot be
+    Raises UsageError if the origin cannot be listed, FanstoreError if the cache cannot be
     written."""
-    started, source = time.monotonic(), directory.resolve()
-    folder = _folder_of(source)
-    dataset, how, left_out = _kept(folder, directory), "listed by an earlier job", ""
-    if dataset is not None:
-        os.utime(dataset.index_path)  # the time of its last use
+    path = os.fspath(source)
+    origin: Origin = BucketOrigin(path) if is_address(path) else DirectoryOrigin(Path(path))
+    started = time.monotonic()
+    folder = cache_folder() / "listings" / xxhash.xxh3_128_hexdigest(os.fsencode(origin.identity))
+    dataset = _kept(folder, path, origin, show)
+    is_kept = dataset is not None
+    if dataset is None:
+        dataset = open_index(_list_anew(origin, folder, show), Path(path))
     else:
-        path, left_out = _list_anew(source, folder, show)
-        how = f"listed in {time.monotonic() - started:.1f} s; the next job uses this listing"
-        dataset = open_index(path, directory)
+        os.utime(dataset.index_path)  # the time of its last use
+    dataset.source = origin.text
     files = counted(int(dataset.header.file_count), "file")
-    said = [] if quiet else [f"{files}, {how}"]
-    said += [left_out] if left_out else []
-    return dataset, f"{source}: {'; '.join(said)}" if said else ""
+    said = [] if quiet else [f"{files}, {origin.how(is_kept, time.monotonic() - started)}"]
+    said += [origin.left_out] if origin.left_out else []
+    return dataset, f"{origin.text}: {'; '.join(said)}" if said else ""
 
 
 def forget(index_path: str) -> None:
-    """Has the next job list a directory anew. The listing stays for jobs that use it now."""
+    """Has the next job list an origin anew. The listing stays for jobs that use it now."""
     with contextlib.suppress(OSError):  # of rank 0, which may be on another node
         os.unlink(Path(index_path).parent.parent / CURRENT)
 
 
-def _folder_of(source: Path) -> Path:
-    """Returns the folder of a directory's listing: by its path and its file, because another file
-    system may be mounted at the path tomorrow."""
-    found = source.stat()
-    name = f"{os.fspath(source)}\0{found.st_dev}\0{found.st_ino}"
-    digest = xxhash.xxh3_128_hexdigest(os.fsencode(name))
-    return cache_folder() / "listings" / digest
-
-
-def _kept(folder: Path, source: Path) -> Dataset | None:
+def _kept(folder: Path, path: str, origin: Origin, show: Show) -> Dataset | None:
     """Opens the current listing, if that still holds."""
     with contextlib.suppress(DatasetDamaged, UsageError, OSError, ValueError):
-        dataset = open_index(folder / _current(folder) / INDEX_NAME, source, verify=True)
-        if _is_as_listed(dataset):
+        dataset = open_index(folder / _current(folder) / INDEX_NAME, Path(path), verify=True)
+        if origin.holds(dataset, show):
             return dataset
         dataset.close()
     return None
@@ -94,26 +87,16 @@ def _current(folder: Path) -> str:
         return stream.read().decode()
 
 
-def _is_as_listed(dataset: Dataset) -> bool:
-    """Compares all directories, and some files spread over the listing, with what lies there."""
-    kinds = dataset.records["mode"] & 0o170000
-    files = np.flatnonzero(kinds == stat.S_IFREG)
-    chosen = files[:: max(1, len(files) // SAMPLES)]
-    ids = np.concatenate([np.flatnonzero(kinds == stat.S_IFDIR), chosen]).astype("<u8")
-    return dataset.first_changed(ids) == len(ids)
-
-
-def _list_anew(source: Path, folder: Path, show: Callable[[int], None]) -> tuple[Path, str]:
-    """Makes a listing the current one; returns the path of its index, and a clause about the
-    entries that were left out, or ""."""
+def _list_anew(origin: Origin, folder: Path, show: Show) -> Path:
+    """Makes a listing the current one; returns the path of its index."""
     now_ns = time.time_ns()
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _forget_old(folder.parent)
         with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as scratch:
-            tree, left_out = _tree_of(source, Path(scratch), show)
+            tree = origin.tree(Path(scratch), show)
             try:
-                name = _write(Path(scratch, INDEX_NAME), tree, now_ns)
+                name = _write(Path(scratch, INDEX_NAME), origin, tree, now_ns)
             finally:
                 tree.room.close()
             # Each listing stays where it was made: another job may open it by its path any time.
@@ -122,15 +105,15 @@ def _list_anew(source: Path, folder: Path, show: Callable[[int], None]) -> tuple
             Path(scratch, INDEX_NAME).replace(version / INDEX_NAME)
             Path(scratch, CURRENT).write_text(name)
             Path(scratch, CURRENT).replace(folder / CURRENT)
-        (folder / "source").write_bytes(os.fsencode(source) + b"\n")
+        (folder / "source").write_bytes(os.fsencode(origin.text) + b"\n")
     except OSError as error:
         if error.filename is None or not str(error.filename).startswith(str(folder)):
             raise
         raise FanstoreError(
-            f"{error.filename}: {error.strerror}: the listing of {source} is kept there; name "
+            f"{error.filename}: {error.strerror}: the listing of {origin.text} is kept there; name "
             "another place with XDG_CACHE_HOME"
         ) from error
-    return version / INDEX_NAME, left_out
+    return version / INDEX_NAME
 
 
 def _forget_old(listings: Path) -> None:
@@ -144,33 +127,13 @@ def _forget_old(listings: Path) -> None:
                 remove_tree(os.fspath(folder if is_current else index.parent))
 
 
-def _tree_of(source: Path, scratch: Path, show: Callable[[int], None]) -> tuple[SourceTree, str]:
-    """Scans a directory; returns its tree without the entries that no program could read there
-    either, and a clause about these."""
-    root_fd = os.open(source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        tree = scan_directory(root_fd, ArrayRoom(scratch), show)
-    finally:
-        os.close(root_fd)
-    problems = dict(tree.problems())
-    if 0 in problems:
-        raise SourceProblems([(b"", problems[0])])
-    # A directory that cannot be listed stays, without entries: its mode refuses programs, too.
-    modes = tree.entries["mode"]
-    dropped = {n: why for n, why in problems.items() if not stat.S_ISDIR(int(modes[n]))}
-    if not dropped:
-        return tree, ""
-    first, why = next(iter(dropped.items()))
-    clause = f"left out: {os.fsdecode(tree.path(first))} ({why})"
-    if len(dropped) > 1:
-        clause += f" and {len(dropped) - 1:,} more"
-    return tree.filtered(tree.keep_mask(dropped)), clause
-
-
-def _write(path: Path, tree: SourceTree, now_ns: int) -> str:
+def _write(path: Path, origin: Origin, tree: SourceTree, now_ns: int) -> str:
     """Writes the index; returns the dataset id."""
     plan = assign_packs(tree, None, ())
     stored, infos = _planned(tree, plan, now_ns)
+    stored.of_objects = origin.has_objects
+    if (states := origin.states(tree)) is not None:
+        stored.checksum[:] = states
     name = plan_id(tree, plan, _BLOCK_BYTES, "planned")
     return build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)
 

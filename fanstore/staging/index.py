@@ -24,9 +24,10 @@ OpenIndex = Callable[[str], tuple[Dataset, str]]
 class DatasetInfo:
     """Facts about a dataset that every rank knows before it has the index.
 
-    directory: on the shared file system, absolute; index_path: the index, in that directory or, of
-    a directory that was listed, in rank 0's cache; index: size and checksum of a right copy; note:
-    a sentence about the listing, or "".
+    directory: on the shared file system, absolute, or an address; index_path: the index, in that
+    directory or, of what was listed, in rank 0's cache; index: size and checksum of a right copy;
+    note: a sentence about the listing, or ""; source: the directory or address that was listed, or
+    "".
     """
 
     name: str
@@ -36,11 +37,12 @@ class DatasetInfo:
     codec_mask: int
     index: ExpectedFile
     note: str = ""
+    source: str = ""
 
     @property
     def is_listed(self) -> bool:
-        """Whether this is a directory that was listed, whose index does not lie in it."""
-        return os.path.dirname(self.index_path) != self.directory
+        """Whether this was listed, so that the index lies elsewhere."""
+        return bool(self.source)
 
 
 def announce(world: World, paths: Sequence[str], open_path: OpenIndex) -> list[DatasetInfo]:
@@ -55,10 +57,11 @@ def _info_of(dataset: Dataset, note: str) -> DatasetInfo:
     with dataset:
         header = dataset.header
         expected = ExpectedFile(dataset.dataset_id, header.file_bytes, header.body_checksum)
-        directory, index_path = map(os.path.abspath, (dataset.directory, dataset.index_path))
+        directory = dataset.source or os.path.abspath(dataset.directory)
+        index_path = os.path.abspath(dataset.index_path)
         return DatasetInfo(
             dataset.name, directory, index_path, dataset.dataset_id, header.codec_mask, expected,
-            note,
+            note, dataset.source,
         )  # fmt: skip
 
 

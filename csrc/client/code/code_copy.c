@@ -140,7 +140,7 @@ static int make_input(struct fan_target *target, const char *place, struct fan_c
     if (!S_ISREG(target->mode))
         return S_ISDIR(target->mode) ? -EISDIR : -EACCES;
     int rc = fan_permitted(target->dataset, target->id, R_OK, true);
-    if (rc == 0 && target->dataset->planned) {
+    if (rc == 0 && target->dataset->has_originals) {
         /* Uses the original file, which the linker can open: a copy would take its space again. */
         rc = fan_original_path(&target->dataset->index, target->view->dataset_dir.text, target->id,
                                room->own);

@@ -16,7 +16,7 @@ static inline bool fan_original_has_changed(const struct fan_view *view, uint64_
 }
 
 /* Returns whether the original of a file differs from the listing; compares them if no process of
- * the node has done so yet. Only for a planned dataset. */
+ * the node has done so yet. Only for a dataset that has originals. */
 bool fan_original_differs(struct fan_view *view, struct fan_dataset *dataset, uint64_t id);
 
 /* Opens the original of a file. Returns a descriptor, or -errno. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "../../common/original.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../../format/cache_format.h"
@@ -80,8 +81,10 @@ static int read_original(struct request *request)
 
 static int read_shared(struct request *request)
 {
-    int rc = request->file->dataset->planned ? read_original(request)
-                                             : read_pack(request, FAN_PACK_SHARED);
+    const struct fan_dataset *dataset = request->file->dataset;
+    if (fan_index_is_of_objects(&dataset->index))
+        return -EIO;
+    int rc = dataset->has_originals ? read_original(request) : read_pack(request, FAN_PACK_SHARED);
     if (rc == 0) {
         FAN_COUNT(shared_reads, 1);
         FAN_COUNT(shared_bytes, request->bytes);

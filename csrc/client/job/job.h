@@ -40,7 +40,7 @@ struct fan_dataset {
     _Atomic(const char *) resident;
     bool all_searchable;
     bool all_readable;
-    bool planned; /* the packs are planned (content/original.h) */
+    bool has_originals; /* files that stand for packs (content/original.h) */
     struct fan_pack_view packs[];
 };
 

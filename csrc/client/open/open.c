@@ -148,7 +148,7 @@ static int open_input(const struct fan_target *target, int flags, unsigned mode)
         return open_directory(target, flags);
     if (flags & O_PATH)
         return open_file(target, flags, FAN_FILE_PATH);
-    if (__builtin_expect(target->dataset->planned, 0) &&
+    if (__builtin_expect(target->dataset->has_originals, 0) &&
         fan_original_differs(target->view, target->dataset, target->id))
         return open_original(target, flags);
     fan_trace_open(target->view->number, target->id);

@@ -38,7 +38,7 @@ static int stat_dentry(const struct fan_target *target, struct stat *st)
 static bool is_of_original(const struct fan_view *view, const struct fan_dataset *dataset,
                            uint64_t id)
 {
-    return __builtin_expect(dataset->planned, 0) && fan_original_has_changed(view, id);
+    return __builtin_expect(dataset->has_originals, 0) && fan_original_has_changed(view, id);
 }
 
 int fan_stat(const struct fan_target *target, struct stat *st)

@@ -153,6 +153,7 @@ static uint32_t kept_most(void)
 int fan_mounts_init(struct fan_mounts *mounts, const char *path)
 {
     *mounts = (struct fan_mounts){.kept_most = kept_most()};
+    fan_objects_init(&mounts->objects);
     int rc = fan_map_file(fan_open_file(path, O_RDWR), PROT_READ | PROT_WRITE,
                           &mounts->segment_bytes, &mounts->segment);
     if (rc == 0 && !fan_is_job_segment((const void *)mounts->segment, mounts->segment_bytes))
@@ -188,6 +189,7 @@ void fan_mounts_fini(struct fan_mounts *mounts)
     for (uint32_t i = 0; i < mounts->count; i++)
         detach_mount(&mounts->mounts[i]);
     free(mounts->mounts);
+    fan_objects_fini(&mounts->objects);
     if (mounts->segment != NULL)
         munmap(mounts->segment, mounts->segment_bytes);
     *mounts = (struct fan_mounts){0};

@@ -10,6 +10,7 @@
 
 #include "../../common/index.h"
 #include "../../format/shm_format.h"
+#include "objects.h"
 #include "share.h"
 #include "../machine/transport.h"
 
@@ -57,13 +58,15 @@ struct fan_mounts_counts {
 };
 
 /* kept, kept_most: the number of open descriptors of packs on the shared file system, and its
- * limit. ending: fetch nothing more to this node. kept and ending are atomic. */
+ * limit. ending: fetch nothing more to this node. kept and ending are atomic. objects: the reads of
+ * buckets. */
 struct fan_mounts {
     char *segment;
     uint64_t segment_bytes;
     uint32_t count;
     struct fan_node_mount *mounts;
     struct fan_mounts_counts counts;
+    struct fan_objects objects;
     uint32_t kept;
     uint32_t kept_most;
     uint32_t ending;

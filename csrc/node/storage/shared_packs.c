@@ -6,12 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../../common/original.h"
 #include "../../local/read_full.h"
 #include "../machine/shared.h"
 #include "marks.h"
-#include "mounts.h"
-#include "originals.h"
+#include "origin.h"
 #include "pack_files.h"
 
 /* Opens a pack on the shared file system and checks that it still has its length. Returns a
@@ -72,7 +70,7 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
 static int read_original(struct fan_mounts *mounts, const struct fan_fetch_request *request,
                          void *to)
 {
-    int rc = fan_original_read(&mounts->mounts[request->mount], request, to);
+    int rc = fan_origin_read(mounts, request, to);
     if (rc == -ESTALE)
         fan_mounts_mark_damaged(mounts, request->mount, request->record);
     return rc == 0 || is_own_lack(rc) ? rc : -EIO;

@@ -1,0 +1,67 @@
+"""Addresses of objects, such as s3://bucket/prefix, as users write them in place of a path."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+
+from fanstore.errors import UsageError
+
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)/*(.*)", re.DOTALL)
+_SCHEME = "s3"
+
+
+@dataclass(frozen=True)
+class Address:
+    """The objects of a bucket whose keys begin with `prefix`, which is empty or ends with a
+    slash."""
+
+    bucket: str
+    prefix: str
+
+    def __str__(self) -> str:
+        return f"{_SCHEME}://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+def is_address(path: str) -> bool:
+    """Returns whether a word is an address, not a path."""
+    return _ADDRESS.fullmatch(path) is not None
+
+
+def absolute(path: str) -> str:
+    """Returns a path as an absolute one; an address as it is."""
+    return path if is_address(path) else os.path.abspath(path)
+
+
+def parse(text: str) -> Address:
+    """Returns the parts of an address. Raises UsageError for one that cannot be read."""
+    match = _ADDRESS.fullmatch(text)
+    assert match is not None
+    scheme, bucket, prefix = match.groups()
+    if scheme != _SCHEME:
+        raise UsageError(f"{text}: only s3:// addresses can be read, not {scheme}://")
+    prefix = prefix.rstrip("/")
+    if not bucket:
+        raise UsageError(f"{text}: names no bucket: write s3://BUCKET/PREFIX")
+    if prefix and (why := why_no_path(prefix)):
+        raise UsageError(f"{text}: the prefix {why}, so no paths can be made of its keys")
+    return Address(bucket, prefix and prefix + "/")
+
+
+def why_no_path(key: str) -> str:
+    """Returns why a key is not the path of a file below a directory, or ""."""
+    if not key.isprintable() and any(ord(c) < 32 or ord(c) == 127 for c in key):
+        return "has a control character"
+    parts = key.split("/")
+    if not parts[-1]:
+        return "ends with a slash"
+    if not parts[0]:
+        return "begins with a slash"
+    if "" in parts:
+        return "has an empty part"
+    if "." in parts or ".." in parts:
+        return 'has a part "." or ".."'
+    if any(len(part.encode("utf-8", "surrogatepass")) > 255 for part in parts):
+        return "has a part of more than 255 bytes"
+    return ""

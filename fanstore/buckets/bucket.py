@@ -1,0 +1,192 @@
+"""Requests to a bucket: botocore finds the credentials and signs the listing, obstore fetches the
+objects, without a copy in Python."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import re
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+import xxhash
+
+from fanstore.buckets.address import Address
+from fanstore.buckets.patience import (
+    BucketRefused,
+    ObjectChanged,
+    PassingFailure,
+    StopCheck,
+    may_pass,
+    patiently,
+)
+from fanstore.errors import UsageError
+
+_CONNECT_S, _TRY_S = 5.0, 30.0
+_ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
+_STATUS = re.compile(r"status code: (\d{3})")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+
+
+@dataclass
+class BucketCounts:
+    """The requests that were sent, the bytes of objects that came, and the repeated requests."""
+
+    requests: int = 0
+    bytes: int = 0
+    repeated: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def add(self, requests: int = 0, amount_bytes: int = 0, repeated: int = 0) -> None:
+        with self.lock:
+            self.requests += requests
+            self.bytes += amount_bytes
+            self.repeated += repeated
+
+
+def object_state(etag: str, size: int) -> int:
+    """Returns the state of an object, as a listing notes it: a hash of its ETag and size."""
+    name = etag.removeprefix("W/").strip('"')
+    return (xxhash.xxh3_64_intdigest(f"{name} {size}".encode()) >> 2) | 1
+
+
+class Bucket:
+    """The objects below an address. Any thread may call its methods."""
+
+    def __init__(self, address: Address) -> None:
+        """Raises UsageError if the packages are missing."""
+        self.address = address
+        self.counts = BucketCounts()
+        try:
+            import botocore.session
+            import obstore
+            from botocore.httpsession import URLLib3Session
+            from obstore.store import S3Store
+        except ImportError as error:
+            raise UsageError(
+                f"{address}: to read a bucket, run: pip install 'fanstore-fs[objects]'"
+            ) from error
+        session = botocore.session.get_session()
+        self._credentials = session.get_credentials()
+        self._region = (
+            session.get_config_variable("region") or os.environ.get("AWS_REGION") or "us-east-1"
+        )
+        self.endpoint = _endpoint(session.get_scoped_config(), self._region)
+        verify = session.get_config_variable("ca_bundle") or True
+        self._http = URLLib3Session(verify=verify, timeout=(_CONNECT_S, _TRY_S))
+        self._get = obstore.get
+        self._store = S3Store(
+            address.bucket,
+            region=self._region,
+            endpoint=self.endpoint,
+            virtual_hosted_style_request=False,
+            skip_signature=self._credentials is None,
+            credential_provider=None if self._credentials is None else self._frozen,
+            client_options={
+                "allow_http": True,
+                "timeout": datetime.timedelta(seconds=_TRY_S),
+                "connect_timeout": datetime.timedelta(seconds=_CONNECT_S),
+            },
+            retry_config={"max_retries": 0},  # patience.py repeats them
+        )
+
+    def _frozen(self) -> Any:
+        """Returns the present credentials for obstore."""
+        now = self._credentials.get_frozen_credentials()
+        expires = datetime.datetime.now(datetime.timezone.utc) + _ASK_AGAIN
+        return {
+            "access_key_id": now.access_key,
+            "secret_access_key": now.secret_key,
+            "token": now.token,
+            "expires_at": expires if hasattr(self._credentials, "refresh_needed") else None,
+        }
+
+    def list_page(self, query: Mapping[str, str], deadline_s: float, stopped: StopCheck) -> bytes:
+        """Returns the XML of one page of ListObjectsV2. Raises BucketRefused."""
+        asked = {"list-type": "2", "encoding-type": "url", **query}
+        words = [f"{quote(name, safe='')}={quote(asked[name], safe='')}" for name in sorted(asked)]
+        url = f"{self.endpoint}/{quote(self.address.bucket)}?{'&'.join(words)}"
+        return patiently(lambda: self._list(url), str(self.address), deadline_s, stopped)
+
+    def _list(self, url: str) -> bytes:
+        from botocore.auth import S3SigV4Auth
+        from botocore.awsrequest import AWSRequest
+        from botocore.exceptions import BotoCoreError
+
+        request = AWSRequest("GET", url)
+        self.counts.add(requests=1)
+        try:
+            if self._credentials is not None:
+                frozen = self._credentials.get_frozen_credentials()
+                S3SigV4Auth(frozen, "s3", self._region).add_auth(request)
+            answer = self._http.send(request.prepare())
+        except BotoCoreError as error:
+            self.counts.add(repeated=1)
+            raise PassingFailure(f"{type(error).__name__}") from error
+        if answer.status_code == 200:
+            return bytes(answer.content)
+        text = answer.content.decode("utf-8", "replace")
+        raise self._failure(answer.status_code, text, answer.headers.get("Retry-After", ""))
+
+    def fetch(
+        self, key: str, offset: int, count: int, size: int, state: int,
+        deadline_s: float, stopped: StopCheck,
+    ) -> Any:  # fmt: skip
+        """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
+        this size and state. Raises ObjectChanged, or BucketRefused."""
+
+        def once() -> Any:
+            return self._fetch(key, offset, count, size, state)
+
+        where = f"s3://{self.address.bucket}/{key}"
+        return patiently(once, where, deadline_s, stopped)
+
+    def _fetch(self, key: str, offset: int, count: int, size: int, state: int) -> Any:
+        options: Any = None if count == size else {"range": (offset, offset + count)}
+        self.counts.add(requests=1)
+        try:
+            found = self._get(self._store, key, options=options)
+            # All bytes of one answer are of the version that its head names.
+            if object_state(found.meta["e_tag"] or "", found.meta["size"]) != state:
+                raise ObjectChanged
+            content = found.bytes()
+        except ObjectChanged:
+            raise
+        except Exception as error:
+            status = _STATUS.search(str(error))
+            raise self._failure(int(status[1]) if status else 0, str(error)) from None
+        if len(content) != count:
+            raise self._failure(0, f"{len(content)} bytes came in place of {count}")
+        self.counts.add(amount_bytes=count)
+        return content
+
+    def _failure(self, status: int, text: str, retry_after: str = "") -> Exception:
+        """Returns the exception for a request that failed. status: 0 if there was no whole answer.
+        text: may say much; only its error code is shown."""
+        code = _CODE.search(text)
+        named = f"{status} {code[1] if code else ''}".strip()
+        if not status or may_pass(status) or (code and code[1] == "SlowDown"):
+            self.counts.add(repeated=1)
+            after_s = float(retry_after) if retry_after.isdigit() else 0.0
+            return PassingFailure(named if status else "the answer was not whole", after_s)
+        bucket_missing = code is not None and code[1] == "NoSuchBucket"
+        if status in (404, 416) and not bucket_missing:
+            return ObjectChanged()
+        if bucket_missing:
+            return BucketRefused(f"{self.address}: there is no such bucket at {self.endpoint}")
+        who = "no credentials were found" if self._credentials is None else "check the credentials"
+        return BucketRefused(f"{self.address}: the server refused a request ({named}); {who}")
+
+
+def _endpoint(config: Mapping[str, Any], region: str) -> str:
+    """Returns the URL of the server. config: the user's profile."""
+    named = (
+        os.environ.get("AWS_ENDPOINT_URL_S3")
+        or os.environ.get("AWS_ENDPOINT_URL")
+        or config.get("endpoint_url")
+        or f"https://s3.{region}.amazonaws.com"
+    )
+    return str(named).rstrip("/")

@@ -1,0 +1,167 @@
+"""Lists the objects of a bucket, by several requests at a time.
+
+The keys come in their order, so any two of them bound a range that can be listed by itself. The
+bounds are common prefixes: the "directories" of the first levels."""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TypeVar
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+from fanstore.buckets.bucket import Bucket
+from fanstore.buckets.patience import BucketRefused, ObjectChanged
+
+_THREADS = 16
+_RANGES = 4 * _THREADS
+_LEVELS = 2
+_PAGE_S = 60.0  # the deadline of one page
+_LOOK_EVERY_S = 0.2
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class ListedObject:
+    """An object of a listing. key: behind the prefix of the address."""
+
+    key: str
+    size: int
+    etag: str
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class _Page:
+    objects: list[ListedObject]
+    prefixes: list[str]
+    next: str  # the token of the next page, or ""
+
+
+def list_objects(bucket: Bucket, check: Callable[[int], None]) -> list[ListedObject]:
+    """Returns the objects below the bucket's address, sorted by key. check: called now and then
+    with the number of objects so far; may raise. Raises BucketRefused."""
+    lister = _Lister(bucket)
+    try:
+        with ThreadPoolExecutor(_THREADS, "fanstore-list") as pool:
+            try:
+                return _list(lister, pool, check)
+            finally:
+                lister.ended = True
+                pool.shutdown(wait=True, cancel_futures=True)
+    except ObjectChanged:
+        raise BucketRefused(f"{bucket.address}: the server has no listing (404)") from None
+
+
+def _list(
+    lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[int], None]
+) -> list[ListedObject]:
+    (first,) = _results([pool.submit(lister.page, {})], lambda: check(0))
+    if not first.next:
+        return first.objects
+    bounds = _bounds(lister, pool, lambda: check(0))
+    ranges = zip(["", *bounds], [*bounds, None], strict=True)
+    work = [pool.submit(lister.range, low, high) for low, high in ranges]
+    parts = _results(work, lambda: check(lister.count))
+    return list(itertools.chain.from_iterable(parts))
+
+
+def _bounds(lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[], None]) -> list[str]:
+    """Returns at most _RANGES keys between which the objects lie, sorted."""
+    level = [""]
+    for _ in range(_LEVELS):
+        work = [pool.submit(lister.prefixes, prefix) for prefix in level]
+        found: set[str] = set().union(*_results(work, check))
+        level = sorted(found) or level
+        if len(level) >= _RANGES:
+            break
+    step = -(-len(level) // _RANGES)
+    return [bound for bound in level[::step] if bound]
+
+
+def _results(work: Sequence[Future[T]], check: Callable[[], None]) -> list[T]:
+    left = set(work)
+    while left:
+        done, left = wait(left, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
+        for each in done:
+            each.result()
+        check()
+    return [each.result() for each in work]
+
+
+class _Lister:
+    """Asks for pages. Keys and prefixes are those behind the address."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+        self._prefix = bucket.address.prefix
+        self.count = 0
+        self.ended = False
+
+    def page(self, query: dict[str, str]) -> _Page:
+        query = {"prefix": self._prefix, **query}
+        try:
+            text = self._bucket.list_page(query, _PAGE_S, self._stopped)
+            return _parsed(text, len(self._prefix))
+        except ElementTree.ParseError as error:
+            where = self._bucket.address
+            raise BucketRefused(f"{where}: the server's listing cannot be read: {error}") from None
+
+    def _stopped(self) -> None:
+        if self.ended:
+            raise BucketRefused(f"{self._bucket.address}: the listing was stopped")
+
+    def prefixes(self, below: str) -> list[str]:
+        """Returns the common prefixes of one level, of the first page alone."""
+        query = {"delimiter": "/", "prefix": self._prefix + below}
+        return self.page(query).prefixes
+
+    def range(self, low: str, high: str | None) -> list[ListedObject]:
+        """Returns the objects from key `low` on, and before `high`."""
+        found: list[ListedObject] = []
+        # "." comes just before the slash at the end of `low`.
+        query = {"start-after": f"{self._prefix}{low[:-1]}."} if low else {}
+        while True:
+            page = self.page(query)
+            inside = [o for o in page.objects if o.key >= low and (high is None or o.key < high)]
+            found += inside
+            self.count += len(inside)
+            past = high is not None and page.objects and page.objects[-1].key >= high
+            if not page.next or past:
+                return found
+            query = {"continuation-token": page.next}
+
+
+def _parsed(text: bytes, prefix_chars: int) -> _Page:
+    root = ElementTree.fromstring(text)
+    space = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+
+    def texts(of: ElementTree.Element, name: str) -> str:
+        return of.findtext(space + name) or ""
+
+    objects = [
+        ListedObject(
+            unquote(texts(each, "Key"), errors="surrogateescape")[prefix_chars:],
+            int(texts(each, "Size")),
+            texts(each, "ETag"),
+            _ns(texts(each, "LastModified")),
+        )
+        for each in root.iterfind(space + "Contents")
+    ]
+    prefixes = [
+        unquote(texts(each, "Prefix"), errors="surrogateescape")[prefix_chars:]
+        for each in root.iterfind(space + "CommonPrefixes")
+    ]
+    more = texts(root, "IsTruncated") == "true"
+    return _Page(objects, prefixes, texts(root, "NextContinuationToken") if more else "")
+
+
+def _ns(text: str) -> int:
+    when = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    return round(when.timestamp() * 1000) * 1_000_000

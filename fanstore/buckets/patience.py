@@ -1,0 +1,65 @@
+"""Repeats requests that fail for a while, with growing pauses, up to a deadline."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+from fanstore.errors import FanstoreError
+
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
+
+T = TypeVar("T")
+
+
+class ObjectChanged(Exception):
+    """The object is not as it was listed, or gone."""
+
+
+class BucketRefused(FanstoreError):
+    """The bucket refused a request, or did not answer it in time. The message is a sentence for
+    the user."""
+
+
+class PassingFailure(Exception):
+    """A request failed in a way that may pass. after_s: how long the server asks to wait."""
+
+    def __init__(self, why: str, after_s: float = 0.0) -> None:
+        super().__init__(why)
+        self.after_s = after_s
+
+
+def may_pass(status: int) -> bool:
+    """Returns whether a request that was answered with this status may succeed later."""
+    return status in (408, 429) or status >= 500
+
+
+def patiently(request: Callable[[], T], where: str, deadline_s: float, stopped: StopCheck) -> T:
+    """Returns the result of a request, which is repeated as long as it raises PassingFailure, and
+    begun for the last time before the deadline. stopped: called in the pauses, may raise. Raises
+    BucketRefused after the deadline."""
+    end_s, pause_s = time.monotonic() + deadline_s, _FIRST_PAUSE_S
+    while True:
+        try:
+            return request()
+        except PassingFailure as error:
+            # A random part of the pause, so that not all requests come again at once.
+            wait_s = max(error.after_s, random.uniform(pause_s / 2, pause_s))
+            if time.monotonic() + wait_s >= end_s:
+                raise BucketRefused(
+                    f"{where}: no answer within {deadline_s:g} s; the last try failed: {error}"
+                ) from error
+        _sleep(wait_s, stopped)
+        pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+StopCheck = Callable[[], None]
+
+
+def _sleep(wait_s: float, stopped: StopCheck) -> None:
+    end_s = time.monotonic() + wait_s
+    while (left_s := end_s - time.monotonic()) > 0:
+        stopped()
+        time.sleep(min(left_s, 0.2))

@@ -1,0 +1,197 @@
+"""The places from which a job reads files as they are: a directory, or the objects of a bucket.
+Here they are listed; csrc/node/storage/origin.h reads them."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import xxhash
+
+from fanstore.arrays import np
+from fanstore.buckets.address import parse, why_no_path
+from fanstore.buckets.bucket import Bucket, object_state
+from fanstore.buckets.keys import ListedObject, list_objects
+from fanstore.dataset import Dataset
+from fanstore.errors import SourceProblems, UsageError, show_path
+from fanstore.prepare.room import ArrayRoom
+from fanstore.prepare.tree import Item, SourceTree, scan_directory, tree_of
+from fanstore.wording import counted
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+# How many files of a directory are compared with a kept listing; all directories are compared.
+SAMPLES = 1000
+
+Show = Callable[[int], None]
+
+
+class Origin(Protocol):
+    """What `listing.py` asks of an origin. text: its name for users. has_objects: whether its files
+    are objects. left_out: a clause about the entries that were left out, or ""."""
+
+    text: str
+    has_objects: bool
+    left_out: str
+
+    @property
+    def identity(self) -> str:
+        """What tells this origin from all others: its listing is kept under that."""
+
+    def holds(self, dataset: Dataset, show: Show) -> bool:
+        """Returns whether a kept listing still holds. show: called with the number of entries found
+        so far."""
+
+    def tree(self, scratch: Path, show: Show) -> SourceTree:
+        """Lists all files. scratch: a directory for large arrays."""
+
+    def states(self, tree: SourceTree) -> NDArray[np.uint64] | None:
+        """Returns the state of each entry; None if it follows from size and times."""
+
+    def how(self, is_kept: bool, took_s: float) -> str:
+        """Returns a clause that says how it was listed."""
+
+
+class DirectoryOrigin:
+    """The files of a directory."""
+
+    has_objects = False
+
+    def __init__(self, path: Path) -> None:
+        self._source = path.resolve()
+        self.text = os.fspath(self._source)
+        self.left_out = ""
+
+    @property
+    def identity(self) -> str:
+        """The path and the file, because another file system may be mounted at the path
+        tomorrow."""
+        found = self._source.stat()
+        return f"{self.text}\0{found.st_dev}\0{found.st_ino}"
+
+    def holds(self, dataset: Dataset, show: Show) -> bool:
+        """Compares all directories, and some files spread over the listing, with what lies
+        there."""
+        kinds = dataset.records["mode"] & 0o170000
+        files = np.flatnonzero(kinds == stat.S_IFREG)
+        chosen = files[:: max(1, len(files) // SAMPLES)]
+        ids = np.concatenate([np.flatnonzero(kinds == stat.S_IFDIR), chosen]).astype("<u8")
+        return dataset.first_changed(ids) == len(ids)
+
+    def tree(self, scratch: Path, show: Show) -> SourceTree:
+        """Leaves out the entries that no program could read there either."""
+        root_fd = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            tree = scan_directory(root_fd, ArrayRoom(scratch), show)
+        finally:
+            os.close(root_fd)
+        problems = dict(tree.problems())
+        if 0 in problems:
+            raise SourceProblems([(b"", problems[0])])
+        # A directory that cannot be listed stays, without entries: its mode refuses programs, too.
+        modes = tree.entries["mode"]
+        dropped = {n: why for n, why in problems.items() if not stat.S_ISDIR(int(modes[n]))}
+        self.left_out = _left_out((tree.path(n), why) for n, why in dropped.items())
+        return tree.filtered(tree.keep_mask(dropped)) if dropped else tree
+
+    def states(self, tree: SourceTree) -> None:
+        return None
+
+    def how(self, is_kept: bool, took_s: float) -> str:
+        if is_kept:
+            return "listed by an earlier job"
+        return f"listed in {took_s:.1f} s; the next job uses this listing"
+
+
+class BucketOrigin:
+    """The objects below an address. A directory is there if a key leads through it. The state of
+    the root is a hash of all keys and states, by which a kept listing is compared."""
+
+    has_objects = True
+
+    def __init__(self, text: str) -> None:
+        self._bucket = Bucket(parse(text))
+        self._tree: SourceTree | None = None
+        self.text = str(self._bucket.address)
+        self.left_out = ""
+
+    @property
+    def identity(self) -> str:
+        return f"{self.text}\0{self._bucket.endpoint}"
+
+    def holds(self, dataset: Dataset, show: Show) -> bool:
+        return bool(dataset.records["checksum"][0] == self._listed(show).entries["ctime_ns"][0])
+
+    def tree(self, scratch: Path, show: Show) -> SourceTree:
+        return self._listed(show)
+
+    def states(self, tree: SourceTree) -> NDArray[np.uint64]:
+        return tree.entries["ctime_ns"].astype(np.uint64)
+
+    def how(self, is_kept: bool, took_s: float) -> str:
+        requests = counted(self._bucket.counts.requests, "request")
+        return f"listed in {took_s:.1f} s with {requests}"
+
+    def _listed(self, show: Show) -> SourceTree:
+        """Lists the objects once. Raises UsageError if there are none."""
+        if self._tree is None:
+            objects = list_objects(self._bucket, show)
+            items, dropped = _items(objects)
+            self.left_out = _left_out((_path(key), why) for key, why in dropped)
+            if len(items) == 1:
+                left_out = f" ({self.left_out})" if dropped else ""
+                raise UsageError(f"{self.text}: there are no objects below this address{left_out}")
+            self._tree = tree_of(items)
+        return self._tree
+
+
+def _items(objects: list[ListedObject]) -> tuple[dict[bytes, Item], list[tuple[str, str]]]:
+    """Returns the files and directories that the keys name, and each key that was left out with
+    the reason."""
+    dropped = [(each.key, why) for each in objects if (why := why_no_path(each.key))]
+    out = {key for key, _ in dropped}
+    folders = _folders(each.key for each in objects if each.key not in out)
+    items: dict[bytes, Item] = {}
+    uid, gid, digest = os.getuid(), os.getgid(), xxhash.xxh3_64()
+    for each in objects:
+        if each.key in out or each.key in folders:
+            continue
+        path, state = _path(each.key), object_state(each.etag, each.size)
+        items[path] = Item(stat.S_IFREG | 0o644, each.size, each.mtime_ns, uid, gid, ctime_ns=state)
+        digest.update(b"%d %d %d %d %s\0" % (state, each.mtime_ns, uid, gid, path))
+    newest_ns = max((item.mtime_ns for item in items.values()), default=0)
+    folder = Item(stat.S_IFDIR | 0o755, 0, newest_ns, uid, gid)
+    items.update((_path(key), folder) for key in folders)
+    items[b""] = replace(folder, ctime_ns=digest.intdigest() >> 2)
+    dropped += [(o.key, "is the name of a directory, too") for o in objects if o.key in folders]
+    return items, dropped
+
+
+def _folders(keys: Iterable[str]) -> set[str]:
+    """Returns the directories through which keys lead."""
+    folders: set[str] = set()
+    for key in keys:
+        at = key.rfind("/")
+        while at > 0 and key[:at] not in folders:
+            folders.add(key[:at])
+            at = key.rfind("/", 0, at)
+    return folders
+
+
+def _path(key: str) -> bytes:
+    return key.encode("utf-8", "surrogateescape")
+
+
+def _left_out(dropped: Iterable[tuple[bytes, str]]) -> str:
+    """Returns a clause that names the first entry that was left out, and counts the others."""
+    named = list(dropped)
+    if not named:
+        return ""
+    path, why = named[0]
+    more = f" and {len(named) - 1:,} more" if len(named) > 1 else ""
+    return f"left out: {show_path(path)} ({why}){more}"

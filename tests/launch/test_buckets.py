@@ -1,0 +1,286 @@
+"""A job reads the objects of a bucket: what programs see is what a directory with the same files
+would show, whatever the server does meanwhile."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from buckets import BUCKET, SECRET, Fault, TestBucket, bucket_server
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
+from serving import Stage, make_stage
+
+# Prints each entry below a directory, read twice: kind, size and content.
+SEE = r"""
+import hashlib, json, os, sys
+def see(top):
+    found = []
+    for folder, names, files in os.walk(top):
+        for name in names + files:
+            path = os.path.join(folder, name)
+            row = [os.path.relpath(path, top), os.path.isdir(path)]
+            if not os.path.isdir(path):
+                with open(path, "rb") as stream:
+                    content = stream.read()
+                    stream.seek(len(content) // 2)
+                    row += [os.stat(path).st_size, hashlib.md5(content).hexdigest()]
+                    row.append(hashlib.md5(stream.read(7)).hexdigest())
+            found.append(row)
+    return sorted(found)
+first = see(sys.argv[1])
+assert see(sys.argv[1]) == first
+json.dump(first, sys.stdout)
+"""
+
+
+@pytest.fixture(scope="module")
+def make_bucket() -> Iterator[Callable[[], TestBucket]]:
+    with bucket_server() as make:
+        yield make
+
+
+@pytest.fixture
+def bucket(make_bucket: Callable[[], TestBucket]) -> TestBucket:
+    return make_bucket()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def run(
+    stage: Stage,
+    bucket: TestBucket,
+    *command: str,
+    source: str = f"s3://{BUCKET}/raw",
+    options: tuple[str, ...] = (),
+    code: int = 0,
+    **env: str,
+) -> subprocess.CompletedProcess[str]:
+    where = (source, "--mount", str(stage.mount), "--output-dir", str(stage.path / "out"))
+    cache = str(stage.path / "cache")
+    return stage.call(
+        "run", *where, *options, "--", *command, code=code, XDG_CACHE_HOME=cache,
+        **{**bucket.env, **env},
+    )  # fmt: skip
+
+
+def see(where: Path) -> tuple[str, ...]:
+    return (sys.executable, "-c", SEE, str(where))
+
+
+def fill(bucket: TestBucket, source: Path, prefix: str = "raw/") -> int:
+    """Puts the files of a directory into the bucket; returns how many."""
+    files = [path for path in source.rglob("*") if path.is_file()]
+    for path in files:
+        bucket.put(prefix + str(path.relative_to(source)), path.read_bytes())
+    return len(files)
+
+
+def several(stage: Stage) -> Path:
+    """Files of all sizes, with odd names, in several directories."""
+    sizes = (0, 1, 4095, 65536, 65537, 300_000, 1 << 20, (1 << 20) + 1, 9 << 20)
+    files = {f"s/{n}": os.urandom(size) for n, size in enumerate(sizes)}
+    odd = ("ünï", "a b", "a%20b", "#?+&=", "~'(!)*", "{x}", "back\\slash", "n" * 255, "日本")
+    files |= {f"odd/{name}": name.encode() for name in odd}
+    files |= {f"d{n}/deep/er/{n}": bytes([n]) * 1000 for n in range(9)}
+    return stage.source(files=files)
+
+
+@pytest.mark.parametrize("mode", ["auto", "lazy"])
+def test_it_is_seen_like_a_directory(stage: Stage, bucket: TestBucket, mode: str) -> None:
+    source = several(stage)
+    count = fill(bucket, source)
+    plain = subprocess.run(see(source), capture_output=True, text=True, check=True).stdout
+    done = run(stage, bucket, *see(stage.mount), options=("--stage", mode))
+    assert done.stdout == plain
+    assert f"s3://{BUCKET}/raw: {count} files, listed in" in done.stderr
+    requests = sum(bucket.gets.values()) - bucket.lists
+    assert f"MiB fetched from the bucket with {requests} requests\n" in done.stderr
+    small = {key: n for key, n in bucket.gets.items() if key not in ("?list", "raw/s/8")}
+    assert set(small.values()) == {1}  # each once, in two epochs
+    assert len(small) == count - 2  # not the empty one
+    assert stage.leftovers() == []
+
+
+def test_keys_that_are_no_paths_are_left_out(stage: Stage, bucket: TestBucket) -> None:
+    good = ("raw/a", "raw/x/y", "raw/..b", "lead", "raw/b./c")
+    odd = ("a//b", "./b", "c/../d", "x/", "/lead", "tab\t", "new\nline", "n" * 256, "a/b/", "x")
+    for key in good:
+        bucket.put(key, b"good " + key.encode())
+    for key in odd:
+        bucket.put("raw/" + key, b"must not be seen")
+    done = run(stage, bucket, "grep", "-r", "", str(stage.mount))
+    shown = sorted(done.stdout.splitlines())
+    names = sorted(key for key in good if key.startswith("raw/"))
+    assert shown == [f"{stage.mount}/{key[4:]}:good {key}" for key in names]
+    assert 'left out: ./b (has a part "." or "..") and 9 more' in done.stderr
+
+
+def test_a_whole_bucket(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("a/b", b"content")
+    command = ("cat", str(stage.mount / "a" / "b"))
+    assert run(stage, bucket, *command, source=f"s3://{BUCKET}").stdout == "content"
+
+
+def test_a_listing_of_many_pages(stage: Stage, bucket: TestBucket) -> None:
+    for n in range(1500):
+        bucket.put(f"raw/{n % 37:02}/{n:04}", b"")
+        if n % 300 == 0:
+            bucket.put(f"raw/flat{n}", b"")
+    done = run(stage, bucket, "find", str(stage.mount), "-type", "f")
+    assert len(set(done.stdout.split())) == len(done.stdout.split()) == 1505
+    assert "1,505 files" in done.stderr
+
+
+def test_a_later_job_sees_what_changed(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"old")
+    command = ("cat", str(stage.mount / "a"))
+    assert run(stage, bucket, *command).stdout == "old"
+    kept = sorted((stage.path / "cache").rglob("index.fsi"))
+    assert run(stage, bucket, *command).stdout == "old"
+    assert sorted((stage.path / "cache").rglob("index.fsi")) == kept
+    bucket.put("raw/a", b"new")
+    assert run(stage, bucket, *command).stdout == "new"
+
+
+@pytest.mark.parametrize("change", ["replaced", "removed", "other size", "longer answer"])
+def test_an_object_that_changes_during_the_job(
+    stage: Stage, bucket: TestBucket, change: str
+) -> None:
+    bucket.put("raw/a", b"a" * 1000)
+    bucket.put("raw/b", b"b")
+    changes = {
+        "replaced": Fault("raw/a", etag='"0123456789"'),
+        "removed": Fault("raw/a", status=404),
+        "longer answer": Fault("raw/a", length=1),
+    }
+    bucket.faults = [changes[change]] if change in changes else []
+    if change == "other size":
+        bucket.before_get = lambda key: bucket.put("raw/a", b"c" * 1001)
+    script = f"cd {stage.mount}; cat b; cat a; cat a"
+    done = run(stage, bucket, "sh", "-c", script, code=1)
+    assert done.stdout == "b"
+    assert done.stderr.count("cat: a: Input/output error") == 2
+    assert done.stderr.count("1 file changed since the listing, such as a") == 1
+
+
+PASSING = {
+    "slow": Fault("raw/.*", 3, delay_s=0.5),
+    "cut": Fault("raw/.*", 3, cut=500),
+    "no body": Fault("raw/.*", 3, cut=0),
+    "429": Fault("raw/.*", 3, status=429, headers={"Retry-After": "1"}),
+    "500": Fault("raw/.*", 3, status=500),
+    "503": Fault("raw/.*", 3, status=503),
+    "listing": Fault(r"\?list", 2, status=503),
+    "listing later": Fault(r"\?list", 1, status=429, headers={"Retry-After": "1"}),
+}
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_faults_that_pass_are_not_seen(stage: Stage, bucket: TestBucket, fault: str) -> None:
+    source = stage.source()
+    fill(bucket, source)
+    bucket.faults = [PASSING[fault]]
+    plain = subprocess.run(see(source), capture_output=True, text=True, check=True).stdout
+    assert run(stage, bucket, *see(stage.mount)).stdout == plain
+    assert bucket.faults[0].times == 0
+
+
+LASTING = {
+    "403": (Fault("raw/a", status=403), "the server refused a request (403 Test)"),
+    "400": (Fault("raw/a", status=400), "the server refused a request (400 Test)"),
+    "503": (Fault("raw/a", status=503), "no answer within 1 s; the last try failed: 503 Test"),
+    "cut": (Fault("raw/a", cut=1), "no answer within 1 s; the last try failed: the answer was not"),
+}
+
+
+@pytest.mark.parametrize("fault", LASTING)
+def test_faults_that_last_are_errors(stage: Stage, bucket: TestBucket, fault: str) -> None:
+    for name in "ab":
+        bucket.put(f"raw/{name}", name.encode() * 100)
+    bucket.faults, sentence = [LASTING[fault][0]], LASTING[fault][1]
+    script = f"cd {stage.mount}; cat a; cat b; cat a"
+    done = run(stage, bucket, "sh", "-c", script, code=1, FANSTORE_SHARED_DEADLINE_S="1")
+    assert done.stdout == "b" * 100
+    assert done.stderr.count("cat: a: Input/output error") == 2
+    assert done.stderr.count(sentence) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "source", "sentence"),
+    [
+        (403, f"s3://{BUCKET}/raw", "the server refused a request (403 Test); check the cred"),
+        (0, "s3://no-such-bucket", "there is no such bucket"),
+        (0, f"s3://{BUCKET}/nothing", "there are no objects below this address"),
+        (0, "gs://bucket/x", "only s3:// addresses can be read, not gs://"),
+        (0, "s3:///x", "names no bucket"),
+        (0, f"s3://{BUCKET}/a//b", "has an empty part"),
+    ],
+)
+def test_what_cannot_be_listed(
+    stage: Stage, bucket: TestBucket, status: int, source: str, sentence: str
+) -> None:
+    bucket.put("raw/a", b"a")
+    bucket.faults = [Fault(r"\?list", status=status)] if status else []
+    done = run(stage, bucket, "true", source=source, code=125)
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert stage.leftovers() == []
+
+
+def test_without_the_packages_one_sentence_says_so(stage: Stage, bucket: TestBucket) -> None:
+    (stage.path / "hidden").mkdir()
+    (stage.path / "hidden" / "obstore.py").write_text("raise ImportError('hidden')")
+    done = run(stage, bucket, "true", code=125, PYTHONPATH=str(stage.path / "hidden"))
+    assert "pip install 'fanstore-fs[objects]'" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_credentials_stay_where_they_are(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"a" * 1000)
+    bucket.faults = [Fault("raw/a", status=403)]
+    profile = stage.path / "profile"
+    profile.write_text(
+        f"[default]\naws_access_key_id = key-of-the-tests\naws_secret_access_key = {SECRET}\n"
+    )
+    env = {**bucket.env, "AWS_SHARED_CREDENTIALS_FILE": str(profile)}
+    del env["AWS_SECRET_ACCESS_KEY"], env["AWS_ACCESS_KEY_ID"]
+    script = f"cat {stage.mount}/a; grep -rlE 'secret-of|key-of' {stage.local} /proc/self/environ"
+    report = str(stage.path / "report")
+    words = ("run", f"s3://{BUCKET}/raw", "--mount", str(stage.mount), "--report", report)
+    words += ("--output-dir", str(stage.path / "out"), "--", "sh", "-c", script)
+    done = stage.call(*words, code=1, XDG_CACHE_HOME=str(stage.path / "cache"), **env)
+    assert done.stdout == ""
+    assert "secret-of" not in done.stderr and "key-of" not in done.stderr
+    profile.unlink()
+    for path in stage.path.rglob("*"):
+        content = path.read_bytes() if path.is_file() else b""
+        assert b"secret-of" not in content and b"key-of" not in content, path
+
+
+@needs_ranks
+@pytest.mark.parametrize("mode", ["plan", "lazy"])
+def test_two_ranks_fetch_each_object_once(tmp_path: Path, bucket: TestBucket, mode: str) -> None:
+    stage = make_rank_stage(tmp_path)
+    source = stage.source(files={f"d{n % 3}/{n}": os.urandom(60_000) for n in range(40)})
+    fill(bucket, source)
+    options = ["--local-dir", str(stage.path / "r{rank}"), "--mount", str(stage.path / "m{rank}")]
+    options += ["--stage", mode, "--output-dir", str(stage.path / "out")]
+    argv = [sys.executable, "-m", "fanstore", "run", f"s3://{BUCKET}/raw", *options]
+    argv += ["--", sys.executable, "-c", SEE, "{}"]
+    cache = str(stage.path / "cache")
+    done = stage.finished(stage.mpiexec(2, *argv), XDG_CACHE_HOME=cache, **bucket.env)
+    plain = subprocess.run(see(source), capture_output=True, text=True, check=True).stdout
+    assert done.stdout == plain * 2
+    assert json.loads(plain)
+    once = {key: n for key, n in bucket.gets.items() if key != "?list"}
+    assert set(once.values()) == {1}
+    assert len(once) == 40

@@ -1,0 +1,177 @@
+"""A bucket for tests: moto's server, behind a proxy that counts requests and makes faults."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import logging
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+BUCKET = "bucket"
+SECRET = "secret-of-the-tests"
+_ACCOUNT = "123456789012"
+
+
+@dataclass
+class Fault:
+    """What happens to the answers to requests for the keys that match, `times` times. status: the
+    answer in place of the right one. cut: how many bytes of the body come before the connection
+    ends. length: added to the Content-Length, without bytes. etag: in place of the right one."""
+
+    keys: str
+    times: int = 1 << 30
+    status: int = 0
+    cut: int | None = None
+    length: int = 0
+    etag: str = ""
+    delay_s: float = 0.0
+    headers: dict[str, str] = field(default_factory=dict)
+
+
+class TestBucket:
+    """A bucket behind the proxy. gets: how often each key was asked for; lists: how many pages of
+    the listing were. before_get: called before a request for an object is passed on."""
+
+    __test__ = False
+
+    def __init__(self, backend: Any, server: tuple[str, int]) -> None:
+        self._backend = backend
+        self._server = server
+        self._lock = threading.Lock()
+        self.faults: list[Fault] = []
+        self.gets: Counter[str] = Counter()
+        self.lists = 0
+        self.url = ""
+        self.before_get: Callable[[str], None] = lambda key: None
+
+    @property
+    def env(self) -> dict[str, str]:
+        """The environment with which a job finds the bucket."""
+        return {
+            "AWS_ENDPOINT_URL": self.url,
+            "AWS_ACCESS_KEY_ID": "key-of-the-tests",
+            "AWS_SECRET_ACCESS_KEY": SECRET,
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_CONFIG_FILE": "/nonexistent",
+            "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
+        }
+
+    def put(self, key: str, content: bytes) -> None:
+        self._backend.put_object(BUCKET, key, content)
+
+    def remove(self, key: str) -> None:
+        self._backend.delete_object(BUCKET, key)
+
+    def taken(self, key: str) -> Fault | None:
+        """Counts a request for a key, and takes the fault that it meets."""
+        with self._lock:
+            self.gets[key] += 1
+            for fault in self.faults:
+                if fault.times > 0 and re.fullmatch(fault.keys, key):
+                    fault.times -= 1
+                    return fault
+        return None
+
+    def listed(self) -> Fault | None:
+        with self._lock:
+            self.lists += 1
+        return self.taken("?list")
+
+    def asked(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, Any, bytes]:
+        """Passes a request on to moto."""
+        connection = http.client.HTTPConnection(*self._server, timeout=30)
+        try:
+            connection.request(method, path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.getheaders(), answer.read()
+        finally:
+            connection.close()
+
+
+def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            where = urlsplit(self.path)
+            key = unquote(where.path).removeprefix(f"/{BUCKET}").removeprefix("/")
+            fault = bucket.taken(key) if key else bucket.listed()
+            if key:
+                bucket.before_get(key)
+            if fault is not None and fault.status:
+                self._answer(fault.status, fault.headers, b"<Code>Test</Code>", Fault(""))
+                return
+            status, headers, body = bucket.asked("GET", self.path, dict(self.headers))
+            self._answer(status, dict(headers), body, fault or Fault(""))
+
+        def _answer(self, status: int, headers: dict[str, str], body: bytes, fault: Fault) -> None:
+            time.sleep(fault.delay_s)
+            self.send_response_only(status)
+            headers = {k: v for k, v in headers.items() if k.lower() not in _OF_ONE_LINK}
+            if fault.etag:
+                headers = {k: v for k, v in headers.items() if k.lower() != "etag"}
+                headers["ETag"] = fault.etag
+            for name, value in headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", str(len(body) + fault.length))
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(body if fault.cut is None else body[: fault.cut])
+            self.close_connection = fault.cut is not None or fault.length != 0
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler
+
+
+_OF_ONE_LINK = ("content-length", "connection", "transfer-encoding", "server", "date")
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+
+@contextlib.contextmanager
+def bucket_server() -> Iterator[Callable[[], TestBucket]]:
+    """Runs the server. Yields a function that makes its bucket anew, and the proxy to it. Skips the
+    test if a package is missing."""
+    for package in ("moto.server", "flask", "obstore", "botocore"):
+        pytest.importorskip(package, reason=f"{package} is not installed (extra `objects`, moto)")
+    from moto.backends import get_backend
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    backend = get_backend("s3")[_ACCOUNT]["aws"]
+    proxies: list[_Server] = []
+
+    def make() -> TestBucket:
+        backend.reset()
+        backend.create_bucket(BUCKET, "us-east-1")
+        bucket = TestBucket(backend, server.get_host_and_port())
+        proxy = _Server(("127.0.0.1", 0), _handler(bucket))
+        bucket.url = f"http://127.0.0.1:{proxy.server_address[1]}"
+        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        proxies.append(proxy)
+        return bucket
+
+    try:
+        yield make
+    finally:
+        for proxy in proxies:
+            proxy.shutdown()
+            proxy.server_close()
+        server.stop()
