@@ -28,6 +28,7 @@ from fanstore.errors import UsageError
 _CONNECT_S, _TRY_S = 5.0, 30.0
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
+_REASON = re.compile(r"HTTP error: [^\n]*")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
@@ -171,7 +172,7 @@ class Bucket:
         if not status or may_pass(status) or (code and code[1] == "SlowDown"):
             self.counts.add(repeated=1)
             after_s = float(retry_after) if retry_after.isdigit() else 0.0
-            return PassingFailure(named if status else "the answer was not whole", after_s)
+            return PassingFailure(named if status else _reason(text), after_s)
         bucket_missing = code is not None and code[1] == "NoSuchBucket"
         if status in (404, 416) and not bucket_missing:
             return ObjectChanged()
@@ -179,6 +180,12 @@ class Bucket:
             return BucketRefused(f"{self.address}: there is no such bucket at {self.endpoint}")
         who = "no credentials were found" if self._credentials is None else "check the credentials"
         return BucketRefused(f"{self.address}: the server refused a request ({named}); {who}")
+
+
+def _reason(text: str) -> str:
+    """Returns the clause of an error of obstore that says what happened to the connection."""
+    found = _REASON.search(text)
+    return found[0] if found else "the answer was not whole"
 
 
 def _endpoint(config: Mapping[str, Any], region: str) -> str:

@@ -65,11 +65,12 @@ def _list(
     (first,) = _results([pool.submit(lister.page, {})], lambda: check(0))
     if not first.next:
         return first.objects
-    bounds = _bounds(lister, pool, lambda: check(0))
-    ranges = zip(["", *bounds], [*bounds, None], strict=True)
+    past = first.objects[-1].key + "\0" if first.objects else ""
+    bounds = [bound for bound in _bounds(lister, pool, lambda: check(0)) if bound > past]
+    ranges = zip([past, *bounds], [*bounds, None], strict=True)
     work = [pool.submit(lister.range, low, high) for low, high in ranges]
     parts = _results(work, lambda: check(lister.count))
-    return list(itertools.chain.from_iterable(parts))
+    return list(itertools.chain(first.objects, *parts))
 
 
 def _bounds(lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[], None]) -> list[str]:
@@ -79,7 +80,7 @@ def _bounds(lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[], None]
         work = [pool.submit(lister.prefixes, prefix) for prefix in level]
         found: set[str] = set().union(*_results(work, check))
         level = sorted(found) or level
-        if len(level) >= _RANGES:
+        if len(level) >= _THREADS:
             break
     step = -(-len(level) // _RANGES)
     return [bound for bound in level[::step] if bound]
@@ -125,8 +126,9 @@ class _Lister:
     def range(self, low: str, high: str | None) -> list[ListedObject]:
         """Returns the objects from key `low` on, and before `high`."""
         found: list[ListedObject] = []
-        # "." comes just before the slash at the end of `low`.
-        query = {"start-after": f"{self._prefix}{low[:-1]}."} if low else {}
+        # The greatest key before `low`, which ends with a slash ("." comes before it) or a NUL.
+        before = low[:-1] + "." * low.endswith("/")
+        query = {"start-after": self._prefix + before} if low else {}
         while True:
             page = self.page(query)
             inside = [o for o in page.objects if o.key >= low and (high is None or o.key < high)]

@@ -287,7 +287,7 @@ def _bucket_line(ranks: Sequence[FinalStatus]) -> list[str]:
     amount = show_bytes(sum(each.bytes for each in told))
     return [
         f"{amount} fetched from the bucket with {requests}"
-        + f", {repeated:,} of which failed and were repeated" * bool(repeated)
+        + f", {repeated:,} of which failed" * bool(repeated)
     ] * bool(told)
 
 

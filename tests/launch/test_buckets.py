@@ -3,6 +3,7 @@ would show, whatever the server does meanwhile."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -198,8 +199,29 @@ LASTING = {
     "403": (Fault("raw/a", status=403), "the server refused a request (403 Test)"),
     "400": (Fault("raw/a", status=400), "the server refused a request (400 Test)"),
     "503": (Fault("raw/a", status=503), "no answer within 1 s; the last try failed: 503 Test"),
-    "cut": (Fault("raw/a", cut=1), "no answer within 1 s; the last try failed: the answer was not"),
+    "cut": (Fault("raw/a", cut=1), "no answer within 1 s; the last try failed: HTTP error: "),
 }
+
+
+def test_a_large_object_comes_in_several_ranges_at_once(stage: Stage, bucket: TestBucket) -> None:
+    content = os.urandom(45 << 20)
+    bucket.put("raw/big", content)
+    bucket.faults = [Fault("raw/big", delay_s=0.3)]
+    warm = f"{sys.executable} -m fanstore warmup {stage.mount}/big"
+    script = f"until {warm}; do sleep 0.1; done; md5sum {stage.mount}/big"
+    done = run(stage, bucket, "sh", "-c", script)
+    assert hashlib.md5(content).hexdigest() in done.stdout
+    assert bucket.most_at_once >= 4
+    assert bucket.gets["raw/big"] == 6
+
+
+def test_a_server_that_hangs_ends_no_job(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"a")
+    bucket.faults = [Fault("raw/a", delay_s=25)]
+    command = ("cat", str(stage.mount / "a"))
+    done = run(stage, bucket, *command, code=1, FANSTORE_SHARED_DEADLINE_S="1")
+    assert "cat: " in done.stderr and "Input/output error" in done.stderr
+    assert stage.leftovers() == []
 
 
 @pytest.mark.parametrize("fault", LASTING)

@@ -40,7 +40,8 @@ class Fault:
 
 class TestBucket:
     """A bucket behind the proxy. gets: how often each key was asked for; lists: how many pages of
-    the listing were. before_get: called before a request for an object is passed on."""
+    the listing were; most_at_once: how many requests were under way. before_get: called before a
+    request for an object is passed on."""
 
     __test__ = False
 
@@ -51,6 +52,7 @@ class TestBucket:
         self.faults: list[Fault] = []
         self.gets: Counter[str] = Counter()
         self.lists = 0
+        self.at_once = self.most_at_once = 0
         self.url = ""
         self.before_get: Callable[[str], None] = lambda key: None
 
@@ -82,6 +84,17 @@ class TestBucket:
                     return fault
         return None
 
+    @contextlib.contextmanager
+    def under_way(self) -> Iterator[None]:
+        with self._lock:
+            self.at_once += 1
+            self.most_at_once = max(self.most_at_once, self.at_once)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.at_once -= 1
+
     def listed(self) -> Fault | None:
         with self._lock:
             self.lists += 1
@@ -103,6 +116,10 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
+            with bucket.under_way():
+                self._get()
+
+        def _get(self) -> None:
             where = urlsplit(self.path)
             key = unquote(where.path).removeprefix(f"/{BUCKET}").removeprefix("/")
             fault = bucket.taken(key) if key else bucket.listed()

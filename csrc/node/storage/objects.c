@@ -10,7 +10,7 @@
  * copies now, so the reader must wait. LEFT: the reader has gone; the fetching thread frees it. */
 enum read_state { WAITING, TAKEN, COPYING, DONE, LEFT };
 
-struct read {
+struct fan_object_read {
     struct fan_queued link; /* first: queues hold pointers to it */
     const struct fan_fetch_request *request;
     void *to;
@@ -36,7 +36,7 @@ void fan_objects_fini(struct fan_objects *objects)
 
 /* Waits until a read is done or the node ends; the caller holds the lock. Returns whether the
  * reader still owns the read. */
-static bool wait_for(struct fan_objects *objects, struct read *read)
+static bool wait_for(struct fan_objects *objects, struct fan_object_read *read)
 {
     while (read->state == COPYING || (read->state != DONE && !objects->ending))
         pthread_cond_wait(&objects->given, &objects->lock);
@@ -48,38 +48,47 @@ static bool wait_for(struct fan_objects *objects, struct read *read)
     return false;
 }
 
-int fan_object_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
+struct fan_object_read *fan_object_ask(struct fan_objects *objects,
+                                       const struct fan_fetch_request *request, void *to)
 {
-    struct fan_objects *objects = &mounts->objects;
-    struct read *read = malloc(sizeof(*read));
+    struct fan_object_read *read = malloc(sizeof(*read));
     if (read == NULL)
-        return -ENOMEM;
-    *read = (struct read){.request = request,
-                          .to = to,
-                          .bytes = request->bytes,
-                          .state = WAITING,
-                          .error = -ECANCELED};
+        return NULL;
+    *read = (struct fan_object_read){.request = request,
+                                     .to = to,
+                                     .bytes = request->bytes,
+                                     .state = WAITING,
+                                     .error = -ECANCELED};
     pthread_mutex_lock(&objects->lock);
     fan_queue_put(&objects->waiting[request->urgency], &read->link);
     pthread_cond_signal(&objects->asked);
-    bool own = wait_for(objects, read);
-    int rc = own ? read->error : -ECANCELED;
     pthread_mutex_unlock(&objects->lock);
+    return read;
+}
+
+int fan_object_wait(struct fan_objects *objects, struct fan_object_read *read)
+{
+    if (read == NULL)
+        return -ENOMEM;
+    pthread_mutex_lock(&objects->lock);
+    bool own = wait_for(objects, read);
+    pthread_mutex_unlock(&objects->lock);
+    int rc = own ? read->error : -ECANCELED;
     if (own)
         free(read);
     return rc;
 }
 
-static struct read *take_first(struct fan_objects *objects)
+static struct fan_object_read *take_first(struct fan_objects *objects)
 {
     struct fan_queued *first = NULL;
     for (unsigned urgency = 0; urgency < FAN_URGENCIES && first == NULL; urgency++)
         first = fan_queue_take(&objects->waiting[urgency]);
-    return (struct read *)first;
+    return (struct fan_object_read *)first;
 }
 
 /* Describes a read for the thread that fetches it. Returns 0 or -errno. */
-static int describe(const struct fan_mounts *mounts, const struct read *read,
+static int describe(const struct fan_mounts *mounts, const struct fan_object_read *read,
                     struct fan_object_part *part, char *path, uint32_t room)
 {
     const struct fan_fetch_request *request = read->request;
@@ -99,7 +108,7 @@ static int describe(const struct fan_mounts *mounts, const struct read *read,
 }
 
 /* Ends a read; the caller holds the lock. */
-static void finish(struct fan_objects *objects, struct read *read, int error)
+static void finish(struct fan_objects *objects, struct fan_object_read *read, int error)
 {
     if (read->state == LEFT) {
         free(read);
@@ -117,7 +126,7 @@ int fan_objects_take(struct fan_mounts *mounts, struct fan_object_part *part, ch
     int rc = -EIO;
     pthread_mutex_lock(&objects->lock);
     while (rc != 0 && !objects->ending) {
-        struct read *read = take_first(objects);
+        struct fan_object_read *read = take_first(objects);
         if (read == NULL) {
             pthread_cond_wait(&objects->asked, &objects->lock);
             continue;
@@ -133,7 +142,7 @@ int fan_objects_take(struct fan_mounts *mounts, struct fan_object_part *part, ch
 
 void fan_objects_give(struct fan_objects *objects, uint64_t ticket, const void *from, int error)
 {
-    struct read *read = (struct read *)(uintptr_t)ticket;
+    struct fan_object_read *read = (struct fan_object_read *)(uintptr_t)ticket;
     pthread_mutex_lock(&objects->lock);
     if (read->state == TAKEN && error == 0) {
         read->state = COPYING;

@@ -41,10 +41,17 @@ struct fan_objects {
 void fan_objects_init(struct fan_objects *objects);
 void fan_objects_fini(struct fan_objects *objects);
 
-/* Reads bytes of a record from its object. Waits until a fetching thread gives them. Returns 0;
- * -ESTALE: the object has changed since the listing, or is gone; -ECANCELED: the node ends; or
+struct fan_object_read;
+
+/* Asks for bytes of a record's object, which are to come to `to`. The request must stay as it is.
+ * Returns the read, or NULL. */
+struct fan_object_read *fan_object_ask(struct fan_objects *objects,
+                                       const struct fan_fetch_request *request, void *to);
+
+/* Waits until a fetching thread has given the bytes, and frees the read, which may be NULL. Returns
+ * 0; -ESTALE: the object has changed since the listing, or is gone; -ECANCELED: the node ends; or
  * -errno. */
-int fan_object_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
+int fan_object_wait(struct fan_objects *objects, struct fan_object_read *read);
 
 /* Waits for a read and takes it. path: gets the relpath of its record. Returns 0, or -ESHUTDOWN
  * when the node ends. */

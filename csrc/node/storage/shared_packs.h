@@ -6,7 +6,13 @@
 #include "../machine/transport.h"
 
 struct fan_mounts;
+struct fan_origin_read;
 
 /* Reads the bytes of one of this node's own requests from the shared file system. Any thread may
  * call it. Returns 0, -EIO, or -errno if this process lacks something. */
 int fan_shared_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
+
+/* The same in two steps, of which the first does not wait. Several reads may be begun before the
+ * first is ended; each must be ended. */
+void fan_shared_begin(struct fan_mounts *mounts, struct fan_origin_read *read);
+int fan_shared_end(struct fan_mounts *mounts, const struct fan_origin_read *read);
