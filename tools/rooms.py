@@ -161,8 +161,8 @@ PYTHON_ROOMS: Rooms = {
     "study.calibrate": _STUDY | {"launcher", "startup", "progress", "staging"},
     "study.analyze": _STUDY | {"study.calibrate", "report", "study.simulate"},
     "cli": {
-        *_DATASET, "reading", "config", "progress", "prepare", "extract", "verify", "table3",
-        "launcher", "staging", "outputs.", "node", "watch", "job", "launch",
+        *_DATASET, "buckets", "reading", "config", "progress", "prepare", "extract", "verify",
+        "table3", "launcher", "staging", "outputs.", "node", "watch", "job", "launch",
         "messages",
         "programs", "transport", "plan", "startup", "atomic", "trace", "report", "warm", "study.",
         "cli.",

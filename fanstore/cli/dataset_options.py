@@ -88,15 +88,16 @@ def serving_options(function: Callable[..., Any]) -> Callable[..., Any]:
             "--dataset",
             multiple=True,
             metavar="SRC",
-            help="The same as SRC: a directory to read as it is, or a dataset made by `fanstore "
-            "prepare`. May be given several times.",
+            help="The same as SRC: a directory or the objects of a bucket (s3://BUCKET/PREFIX), to "
+            "read as they are, or a dataset made by `fanstore prepare`. May be given several "
+            "times.",
         ),
         click.option(
             "--mount",
             multiple=True,
             metavar="PREFIX",
-            help="Path at which the SRC before it appears [default: a directory itself; for a "
-            "dataset /tmp/fanstore-$USER/<its name>].",
+            help="Path at which the SRC before it appears [default: a directory itself; otherwise "
+            "/tmp/fanstore-$USER/<its name>].",
         ),
     ]
     options += [_setting_option(setting) for setting in config.SETTINGS if setting.option]
@@ -122,7 +123,9 @@ def pair_mounts(
     """Returns each dataset with the --mount between it and the next --dataset, or None. Raises
     UsageError. order: "dataset" or "mount" for each option."""
     if not datasets:
-        raise UsageError("name a directory or a dataset to read: fanstore run SRC -- CMD...")
+        raise UsageError(
+            "name a directory, a dataset or a bucket to read: fanstore run SRC -- CMD..."
+        )
     if "" in (*datasets, *mounts):
         raise UsageError("SRC and --mount want a path; one of them is empty")
     names, prefixes = iter(datasets), iter(mounts)

@@ -131,6 +131,16 @@ def test_a_whole_bucket(stage: Stage, bucket: TestBucket) -> None:
     assert run(stage, bucket, *command, source=f"s3://{BUCKET}").stdout == "content"
 
 
+def test_commands_that_show_a_dataset(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/d/a", b"12345")
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    shown = stage.call("ls", "-R", f"s3://{BUCKET}/raw", **env)
+    assert shown.stdout == "d\nd/a\n"
+    told = stage.call("info", "--json", f"s3://{BUCKET}/raw", **env)
+    assert json.loads(told.stdout)["logical_bytes"] == 5
+    assert json.loads(told.stdout)["directory"] == f"s3://{BUCKET}/raw"
+
+
 def test_a_listing_of_many_pages(stage: Stage, bucket: TestBucket) -> None:
     for n in range(1500):
         bucket.put(f"raw/{n % 37:02}/{n:04}", b"")

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 def command(dataset: str, as_json: bool) -> int:
     """Describe DATASET: its content, its packs, and the bytes of its index for each file.
 
+    DATASET may be an address, such as s3://bucket/prefix; its packs are then planned.
+
     If the index is damaged, or packs are missing, cut off or of another dataset, they are named,
     and the exit code is 3. (`fanstore verify` also checks the content.)
 
@@ -25,12 +27,11 @@ def command(dataset: str, as_json: bool) -> int:
     Example:
       fanstore info imagenet.fan
     """
-    from fanstore.dataset import open_dataset
+    from fanstore.cli.datasets.opening import damage, open_shown
     from fanstore.errors import DatasetIncomplete
-    from fanstore.verify import glance
 
-    with open_dataset(dataset) as opened:
-        findings = glance(opened)
+    with open_shown(dataset) as opened:
+        findings = damage(opened)
         described = {**describe(opened), "damaged": findings}
     if as_json:
         click.echo(json.dumps(described, indent=2))
@@ -60,7 +61,7 @@ def describe(dataset: Dataset) -> dict[str, Any]:
     index_bytes = header.file_bytes
     packs = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
     return {
-        "directory": str(dataset.directory),
+        "directory": dataset.source or str(dataset.directory),
         "dataset_id": dataset.dataset_id,
         "files": header.file_count,
         "directories": header.directory_count,

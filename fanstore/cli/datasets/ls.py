@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool) -> int:
     """List a directory of DATASET (its root, or PATH in it), sorted by name.
 
+    DATASET may be an address, such as s3://bucket/prefix.
+
     Names are printed as they are, one a line; -R prints paths from the root of the dataset. A
     damaged index, and packs that are missing or cut off, are named at the end; the exit code is 3.
 
@@ -31,19 +33,18 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
     Example:
       fanstore ls -l imagenet.fan train
     """
-    from fanstore.dataset import open_dataset
+    from fanstore.cli.datasets.opening import damage, open_shown
     from fanstore.errors import DatasetIncomplete
     from fanstore.reading.tree import normal
-    from fanstore.verify import glance
 
     end = b"\0" if null else b"\n"
-    with open_dataset(dataset) as opened:
+    with open_shown(dataset) as opened:
         start = opened.lookup(normal(os.fsencode(path)))
         for record, name in entries(opened, start, recursive):
             line = long_line(opened, record, name) if as_long else name
             sys.stdout.buffer.write(line + end)
         sys.stdout.buffer.flush()
-        findings = glance(opened)
+        findings = damage(opened)
     if findings:
         raise DatasetIncomplete(dataset, findings)
     return 0

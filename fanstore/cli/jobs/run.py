@@ -33,9 +33,9 @@ from fanstore.cli.jobs.container_option import chosen_container, container_optio
 def command(
     ctx: click.Context, /, command: tuple[str, ...], container: str | None, **options: Any
 ) -> int:
-    """Run CMD, which finds the files of each SRC at its PREFIX. SRC is a directory, or a dataset
-    that `fanstore prepare` made. Its files are not changed: what CMD writes at PREFIX goes to the
-    output directory.
+    """Run CMD, which finds the files of each SRC at its PREFIX. SRC is a directory, the objects of
+    a bucket (s3://BUCKET/PREFIX), or a dataset that `fanstore prepare` made. Its files are not
+    changed: what CMD writes at PREFIX goes to the output directory.
 
     In CMD the words {}, {}/train and --data={} have the first PREFIX in place of {}.
 
