@@ -81,6 +81,8 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
     fan_readers_init(&node->disk, ring, node);
     fan_readers_init(&node->shared, ring, node);
     rc = build(node);
+    if (fan_mounts_have_objects(&node->mounts))
+        fan_readers_widen(&node->shared);
     node->options.job_segment = NULL; /* it belongs to the caller */
     if (rc != 0) {
         free_all(node);

@@ -9,15 +9,13 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fanstore._native import ffi
+from fanstore._native import ffi, lib
 from fanstore.buckets.bucket import Bucket
 from fanstore.buckets.patience import BucketRefused, ObjectChanged
 from fanstore.errors import FanstoreError
 from fanstore.node.core import Node
 
-# As many as the core has threads that read (FAN_READERS_MAX). More are no faster: the processor is
-# the limit of small objects, the network that of large ones.
-_THREADS = 16
+_THREADS: int = lib.FAN_READERS_FAR_MAX  # one for each thread of the core that may wait
 _PATH_ROOM = 4096
 
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "../../common/original.h"
 #include "../machine/shared.h"
 #include "../storage/marks.h"
 #include "../storage/keep_run.h"
@@ -11,7 +12,8 @@
 /* GAP_MAX_BYTES: between two records of a run, for alignment and for records outside this share.
  * RUN_BYTES, RUN_RECORDS: the most of a run; FIRST_BYTES: of the first. RUN_NS: how long a run
  * should take, because a program that comes meanwhile waits behind it. RUNS: at a time, of records
- * that nobody waits for, if nobody has read the shared file system for QUIET_NS; otherwise one. */
+ * that nobody waits for, if nobody has read the shared file system for QUIET_NS; otherwise one.
+ * FAR_BYTES: the most of the objects that are under way: each takes memory. */
 enum {
     GAP_MAX_BYTES = 64 << 10,
     RUN_BYTES = 4 << 20,
@@ -19,7 +21,8 @@ enum {
     RUN_RECORDS = 4096,
     RUN_NS = 10000000,
     RUNS = 4,
-    QUIET_NS = 1000000000
+    QUIET_NS = 1000000000,
+    FAR_BYTES = 128 << 20
 };
 
 /* next: the first record that was not begun. running: runs of the list that reader threads work on;
@@ -122,6 +125,11 @@ static bool is_missing(const struct fan_share_fill *fill, const struct list *lis
     return fan_share_is_missing(fill->mounts, list->mount, list->records[i]);
 }
 
+static bool is_far(const struct fan_share_fill *fill, uint32_t mount)
+{
+    return fan_index_is_of_objects(&fill->mounts->mounts[mount].index);
+}
+
 /* Returns how many missing records, from the next one on, lie together; sets their bytes. */
 static uint64_t run_length(const struct fan_share_fill *fill, const struct list *list,
                            uint64_t *bytes)
@@ -129,7 +137,8 @@ static uint64_t run_length(const struct fan_share_fill *fill, const struct list 
     const struct fan_index *index = &fill->mounts->mounts[list->mount].index;
     const struct fan_record *first = &index->records[list->records[list->next]];
     uint64_t end = first->offset + first->stored_size, count = 1;
-    while (list->next + count < list->count && count < RUN_RECORDS) {
+    uint64_t most = is_far(fill, list->mount) ? 1 : RUN_RECORDS;
+    while (list->next + count < list->count && count < most) {
         const struct fan_record *next = &index->records[list->records[list->next + count]];
         if (next->pack != first->pack || next->offset < first->offset ||
             next->offset > end + GAP_MAX_BYTES ||
@@ -173,7 +182,9 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
             fan_blockcache_forget(fill->cache, fan_cache_file(run->mount, run->records[i]),
                                   fill->live);
     }
-    if (reading->error == 0)
+    if (is_far(fill, run->mount))
+        fill->far_bytes -= run->bytes;
+    else if (reading->error == 0)
         pace(fill, run);
     fill->running[run->urgency]--;
     run->list->running--;
@@ -199,6 +210,7 @@ static bool begin(struct fan_share_fill *fill, struct list *list, enum fan_urgen
         free(run);
         return false;
     }
+    fill->far_bytes += is_far(fill, list->mount) ? bytes : 0;
     fill->running[urgency]++;
     list->running++;
     list->next += count;
@@ -234,13 +246,23 @@ static bool is_idle(struct fan_share_fill *fill, uint64_t now_ns)
     return running == 0 || (running < RUNS && now_ns > fill->wanted_ns + QUIET_NS);
 }
 
+static bool may_begin(struct fan_share_fill *fill, const struct list *list,
+                      enum fan_urgency urgency, uint64_t now_ns)
+{
+    if (is_far(fill, list->mount) && fill->far_bytes >= FAR_BYTES)
+        return false;
+    if (urgency == FAN_DEMAND)
+        return !fan_share_fill_is_busy(fill);
+    return is_far(fill, list->mount) ? fill->running[FAN_AHEAD] < fill->shared->ahead_most / 2
+                                     : is_idle(fill, now_ns);
+}
+
 /* Begins runs of the lists of one urgency. Returns whether more records are left to look at. */
 static bool advance(struct fan_share_fill *fill, enum fan_urgency urgency, uint64_t now_ns)
 {
-    for (unsigned looked = 0;
-         urgency == FAN_DEMAND ? !fan_share_fill_is_busy(fill) : is_idle(fill, now_ns); looked++) {
+    for (unsigned looked = 0;; looked++) {
         struct list *list = next_list(&fill->lists[urgency]);
-        if (list == NULL)
+        if (list == NULL || !may_begin(fill, list, urgency, now_ns))
             return false;
         if (looked == RUN_RECORDS)
             return true;

@@ -2,7 +2,8 @@
  * Fetches this rank's share to the local disk before it is read, in runs of neighbours, a few at a
  * time. Records that somebody waits for, or that an order names, come first: the others, in the
  * order that the caller of node.h gave, are fetched while the shared file system has nothing else
- * to do for this node, in runs so short that a program which comes meanwhile hardly waits.
+ * to do for this node, in runs so short that a program which comes meanwhile hardly waits. Objects
+ * of a bucket are fetched one by one, many at a time, also while programs wait for others.
  */
 #pragma once
 
@@ -15,12 +16,14 @@
 
 /* lists: the remaining lists of records, by urgency: lists that a caller waits for come first.
  * running: how many runs of each urgency the reader threads work on. run_bytes: how long the next
- * run may be. wanted_ns: when somebody last read the shared file system. made: how many lists were
- * ever added. mounts, shared, cache, live: the node's. */
+ * run may be. far_bytes: of the objects that are under way. wanted_ns: when somebody last read the
+ * shared file system. made: how many lists were ever added. mounts, shared, cache, live: the
+ * node's. */
 struct fan_share_fill {
     struct fan_queue lists[FAN_URGENCIES];
     uint32_t running[FAN_URGENCIES];
     uint64_t run_bytes;
+    uint64_t far_bytes;
     uint64_t wanted_ns;
     uint32_t made;
     struct fan_mounts *mounts;
@@ -48,7 +51,7 @@ int fan_share_fill_check_kept(struct fan_share_fill *fill);
 /* Returns whether no more records that somebody waits for can be begun now. */
 static inline bool fan_share_fill_is_busy(const struct fan_share_fill *fill)
 {
-    return fill->running[FAN_DEMAND] >= FAN_READERS_AHEAD_MAX;
+    return fill->running[FAN_DEMAND] >= fill->shared->ahead_most;
 }
 
 /* Begins as many runs as allowed. Returns whether more records are left to look at. */

@@ -250,6 +250,14 @@ bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uin
     return content_record(mounts, mount, record) != NULL;
 }
 
+bool fan_mounts_have_objects(const struct fan_mounts *mounts)
+{
+    uint32_t i = 0;
+    while (i < mounts->count && !fan_index_is_of_objects(&mounts->mounts[i].index))
+        i++;
+    return i < mounts->count;
+}
+
 uint64_t fan_mounts_in_granules(const struct fan_mounts *mounts, uint64_t bytes)
 {
     uint64_t content = 0, taken = 0;

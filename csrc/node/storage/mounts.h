@@ -88,6 +88,9 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
 
+/* Returns whether a mount is a bucket. */
+bool fan_mounts_have_objects(const struct fan_mounts *mounts);
+
 /* Returns whether a record is a file with content that lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);
 

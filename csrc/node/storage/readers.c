@@ -26,7 +26,7 @@ static struct fan_reading *take_first(struct fan_queue *readings)
 /* Returns the next reading that may begin, or NULL. */
 static struct fan_reading *take_next(struct fan_readers *readers)
 {
-    bool may = readers->waiting[FAN_AHEAD].count > 0 && readers->ahead < FAN_READERS_AHEAD_MAX;
+    bool may = readers->waiting[FAN_AHEAD].count > 0 && readers->ahead < readers->ahead_most;
     bool demands = readers->waiting[FAN_DEMAND].count > 0;
     if (may && (!demands || readers->passed >= FAN_READERS_PASSED_MAX)) {
         readers->passed = 0;
@@ -85,7 +85,7 @@ int fan_readers_give(struct fan_readers *readers, struct fan_reading *reading)
     int rc = 0;
     pthread_mutex_lock(&readers->lock);
     if (!readers->ending && waiting_of(readers) >= readers->idle &&
-        readers->threads < FAN_READERS_MAX)
+        readers->threads < readers->most)
         start_thread(readers);
     if (readers->ending)
         rc = -ESHUTDOWN;
@@ -171,9 +171,16 @@ bool fan_readers_have_ended(struct fan_readers *readers)
 
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of)
 {
-    *readers = (struct fan_readers){.bell = bell, .of = of};
+    *readers = (struct fan_readers){
+        .most = FAN_READERS_MAX, .ahead_most = FAN_READERS_AHEAD_MAX, .bell = bell, .of = of};
     pthread_mutex_init(&readers->lock, NULL);
     pthread_cond_init(&readers->given, NULL);
+}
+
+void fan_readers_widen(struct fan_readers *readers)
+{
+    readers->most = FAN_READERS_FAR_MAX;
+    readers->ahead_most = FAN_READERS_FAR_AHEAD_MAX;
 }
 
 void fan_readers_fini(struct fan_readers *readers)

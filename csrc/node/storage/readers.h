@@ -13,9 +13,18 @@
 #include "../machine/transport.h"
 
 /* MAX: the queue depth at which local disks reach their full rate. AHEAD_MAX: how many threads may
- * do readings for which no client waited when they began. PASSED_MAX: after how many demands one
- * such reading gets its turn. */
-enum { FAN_READERS_MAX = 16, FAN_READERS_AHEAD_MAX = 8, FAN_READERS_PASSED_MAX = 32 };
+ * do readings for which no client waited when they began. FAR_MAX, FAR_AHEAD_MAX: the same where a
+ * server answers, after some time, many readings side by side. PASSED_MAX: after how many demands
+ * one reading that nobody waits for gets its turn. */
+/* cffi: begin */
+enum { FAN_READERS_FAR_MAX = 64 };
+/* cffi: end */
+enum {
+    FAN_READERS_MAX = 16,
+    FAN_READERS_AHEAD_MAX = 8,
+    FAN_READERS_FAR_AHEAD_MAX = 48,
+    FAN_READERS_PASSED_MAX = 32
+};
 
 struct fan_node;
 
@@ -30,13 +39,16 @@ struct fan_reading {
     int error;
 };
 
-/* waiting: by urgency. busy: how many threads read now. ahead: how many threads do readings for
- * which no client waited when they began. passed: how many demands have overtaken waiting readings
- * of lower urgency. done_count: the length of `done`, readable without the lock. bell: a reader's
- * thread calls it when a reading is done. */
+/* most, ahead_most: how many threads there may be, and how many of them may do readings for which
+ * no client waited when they began. waiting: by urgency. busy: how many threads read now. ahead:
+ * how many threads do readings for which no client waited when they began. passed: how many demands
+ * have overtaken waiting readings of lower urgency. done_count: the length of `done`, readable
+ * without the lock. bell: a reader's thread calls it when a reading is done. */
 struct fan_readers {
     pthread_mutex_t lock;
     pthread_cond_t given;
+    unsigned most;
+    unsigned ahead_most;
     struct fan_queue waiting[FAN_URGENCIES];
     struct fan_queue done;
     uint32_t done_count;
@@ -51,6 +63,9 @@ struct fan_readers {
 };
 
 void fan_readers_init(struct fan_readers *readers, void (*bell)(void *of), void *of);
+
+/* Allows as many threads as a server far away needs. Call it before any reading is given. */
+void fan_readers_widen(struct fan_readers *readers);
 
 /* Tells the threads to finish their current readings and end; does not wait for them. Waiting
  * readings end with -ECANCELED. */
