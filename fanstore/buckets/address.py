@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from fanstore.errors import UsageError
 
-_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)/*(.*)", re.DOTALL)
+_ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)/?(.*)", re.DOTALL)
 _SCHEME = "s3"
 
 
@@ -41,7 +41,7 @@ def parse(text: str) -> Address:
     scheme, bucket, prefix = match.groups()
     if scheme != _SCHEME:
         raise UsageError(f"{text}: only s3:// addresses can be read, not {scheme}://")
-    prefix = prefix.rstrip("/")
+    prefix = prefix.removesuffix("/")
     if not bucket:
         raise UsageError(f"{text}: names no bucket: write s3://BUCKET/PREFIX")
     if prefix and (why := why_no_path(prefix)):

@@ -25,7 +25,8 @@ from fanstore.buckets.patience import (
 )
 from fanstore.errors import UsageError
 
-_CONNECT_S, _TRY_S = 5.0, 30.0
+# How long to wait for a connection, for the next bytes, and for a whole answer.
+_CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
@@ -65,6 +66,7 @@ class Bucket:
             import botocore.session
             import obstore
             from botocore.httpsession import URLLib3Session
+            from botocore.utils import get_environ_proxies
             from obstore.store import S3Store
         except ImportError as error:
             raise UsageError(
@@ -77,7 +79,11 @@ class Bucket:
         )
         self.endpoint = _endpoint(session.get_scoped_config(), self._region)
         verify = session.get_config_variable("ca_bundle") or True
-        self._http = URLLib3Session(verify=verify, timeout=(_CONNECT_S, _TRY_S))
+        self._http = URLLib3Session(
+            verify=verify,
+            timeout=(_CONNECT_S, _SILENCE_S),
+            proxies=get_environ_proxies(self.endpoint),
+        )
         self._get = obstore.get
         self._store = S3Store(
             address.bucket,
@@ -88,8 +94,9 @@ class Bucket:
             credential_provider=None if self._credentials is None else self._frozen,
             client_options={
                 "allow_http": True,
-                "timeout": datetime.timedelta(seconds=_TRY_S),
                 "connect_timeout": datetime.timedelta(seconds=_CONNECT_S),
+                "read_timeout": datetime.timedelta(seconds=_SILENCE_S),
+                "timeout": datetime.timedelta(seconds=_ANSWER_S),
             },
             retry_config={"max_retries": 0},  # patience.py repeats them
         )
@@ -130,6 +137,9 @@ class Bucket:
         if answer.status_code == 200:
             return bytes(answer.content)
         text = answer.content.decode("utf-8", "replace")
+        region = answer.headers.get("x-amz-bucket-region", self._region)
+        if region != self._region:
+            raise BucketRefused(f"{self.address}: is in region {region}: set AWS_DEFAULT_REGION")
         raise self._failure(answer.status_code, text, answer.headers.get("Retry-After", ""))
 
     def fetch(

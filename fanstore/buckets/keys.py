@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
-from urllib.parse import unquote
+from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
 from fanstore.buckets.bucket import Bucket
@@ -147,19 +147,20 @@ def _parsed(text: bytes, prefix_chars: int) -> _Page:
     def texts(of: ElementTree.Element, name: str) -> str:
         return of.findtext(space + name) or ""
 
+    is_encoded = texts(root, "EncodingType") == "url"  # some servers know no encoding
+
+    def key(of: ElementTree.Element, name: str) -> str:
+        found = texts(of, name)  # in AWS's encoding, + is a space
+        return (unquote_plus(found) if is_encoded else found)[prefix_chars:]
+
     objects = [
         ListedObject(
-            unquote(texts(each, "Key"), errors="surrogateescape")[prefix_chars:],
-            int(texts(each, "Size")),
-            texts(each, "ETag"),
+            key(each, "Key"), int(texts(each, "Size")), texts(each, "ETag"),
             _ns(texts(each, "LastModified")),
         )
         for each in root.iterfind(space + "Contents")
-    ]
-    prefixes = [
-        unquote(texts(each, "Prefix"), errors="surrogateescape")[prefix_chars:]
-        for each in root.iterfind(space + "CommonPrefixes")
-    ]
+    ]  # fmt: skip
+    prefixes = [key(each, "Prefix") for each in root.iterfind(space + "CommonPrefixes")]
     more = texts(root, "IsTruncated") == "true"
     return _Page(objects, prefixes, texts(root, "NextContinuationToken") if more else "")
 

@@ -316,3 +316,21 @@ def test_two_ranks_fetch_each_object_once(tmp_path: Path, bucket: TestBucket, mo
     once = {key: n for key, n in bucket.gets.items() if key != "?list"}
     assert set(once.values()) == {1}
     assert len(once) == 40
+
+
+def test_a_job_takes_over_what_an_earlier_one_kept(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source()
+    count = fill(bucket, source)
+    plain = subprocess.run(see(source), capture_output=True, text=True, check=True).stdout
+    for _ in range(2):
+        done = run(stage, bucket, *see(stage.mount), options=("--keep-staged",))
+        assert done.stdout == plain
+    assert sum(bucket.gets.values()) - bucket.lists == count
+
+
+def test_another_region_is_named(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"a")
+    headers = {"x-amz-bucket-region": "eu-north-1"}
+    bucket.faults = [Fault(r"\?list", status=301, headers=headers)]
+    done = run(stage, bucket, "true", code=125)
+    assert "is in region eu-north-1: set AWS_DEFAULT_REGION" in done.stderr
