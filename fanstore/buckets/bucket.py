@@ -35,18 +35,19 @@ _CODE = re.compile(r"<Code>(\w+)</Code>")
 
 @dataclass
 class BucketCounts:
-    """The requests that were sent, the bytes of objects that came, and the repeated requests."""
+    """The requests that were sent, those that failed in a way that may pass, and the bytes of
+    objects that came."""
 
     requests: int = 0
+    failed: int = 0
     bytes: int = 0
-    repeated: int = 0
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add(self, requests: int = 0, amount_bytes: int = 0, repeated: int = 0) -> None:
-        with self.lock:
+    def add(self, requests: int = 0, failed: int = 0, amount_bytes: int = 0) -> None:
+        with self._lock:
             self.requests += requests
+            self.failed += failed
             self.bytes += amount_bytes
-            self.repeated += repeated
 
 
 def object_state(etag: str, size: int) -> int:
@@ -132,7 +133,7 @@ class Bucket:
                 S3SigV4Auth(frozen, "s3", self._region).add_auth(request)
             answer = self._http.send(request.prepare())
         except BotoCoreError as error:
-            self.counts.add(repeated=1)
+            self.counts.add(failed=1)
             raise PassingFailure(f"{type(error).__name__}") from error
         if answer.status_code == 200:
             return bytes(answer.content)
@@ -180,7 +181,7 @@ class Bucket:
         code = _CODE.search(text)
         named = f"{status} {code[1] if code else ''}".strip()
         if not status or may_pass(status) or (code and code[1] == "SlowDown"):
-            self.counts.add(repeated=1)
+            self.counts.add(failed=1)
             after_s = float(retry_after) if retry_after.isdigit() else 0.0
             return PassingFailure(named if status else _reason(text), after_s)
         bucket_missing = code is not None and code[1] == "NoSuchBucket"

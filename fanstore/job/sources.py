@@ -49,7 +49,7 @@ def bucket_figures(buckets: Collection[Bucket]) -> BucketFigures | None:
     counts = [bucket.counts for bucket in buckets]
     return BucketFigures(
         requests=sum(each.requests for each in counts),
-        repeated=sum(each.repeated for each in counts),
+        failed=sum(each.failed for each in counts),
         bytes=sum(each.bytes for each in counts),
     ) if counts else None  # fmt: skip
 

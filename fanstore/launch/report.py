@@ -121,7 +121,6 @@ def summary_lines(summary: JobSummary) -> list[str]:
     lines += _refused_line(ranks)
     if summary.world_size > 1 or _shared_bytes(ranks):
         lines.append(_came_line(ranks))
-    lines += _bucket_line(ranks)
     return lines + order_lines(ranks)
 
 
@@ -279,16 +278,14 @@ def _shared_words(ranks: Sequence[FinalStatus]) -> str:
     return "the bucket" if all(are_there) else f"{SOURCE_WORDS['shared']} and the bucket"
 
 
-def _bucket_line(ranks: Sequence[FinalStatus]) -> list[str]:
-    """Returns a line about the requests to buckets, or none if no dataset is in one."""
+def _requests_words(ranks: Sequence[FinalStatus]) -> str:
+    """Returns a phrase with the requests to buckets; "" if no dataset is in one."""
     told = [rank.buckets for rank in ranks if rank.buckets is not None]
-    repeated = sum(each.repeated for each in told)
-    requests = counted(sum(each.requests for each in told), "request")
-    amount = show_bytes(sum(each.bytes for each in told))
-    return [
-        f"{amount} fetched from the bucket with {requests}"
-        + f", {repeated:,} of which failed" * bool(repeated)
-    ] * bool(told)
+    failed = sum(each.failed for each in told)
+    return (
+        f" with {counted(sum(each.requests for each in told), 'request')}"
+        + f" ({failed:,} failed)" * bool(failed)
+    ) * bool(told)
 
 
 def _came_line(ranks: Sequence[FinalStatus]) -> str:
@@ -298,6 +295,7 @@ def _came_line(ranks: Sequence[FinalStatus]) -> str:
     return (
         f"{show_bytes(staged_bytes)} staged at the start, " * bool(staged_bytes)
         + f"{show_bytes(_shared_bytes(ranks))} read later from {_shared_words(ranks)}"
+        + _requests_words(ranks)
         + f", {show_bytes(fetched_bytes)} fetched from other ranks" * (ranks[0].world_size > 1)
     )
 

@@ -133,11 +133,11 @@ class MemoryFigures(Message):
 
 
 class BucketFigures(Message):
-    """The requests that a daemon sent to fetch objects, how many of them repeated a failed one, and
-    the bytes that came."""
+    """The requests that a daemon sent to fetch objects, how many of them failed in a way that may
+    pass, and the bytes that came."""
 
     requests: int
-    repeated: int
+    failed: int
     bytes: int
 
 

@@ -132,8 +132,8 @@ def _write(path: Path, origin: Origin, tree: SourceTree, now_ns: int) -> str:
     plan = assign_packs(tree, None, ())
     stored, infos = _planned(tree, plan, now_ns)
     stored.of_objects = origin.has_objects
-    if (states := origin.states(tree)) is not None:
-        stored.checksum[:] = states
+    if origin.has_objects:
+        stored.checksum[:] = tree.entries["ctime_ns"]
     name = plan_id(tree, plan, _BLOCK_BYTES, "planned")
     return build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)
 

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import xxhash
 
@@ -21,9 +21,6 @@ from fanstore.errors import SourceProblems, UsageError, show_path
 from fanstore.prepare.room import ArrayRoom
 from fanstore.prepare.tree import Item, SourceTree, scan_directory, tree_of
 from fanstore.wording import counted
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # How many files of a directory are compared with a kept listing; all directories are compared.
 SAMPLES = 1000
@@ -48,10 +45,8 @@ class Origin(Protocol):
         so far."""
 
     def tree(self, scratch: Path, show: Show) -> SourceTree:
-        """Lists all files. scratch: a directory for large arrays."""
-
-    def states(self, tree: SourceTree) -> NDArray[np.uint64] | None:
-        """Returns the state of each entry; None if it follows from size and times."""
+        """Lists all files. scratch: a directory for large arrays. The states of objects are in the
+        place of the times of change (ctime_ns)."""
 
     def how(self, is_kept: bool, took_s: float) -> str:
         """Returns a clause that says how it was listed."""
@@ -99,9 +94,6 @@ class DirectoryOrigin:
         self.left_out = _left_out((tree.path(n), why) for n, why in dropped.items())
         return tree.filtered(tree.keep_mask(dropped)) if dropped else tree
 
-    def states(self, tree: SourceTree) -> None:
-        return None
-
     def how(self, is_kept: bool, took_s: float) -> str:
         if is_kept:
             return "listed by an earlier job"
@@ -129,9 +121,6 @@ class BucketOrigin:
 
     def tree(self, scratch: Path, show: Show) -> SourceTree:
         return self._listed(show)
-
-    def states(self, tree: SourceTree) -> NDArray[np.uint64]:
-        return tree.entries["ctime_ns"].astype(np.uint64)
 
     def how(self, is_kept: bool, took_s: float) -> str:
         requests = counted(self._bucket.counts.requests, "request")

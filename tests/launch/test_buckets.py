@@ -104,7 +104,7 @@ def test_it_is_seen_like_a_directory(stage: Stage, bucket: TestBucket, mode: str
     assert done.stdout == plain
     assert f"s3://{BUCKET}/raw: {count} files, listed in" in done.stderr
     requests = sum(bucket.gets.values()) - bucket.lists
-    assert f"MiB fetched from the bucket with {requests} requests\n" in done.stderr
+    assert f"MiB read later from the bucket with {requests} requests\n" in done.stderr
     small = {key: n for key, n in bucket.gets.items() if key not in ("?list", "raw/s/8")}
     assert set(small.values()) == {1}  # each once, in two epochs
     assert len(small) == count - 2  # not the empty one
