@@ -17,6 +17,8 @@ from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, make_stage
 
+from fanstore import _native
+
 # Prints each entry below a directory, read twice: kind, size and content.
 SEE = r"""
 import hashlib, json, os, sys
@@ -334,3 +336,41 @@ def test_another_region_is_named(stage: Stage, bucket: TestBucket) -> None:
     bucket.faults = [Fault(r"\?list", status=301, headers=headers)]
     done = run(stage, bucket, "true", code=125)
     assert "is in region eu-north-1: set AWS_DEFAULT_REGION" in done.stderr
+
+
+KILL_DAEMON = """
+import os, sys
+from pathlib import Path
+wrapper = os.getppid()
+for pid in Path(f"/proc/{wrapper}/task/{wrapper}/children").read_text().split():
+    if Path(f"/proc/{pid}/comm").read_text().strip() == "fanstore-daemon":
+        os.kill(int(pid), 9)
+try:
+    open(sys.argv[1]).read()
+except OSError as error:
+    print(os.strerror(error.errno))
+"""
+
+
+def test_without_the_daemon_reads_are_errors(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"a")
+    command = (sys.executable, "-c", KILL_DAEMON, str(stage.mount / "a"))
+    done = run(stage, bucket, *command, options=("--stage", "lazy"), code=125)
+    assert done.stdout == "Input/output error\n"
+
+
+def test_a_library_in_a_bucket(stage: Stage, bucket: TestBucket) -> None:
+    library = Path(_native.__file__).with_name("libfanstore_core.so")
+    bucket.put("raw/lib.so", library.read_bytes())
+    script = "import ctypes, sys; print(ctypes.CDLL(sys.argv[1]).fan_layout_table is not None)"
+    command = (sys.executable, "-c", script, str(stage.mount / "lib.so"))
+    assert run(stage, bucket, *command).stdout == "True\n"
+
+
+def test_a_bucket_and_a_directory_in_one_job(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source()
+    bucket.put("raw/a", b"of the bucket")
+    more = ("--dataset", str(source), "--mount", str(stage.path / "other"))
+    script = f"cat {stage.mount}/a {stage.path}/other/f00"
+    done = run(stage, bucket, "sh", "-c", script, options=more)
+    assert done.stdout == "of the bucket" + "\0" * 1000
