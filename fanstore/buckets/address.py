@@ -10,6 +10,9 @@ from fanstore.errors import UsageError
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)/?(.*)", re.DOTALL)
 _SCHEME = "s3"
+# Most keys: parts of ASCII that do not begin with a point.
+_PART = r"[ !-,\-0-~][ !-.0-~]{0,254}"
+_PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ def parse(text: str) -> Address:
 
 def why_no_path(key: str) -> str:
     """Returns why a key is not the path of a file below a directory, or ""."""
-    if not key.isprintable() and any(ord(c) < 32 or ord(c) == 127 for c in key):
+    if _PLAIN.fullmatch(key):
+        return ""
+    if any(ord(c) < 32 or ord(c) == 127 for c in key):
         return "has a control character"
     parts = key.split("/")
     if not parts[-1]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import TypeVar
@@ -110,7 +110,7 @@ class _Lister:
         try:
             text = self._bucket.list_page(query, _PAGE_S, self._stopped)
             return _parsed(text, len(self._prefix))
-        except ElementTree.ParseError as error:
+        except (ElementTree.ParseError, KeyError, ValueError) as error:
             where = self._bucket.address
             raise BucketRefused(f"{where}: the server's listing cannot be read: {error}") from None
 
@@ -143,26 +143,23 @@ class _Lister:
 def _parsed(text: bytes, prefix_chars: int) -> _Page:
     root = ElementTree.fromstring(text)
     space = root.tag.partition("}")[0] + "}" if root.tag.startswith("{") else ""
+    is_encoded = root.findtext(space + "EncodingType") == "url"  # some servers know no encoding
 
-    def texts(of: ElementTree.Element, name: str) -> str:
-        return of.findtext(space + name) or ""
+    def rows(name: str) -> Iterator[dict[str, str]]:
+        for each in root.iterfind(space + name):
+            yield {child.tag[len(space) :]: child.text or "" for child in each}
 
-    is_encoded = texts(root, "EncodingType") == "url"  # some servers know no encoding
-
-    def key(of: ElementTree.Element, name: str) -> str:
-        found = texts(of, name)  # in AWS's encoding, + is a space
-        return (unquote_plus(found) if is_encoded else found)[prefix_chars:]
+    def key(text: str) -> str:
+        return (unquote_plus(text) if is_encoded else text)[prefix_chars:]  # + is a space
 
     objects = [
-        ListedObject(
-            key(each, "Key"), int(texts(each, "Size")), texts(each, "ETag"),
-            _ns(texts(each, "LastModified")),
-        )
-        for each in root.iterfind(space + "Contents")
-    ]  # fmt: skip
-    prefixes = [key(each, "Prefix") for each in root.iterfind(space + "CommonPrefixes")]
-    more = texts(root, "IsTruncated") == "true"
-    return _Page(objects, prefixes, texts(root, "NextContinuationToken") if more else "")
+        ListedObject(key(of["Key"]), int(of["Size"]), of["ETag"], _ns(of["LastModified"]))
+        for of in rows("Contents")
+    ]
+    prefixes = [key(of["Prefix"]) for of in rows("CommonPrefixes")]
+    is_last = root.findtext(space + "IsTruncated") != "true"
+    token = "" if is_last else root.findtext(space + "NextContinuationToken") or ""
+    return _Page(objects, prefixes, token)
 
 
 def _ns(text: str) -> int:
