@@ -16,7 +16,7 @@ from fanstore.arrays import np
 from fanstore.buckets.address import parse, why_no_path
 from fanstore.buckets.bucket import Bucket, object_state
 from fanstore.buckets.keys import ListedObject, list_objects
-from fanstore.dataset import Dataset
+from fanstore.dataset import INDEX_NAME, Dataset
 from fanstore.errors import SourceProblems, UsageError, show_path
 from fanstore.prepare.room import ArrayRoom
 from fanstore.prepare.tree import Item, SourceTree, scan_directory, tree_of
@@ -135,6 +135,8 @@ class BucketOrigin:
             if len(items) == 1:
                 left_out = f" ({self.left_out})" if dropped else ""
                 raise UsageError(f"{self.text}: there are no objects below this address{left_out}")
+            if INDEX_NAME.encode() in items:
+                raise UsageError(f"{self.text} is a dataset: copy it to a file system to serve it")
             self._tree = tree_of(items)
         return self._tree
 

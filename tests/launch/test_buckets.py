@@ -127,6 +127,33 @@ def test_keys_that_are_no_paths_are_left_out(stage: Stage, bucket: TestBucket) -
     assert 'left out: ./b (has a part "." or "..") and 9 more' in done.stderr
 
 
+def test_a_dataset_is_made_of_a_bucket(stage: Stage, bucket: TestBucket) -> None:
+    source = several(stage)
+    count = fill(bucket, source)
+    target = str(stage.path / "made.fan")
+    run(stage, bucket, sys.executable, "-m", "fanstore", "prepare", str(stage.mount), target)
+    assert f"{count} files" in stage.call("verify", target).stdout
+    stage.call("extract", target, str(stage.path / "extracted"))
+    assert subprocess.run(["diff", "-r", source, stage.path / "extracted"]).returncode == 0
+    bucket.put("raw/index.fsi", b"x")
+    assert "is a dataset" in run(stage, bucket, "true", code=125).stderr
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("prepare", "plain", "s3://b/made.fan"),
+        ("run", "plain", "--output-dir", "s3://b/out", "--", "true"),
+    ],
+)
+def test_no_bucket_where_a_path_is_needed(stage: Stage, words: tuple[str, ...]) -> None:
+    source = stage.source()
+    given = [str(source) if word == "plain" else word for word in words]
+    done = stage.call(*given, code=125 if words[0] == "run" else 2)
+    assert "is no path: " in done.stderr
+    assert not Path("s3:").exists()
+
+
 def test_a_whole_bucket(stage: Stage, bucket: TestBucket) -> None:
     bucket.put("a/b", b"content")
     command = ("cat", str(stage.mount / "a" / "b"))

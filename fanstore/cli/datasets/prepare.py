@@ -90,6 +90,7 @@ def command(
       fanstore prepare ~/data/imagenet
       fanstore prepare imagenet.tar.zst /shared/imagenet.fan
     """
+    from fanstore.buckets.address import refuse_address
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list
     from fanstore.prepare.run import (
@@ -101,6 +102,7 @@ def command(
     )
 
     dst = dst or default_target(src)
+    refuse_address(dst, "a dataset is written into a directory")
     if update:
         _check_update(force, block_size, partitions)
         codec, block_size = _settings_of(dst, codec)

@@ -42,12 +42,13 @@ _OF_JOB = (
 
 def _warn_of_problems(datasets: Sequence[str], nodes: int) -> None:
     """Warns of problems that would end the job at its start if its nodes were like this machine."""
+    from fanstore.buckets.address import is_address
     from fanstore.dataset import is_dataset, open_dataset
     from fanstore.errors import FanstoreError
 
     problems = []
     for dataset in datasets:
-        if os.path.isdir(dataset) and not is_dataset(dataset):
+        if is_address(dataset) or (os.path.isdir(dataset) and not is_dataset(dataset)):
             continue  # it is read as it is
         try:
             open_dataset(dataset).close()
