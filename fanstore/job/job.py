@@ -127,7 +127,12 @@ class NodeJob:
         return prefixes
 
     def _open_index(self, path: str) -> tuple[Dataset, str]:
-        return open_source(path, self.plan.settings, self._stop.check)
+        """Opens the index of a source. Meanwhile the other ranks hear that this one lives: a
+        listing may take long."""
+        with Crew(self.world, self._stop, 1) as crew:
+            crew.submit(open_source, path, self.plan.settings, crew.check)
+            opened: tuple[Dataset, str] = crew.settle()[0]
+        return opened
 
     def _staged_of(self, info: DatasetInfo) -> StagedDirectory | None:
         if self.plan.settings.in_place:

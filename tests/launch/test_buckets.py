@@ -328,6 +328,18 @@ def test_credentials_stay_where_they_are(stage: Stage, bucket: TestBucket) -> No
 
 
 @needs_ranks
+def test_a_listing_may_take_longer_than_ranks_wait(tmp_path: Path, bucket: TestBucket) -> None:
+    stage = make_rank_stage(tmp_path)
+    bucket.put("raw/a", b"content")
+    bucket.faults = [Fault(r"\?list", delay_s=6)]
+    options = ["--local-dir", str(stage.path / "r{rank}"), "--mount", str(stage.path / "m{rank}")]
+    options += ["--output-dir", str(stage.path / "out"), "--", "cat", "{}/a"]
+    argv = [sys.executable, "-m", "fanstore", "run", f"s3://{BUCKET}/raw", *options]
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache"), "FANSTORE_PEER_WAIT_S": "2"}
+    assert stage.finished(stage.mpiexec(2, *argv), **env).stdout == "content" * 2
+
+
+@needs_ranks
 @pytest.mark.parametrize("mode", ["plan", "lazy"])
 def test_two_ranks_fetch_each_object_once(tmp_path: Path, bucket: TestBucket, mode: str) -> None:
     stage = make_rank_stage(tmp_path)
