@@ -19,7 +19,7 @@ from fanstore.buckets.patience import (
     BucketRefused,
     ObjectChanged,
     PassingFailure,
-    StopCheck,
+    Pause,
     may_pass,
     patiently,
 )
@@ -113,12 +113,12 @@ class Bucket:
             "expires_at": expires if hasattr(self._credentials, "refresh_needed") else None,
         }
 
-    def list_page(self, query: Mapping[str, str], deadline_s: float, stopped: StopCheck) -> bytes:
+    def list_page(self, query: Mapping[str, str], deadline_s: float, pause: Pause) -> bytes:
         """Returns the XML of one page of ListObjectsV2. Raises BucketRefused."""
         asked = {"list-type": "2", "encoding-type": "url", **query}
         words = [f"{quote(name, safe='')}={quote(asked[name], safe='')}" for name in sorted(asked)]
         url = f"{self.endpoint}/{quote(self.address.bucket)}?{'&'.join(words)}"
-        return patiently(lambda: self._list(url), str(self.address), deadline_s, stopped)
+        return patiently(lambda: self._list(url), str(self.address), deadline_s, pause)
 
     def _list(self, url: str) -> bytes:
         from botocore.auth import S3SigV4Auth
@@ -145,7 +145,7 @@ class Bucket:
 
     def fetch(
         self, key: str, offset: int, count: int, size: int, state: int,
-        deadline_s: float, stopped: StopCheck,
+        deadline_s: float, pause: Pause,
     ) -> Any:  # fmt: skip
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
         this size and state. Raises ObjectChanged, or BucketRefused."""
@@ -154,7 +154,7 @@ class Bucket:
             return self._fetch(key, offset, count, size, state)
 
         where = f"s3://{self.address.bucket}/{key}"
-        return patiently(once, where, deadline_s, stopped)
+        return patiently(once, where, deadline_s, pause)
 
     def _fetch(self, key: str, offset: int, count: int, size: int, state: int) -> Any:
         options: Any = None if count == size else {"range": (offset, offset + count)}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ def list_objects(bucket: Bucket, check: Callable[[int], None]) -> list[ListedObj
             try:
                 return _list(lister, pool, check)
             finally:
-                lister.ended = True
+                lister.ended.set()
                 pool.shutdown(wait=True, cancel_futures=True)
     except ObjectChanged:
         raise BucketRefused(f"{bucket.address}: the server has no listing (404)") from None
@@ -103,19 +104,19 @@ class _Lister:
         self._bucket = bucket
         self._prefix = bucket.address.prefix
         self.count = 0
-        self.ended = False
+        self.ended = threading.Event()
 
     def page(self, query: dict[str, str]) -> _Page:
         query = {"prefix": self._prefix, **query}
         try:
-            text = self._bucket.list_page(query, _PAGE_S, self._stopped)
+            text = self._bucket.list_page(query, _PAGE_S, self._pause)
             return _parsed(text, len(self._prefix))
         except (ElementTree.ParseError, KeyError, ValueError) as error:
             where = self._bucket.address
             raise BucketRefused(f"{where}: the server's listing cannot be read: {error}") from None
 
-    def _stopped(self) -> None:
-        if self.ended:
+    def _pause(self, pause_s: float) -> None:
+        if self.ended.wait(pause_s):
             raise BucketRefused(f"{self._bucket.address}: the listing was stopped")
 
     def prefixes(self, below: str) -> list[str]:

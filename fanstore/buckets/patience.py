@@ -12,6 +12,7 @@ from fanstore.errors import FanstoreError
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
 
 T = TypeVar("T")
+Pause = Callable[[float], None]  # waits for so many seconds, or raises if the work is to end
 
 
 class ObjectChanged(Exception):
@@ -36,10 +37,9 @@ def may_pass(status: int) -> bool:
     return status in (408, 429) or status >= 500
 
 
-def patiently(request: Callable[[], T], where: str, deadline_s: float, stopped: StopCheck) -> T:
+def patiently(request: Callable[[], T], where: str, deadline_s: float, pause: Pause) -> T:
     """Returns the result of a request, which is repeated as long as it raises PassingFailure, and
-    begun for the last time before the deadline. stopped: called in the pauses, may raise. Raises
-    BucketRefused after the deadline."""
+    begun for the last time before the deadline. Raises BucketRefused after the deadline."""
     end_s, pause_s = time.monotonic() + deadline_s, _FIRST_PAUSE_S
     while True:
         try:
@@ -51,15 +51,5 @@ def patiently(request: Callable[[], T], where: str, deadline_s: float, stopped: 
                 raise BucketRefused(
                     f"{where}: no answer within {deadline_s:g} s; the last try failed: {error}"
                 ) from error
-        _sleep(wait_s, stopped)
+        pause(wait_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-
-
-StopCheck = Callable[[], None]
-
-
-def _sleep(wait_s: float, stopped: StopCheck) -> None:
-    end_s = time.monotonic() + wait_s
-    while (left_s := end_s - time.monotonic()) > 0:
-        stopped()
-        time.sleep(min(left_s, 0.2))

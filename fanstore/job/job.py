@@ -22,7 +22,7 @@ from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset, about_dataset, traced_dataset
 from fanstore.job.sources import bucket_figures, buckets_of, default_mount, open_source
 from fanstore.messages.channel import bind, listen
-from fanstore.messages.figures import MemoryFigures, TracedJob
+from fanstore.messages.figures import BucketFigures, MemoryFigures, TracedJob
 from fanstore.messages.job import SERVING, JobDescription, JobFigures, Status
 from fanstore.messages.message import values_of
 from fanstore.node.core import Node
@@ -280,7 +280,7 @@ class NodeJob:
             part = part_path(file, self.directory.job_id)
             kept = KeptTrace(
                 segment, part, self.world.rank, about, self._sampled,
-                lambda: foreseen(self.orders, self.server),
+                lambda: foreseen(self.orders, self.server, self._bucket_figures()),
             )  # fmt: skip
         self.lanes = LaneKeeper(segment, kept)
         self.lanes.start()
@@ -438,8 +438,11 @@ class NodeJob:
             order=None if self.orders is None else self.orders.figures(),
             raw_calls=self.directory.raw_calls(),
             memory=self._memory(0 if node is None else node.cache_bytes),
-            buckets=bucket_figures(self._buckets.values()),
+            buckets=self._bucket_figures(),
         )
+
+    def _bucket_figures(self) -> BucketFigures | None:
+        return bucket_figures(self._buckets.values())
 
     def _memory(self, cache_bytes: int) -> MemoryFigures:
         """Returns how much memory this rank uses. Indexes and packs count only if the local

@@ -18,7 +18,7 @@ from fanstore.foresight.announced import Announced
 from fanstore.foresight.sink import NodeSink, Sink
 from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset
-from fanstore.messages.figures import OrderFigures, TraceEnd
+from fanstore.messages.figures import BucketFigures, OrderFigures, TraceEnd
 from fanstore.messages.message import encode, replace
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory
@@ -113,13 +113,16 @@ def share_learnt(orders: JobOrders | None, peers: Peers, submit: Submit) -> None
     source.tell = tell
 
 
-def foreseen(orders: JobOrders | None, server: NodeServer | None) -> TraceEnd:
+def foreseen(
+    orders: JobOrders | None, server: NodeServer | None, buckets: BucketFigures | None
+) -> TraceEnd:
     """Returns the figures for the end of the trace: how well reads were predicted, and the node's
-    prefetching."""
+    prefetching. buckets: taken over."""
     node = {} if server is None else encode(server.figures())
     return TraceEnd(
         order=None if orders is None else orders.figures(),
         node={name: node[name] for name in node if name.startswith("ahead")},
+        buckets=buckets,
     )
 
 

@@ -192,3 +192,4 @@ class TraceEnd(Message):
 
     order: OrderFigures | None
     node: Mapping[str, int]
+    buckets: BucketFigures | None = None

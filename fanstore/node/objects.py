@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -70,10 +69,10 @@ class ObjectThreads:
         """Returns the bytes of a part, and 0 or a -errno."""
         bucket = self._buckets[part.mount]
         try:
-            key = bucket.address.prefix + os.fsdecode(path)
+            key = bucket.address.prefix + path.decode("utf-8", "surrogateescape")
             content = bucket.fetch(
                 key, part.offset, part.bytes, part.size, part.state,
-                self._deadline_s, self._check,
+                self._deadline_s, self._pause,
             )  # fmt: skip
             return content, 0
         except ObjectChanged:
@@ -94,6 +93,6 @@ class ObjectThreads:
             self._told.add(kind)
             self._tell(line)
 
-    def _check(self) -> None:
-        if self._stopping.is_set():
+    def _pause(self, pause_s: float) -> None:
+        if self._stopping.wait(pause_s):
             raise _StoppedError("the job ends")

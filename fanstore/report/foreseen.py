@@ -75,6 +75,14 @@ def foreseen(trace: Trace, figures: Figures) -> Foreseen | None:
     )
 
 
+def from_buckets(trace: Trace) -> dict[str, int]:
+    """Returns the requests that all ranks sent to buckets, those that failed, and the bytes that
+    came; {} if no dataset was in a bucket."""
+    told = [_table(_table(each.get("foreseen")).get("buckets")) for each in trace.ranks]
+    names = ("requests", "failed", "bytes") if any(told) else ()
+    return {name: sum(_count(each.get(name)) for each in told) for name in names}
+
+
 def sentences(found: Foreseen | None) -> list[str]:
     """Returns sentences for people about the counts."""
     if found is None:

@@ -119,6 +119,9 @@ def _tiles(got: Gathered) -> list[tuple[str, str]]:
     if got.files.dataset_files:
         never = got.files.never_count / got.files.dataset_files
         tiles.append(("files never opened", percent(never)))
+    if got.buckets:
+        requests = counted(got.buckets["requests"], "request")
+        tiles.append(("from buckets", f"{show_bytes(got.buckets['bytes'])}, {requests}"))
     return tiles
 
 

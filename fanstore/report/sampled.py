@@ -11,7 +11,7 @@ from fanstore.arrays import np
 from fanstore.report.catalogue import CatalogueEntry
 from fanstore.report.figures import Figures, RankFigures, work_out
 from fanstore.report.files import FileFigures, use_of_files
-from fanstore.report.foreseen import Foreseen, foreseen
+from fanstore.report.foreseen import Foreseen, foreseen, from_buckets
 from fanstore.trace import SOURCES, Trace
 
 PANELS = 4
@@ -77,6 +77,7 @@ class Gathered:
     sampled: Sampled
     patterns: list[Pattern]
     foreseen: Foreseen | None
+    buckets: dict[str, int]
 
 
 def gather(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Gathered:
@@ -88,6 +89,7 @@ def gather(trace: Trace, datasets: Sequence[CatalogueEntry]) -> Gathered:
         sampled(trace, figures),
         patterns(trace, datasets, figures),
         foreseen(trace, figures),
+        from_buckets(trace),
     )
 
 

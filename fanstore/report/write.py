@@ -63,6 +63,7 @@ def document(got: Gathered, advice: list[Advice]) -> dict[str, Any]:
         "order": None
         if got.foreseen is None
         else {**asdict(got.foreseen), "used_bytes": got.foreseen.used_bytes},
+        "buckets": got.buckets,
         "in_order": {str(each.rank): each.in_order for each in got.patterns},
         "hottest_directories": files.pop("hottest"),
         "longest_waits": files.pop("slowest"),

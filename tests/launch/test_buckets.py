@@ -413,3 +413,14 @@ def test_a_bucket_and_a_directory_in_one_job(stage: Stage, bucket: TestBucket) -
     script = f"cat {stage.mount}/a {stage.path}/other/f00"
     done = run(stage, bucket, "sh", "-c", script, options=more)
     assert done.stdout == "of the bucket" + "\0" * 1000
+
+
+def test_a_report_counts_the_requests(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source()
+    count = fill(bucket, source)
+    bucket.faults = [Fault("raw/f00", 2, status=503)]
+    report = stage.path / "report"
+    run(stage, bucket, *see(stage.mount), options=("--report", str(report)))
+    found = json.loads((report / "report.json").read_text())["buckets"]
+    size = sum(map(len, stage.files.values()))
+    assert found == {"requests": count + 2, "failed": 2, "bytes": size}
