@@ -27,6 +27,7 @@ from fanstore.errors import UsageError
 
 # How long to wait for a connection, for the next bytes, and for a whole answer.
 _CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
+_CONNECTIONS = 16  # for listing
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
@@ -60,31 +61,22 @@ class Bucket:
     """The objects below an address. Any thread may call its methods."""
 
     def __init__(self, address: Address) -> None:
-        """Raises UsageError if the packages are missing."""
+        """Raises UsageError if the packages are missing, or the user's settings are wrong."""
         self.address = address
         self.counts = BucketCounts()
         try:
             import botocore.session
             import obstore
-            from botocore.httpsession import URLLib3Session
-            from botocore.utils import get_environ_proxies
+            from botocore.exceptions import BotoCoreError
             from obstore.store import S3Store
         except ImportError as error:
             raise UsageError(
                 f"{address}: to read a bucket, run: pip install 'fanstore-fs[objects]'"
             ) from error
-        session = botocore.session.get_session()
-        self._credentials = session.get_credentials()
-        self._region = (
-            session.get_config_variable("region") or os.environ.get("AWS_REGION") or "us-east-1"
-        )
-        self.endpoint = _endpoint(session.get_scoped_config(), self._region)
-        verify = session.get_config_variable("ca_bundle") or True
-        self._http = URLLib3Session(
-            verify=verify,
-            timeout=(_CONNECT_S, _SILENCE_S),
-            proxies=get_environ_proxies(self.endpoint),
-        )
+        try:
+            self._set_up(botocore.session.get_session())
+        except BotoCoreError as error:
+            raise UsageError(f"{address}: {error}") from error
         self._get = obstore.get
         self._store = S3Store(
             address.bucket,
@@ -100,6 +92,23 @@ class Bucket:
                 "timeout": datetime.timedelta(seconds=_ANSWER_S),
             },
             retry_config={"max_retries": 0},  # patience.py repeats them
+        )
+
+    def _set_up(self, session: Any) -> None:
+        """Finds the credentials and the server in the environment and the user's profile."""
+        from botocore.httpsession import URLLib3Session
+        from botocore.utils import get_environ_proxies
+
+        self._credentials = session.get_credentials()
+        self._region = (
+            session.get_config_variable("region") or os.environ.get("AWS_REGION") or "us-east-1"
+        )
+        self.endpoint = _endpoint(session.get_scoped_config(), self._region)
+        self._http = URLLib3Session(
+            verify=session.get_config_variable("ca_bundle") or True,
+            timeout=(_CONNECT_S, _SILENCE_S),
+            proxies=get_environ_proxies(self.endpoint),
+            max_pool_connections=_CONNECTIONS,
         )
 
     def _frozen(self) -> Any:
@@ -205,6 +214,6 @@ def _endpoint(config: Mapping[str, Any], region: str) -> str:
         os.environ.get("AWS_ENDPOINT_URL_S3")
         or os.environ.get("AWS_ENDPOINT_URL")
         or config.get("endpoint_url")
-        or f"https://s3.{region}.amazonaws.com"
+        or f"https://s3.{region}.amazonaws.com{'.cn' * region.startswith('cn-')}"
     )
     return str(named).rstrip("/")

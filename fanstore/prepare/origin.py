@@ -102,7 +102,7 @@ class DirectoryOrigin:
 
 class BucketOrigin:
     """The objects below an address. A directory is there if a key leads through it. The state of
-    the root is a hash of all keys and states, by which a kept listing is compared."""
+    the root is a hash of the address, all keys and states, by which a kept listing is compared."""
 
     has_objects = True
 
@@ -130,7 +130,7 @@ class BucketOrigin:
         """Lists the objects once. Raises UsageError if there are none."""
         if self._tree is None:
             objects = list_objects(self._bucket, show)
-            items, dropped = _items(objects)
+            items, dropped = _items(objects, self.identity)
             self.left_out = _left_out((_path(key), why) for key, why in dropped)
             if len(items) == 1:
                 left_out = f" ({self.left_out})" if dropped else ""
@@ -141,14 +141,17 @@ class BucketOrigin:
         return self._tree
 
 
-def _items(objects: list[ListedObject]) -> tuple[dict[bytes, Item], list[tuple[str, str]]]:
+def _items(
+    objects: list[ListedObject], identity: str
+) -> tuple[dict[bytes, Item], list[tuple[str, str]]]:
     """Returns the files and directories that the keys name, and each key that was left out with
-    the reason."""
+    the reason. identity: of the origin, because ETags tell versions of one object apart, not
+    objects of two buckets."""
     dropped = [(each.key, why) for each in objects if (why := why_no_path(each.key))]
     out = {key for key, _ in dropped}
     folders = _folders(each.key for each in objects if each.key not in out)
     items: dict[bytes, Item] = {}
-    uid, gid, digest = os.getuid(), os.getgid(), xxhash.xxh3_64()
+    uid, gid, digest = os.getuid(), os.getgid(), xxhash.xxh3_64(identity.encode())
     for each in objects:
         if each.key in out or each.key in folders:
             continue

@@ -415,6 +415,12 @@ def test_a_bucket_and_a_directory_in_one_job(stage: Stage, bucket: TestBucket) -
     assert done.stdout == "of the bucket" + "\0" * 1000
 
 
+def test_a_profile_that_is_not_there(stage: Stage, bucket: TestBucket) -> None:
+    done = run(stage, bucket, "true", code=125, AWS_PROFILE="nobody")
+    assert "s3://bucket/raw: The config profile (nobody) could not be found" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
 def test_a_report_counts_the_requests(stage: Stage, bucket: TestBucket) -> None:
     source = stage.source()
     count = fill(bucket, source)
