@@ -414,10 +414,11 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> StagedDat
     if shares is not None and shares.covered_bytes < shares.needed_bytes:
         in_memory = sum(shares.memory_kept_bytes)
         more = f", {size(in_memory)} in the block caches" if in_memory else ""
+        is_far = part.stager.dataset.is_of_objects
+        where = "the bucket" if is_far else "the shared file system"
         note = (
             f"{part.name}: {size(shares.covered_bytes)} of {size(shares.needed_bytes)} have room "
-            f"on the local disks{more}; the rest is read from the shared file system whenever it "
-            "is in no cache"
+            f"on the local disks{more}; the rest is read from {where} whenever it is in no cache"
         )
     return StagedDataset(
         part.stager.dataset, part.stager.report, 1, tuple(places), tuple(staged_ranks), shares, note

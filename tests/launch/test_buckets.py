@@ -105,6 +105,7 @@ def test_it_is_seen_like_a_directory(stage: Stage, bucket: TestBucket, mode: str
     done = run(stage, bucket, *see(stage.mount), options=("--stage", mode))
     assert done.stdout == plain
     assert f"s3://{BUCKET}/raw: {count} files, listed in" in done.stderr
+    assert "shared file system" not in done.stderr
     requests = sum(bucket.gets.values()) - bucket.lists
     assert f"MiB read later from the bucket with {requests} requests\n" in done.stderr
     small = {key: n for key, n in bucket.gets.items() if key not in ("?list", "raw/s/8")}
