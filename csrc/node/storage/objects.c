@@ -15,6 +15,7 @@ struct fan_object_read {
     const struct fan_fetch_request *request;
     void *to;
     uint64_t bytes;
+    pthread_cond_t *given;
     enum read_state state;
     int error;
 };
@@ -24,12 +25,14 @@ void fan_objects_init(struct fan_objects *objects)
     *objects = (struct fan_objects){.ending = false};
     pthread_mutex_init(&objects->lock, NULL);
     pthread_cond_init(&objects->asked, NULL);
-    pthread_cond_init(&objects->given, NULL);
+    for (unsigned i = 0; i < FAN_OBJECTS_GIVEN; i++)
+        pthread_cond_init(&objects->given[i], NULL);
 }
 
 void fan_objects_fini(struct fan_objects *objects)
 {
-    pthread_cond_destroy(&objects->given);
+    for (unsigned i = 0; i < FAN_OBJECTS_GIVEN; i++)
+        pthread_cond_destroy(&objects->given[i]);
     pthread_cond_destroy(&objects->asked);
     pthread_mutex_destroy(&objects->lock);
 }
@@ -39,7 +42,7 @@ void fan_objects_fini(struct fan_objects *objects)
 static bool wait_for(struct fan_objects *objects, struct fan_object_read *read)
 {
     while (read->state == COPYING || (read->state != DONE && !objects->ending))
-        pthread_cond_wait(&objects->given, &objects->lock);
+        pthread_cond_wait(read->given, &objects->lock);
     if (read->state == WAITING)
         fan_queue_remove(&objects->waiting[read->request->urgency], &read->link);
     if (read->state != TAKEN)
@@ -60,6 +63,7 @@ struct fan_object_read *fan_object_ask(struct fan_objects *objects,
                                      .state = WAITING,
                                      .error = -ECANCELED};
     pthread_mutex_lock(&objects->lock);
+    read->given = &objects->given[objects->asked_count++ % FAN_OBJECTS_GIVEN];
     fan_queue_put(&objects->waiting[request->urgency], &read->link);
     pthread_cond_signal(&objects->asked);
     pthread_mutex_unlock(&objects->lock);
@@ -108,7 +112,7 @@ static int describe(const struct fan_mounts *mounts, const struct fan_object_rea
 }
 
 /* Ends a read; the caller holds the lock. */
-static void finish(struct fan_objects *objects, struct fan_object_read *read, int error)
+static void finish(struct fan_object_read *read, int error)
 {
     if (read->state == LEFT) {
         free(read);
@@ -116,7 +120,7 @@ static void finish(struct fan_objects *objects, struct fan_object_read *read, in
     }
     read->error = error;
     read->state = DONE;
-    pthread_cond_broadcast(&objects->given);
+    pthread_cond_broadcast(read->given);
 }
 
 int fan_objects_take(struct fan_mounts *mounts, struct fan_object_part *part, char *path,
@@ -134,7 +138,7 @@ int fan_objects_take(struct fan_mounts *mounts, struct fan_object_part *part, ch
         rc = describe(mounts, read, part, path, room);
         read->state = TAKEN;
         if (rc != 0)
-            finish(objects, read, -EIO);
+            finish(read, -EIO);
     }
     pthread_mutex_unlock(&objects->lock);
     return rc == 0 ? 0 : -ESHUTDOWN;
@@ -150,7 +154,7 @@ void fan_objects_give(struct fan_objects *objects, uint64_t ticket, const void *
         memcpy(read->to, from, read->bytes);
         pthread_mutex_lock(&objects->lock);
     }
-    finish(objects, read, error);
+    finish(read, error);
     pthread_mutex_unlock(&objects->lock);
 }
 
@@ -159,6 +163,7 @@ void fan_objects_end(struct fan_objects *objects)
     pthread_mutex_lock(&objects->lock);
     objects->ending = true;
     pthread_cond_broadcast(&objects->asked);
-    pthread_cond_broadcast(&objects->given);
+    for (unsigned i = 0; i < FAN_OBJECTS_GIVEN; i++)
+        pthread_cond_broadcast(&objects->given[i]);
     pthread_mutex_unlock(&objects->lock);
 }

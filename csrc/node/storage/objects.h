@@ -29,11 +29,15 @@ struct fan_object_part {
 
 struct fan_mounts;
 
-/* waiting: the reads that nobody has taken. */
+enum { FAN_OBJECTS_GIVEN = 64 };
+
+/* given: a reader waits on one of these, so that few others are woken with it. asked_count: how
+ * many reads were ever asked for. waiting: the reads that nobody has taken. */
 struct fan_objects {
     pthread_mutex_t lock;
     pthread_cond_t asked;
-    pthread_cond_t given;
+    pthread_cond_t given[FAN_OBJECTS_GIVEN];
+    uint64_t asked_count;
     struct fan_queue waiting[FAN_URGENCIES];
     bool ending;
 };
