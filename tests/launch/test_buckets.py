@@ -431,3 +431,14 @@ def test_a_report_counts_the_requests(stage: Stage, bucket: TestBucket) -> None:
     found = json.loads((report / "report.json").read_text())["buckets"]
     size = sum(map(len, stage.files.values()))
     assert found == {"requests": count + 2, "failed": 2, "bytes": size}
+
+
+def test_without_credentials_requests_are_not_signed(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"public")
+    bucket.publish("raw/a")
+    env = {key: "" for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    command = ("cat", str(stage.mount / "a"))
+    assert run(stage, bucket, *command, AWS_EC2_METADATA_DISABLED="true", **env).stdout == "public"
+    assert bucket.signed == 0
+    assert run(stage, bucket, *command).stdout == "public"
+    assert bucket.signed == 2  # the listing and the object

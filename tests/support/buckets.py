@@ -40,8 +40,8 @@ class Fault:
 
 class TestBucket:
     """A bucket behind the proxy. gets: how often each key was asked for; lists: how many pages of
-    the listing were; most_at_once: how many requests were under way. before_get: called before a
-    request for an object is passed on."""
+    the listing were; most_at_once: how many requests were under way; signed: how many were signed.
+    before_get: called before a request for an object is passed on."""
 
     __test__ = False
 
@@ -52,7 +52,7 @@ class TestBucket:
         self.faults: list[Fault] = []
         self.gets: Counter[str] = Counter()
         self.lists = 0
-        self.at_once = self.most_at_once = 0
+        self.at_once = self.most_at_once = self.signed = 0
         self.url = ""
         self.before_get: Callable[[str], None] = lambda key: None
 
@@ -70,6 +70,12 @@ class TestBucket:
 
     def put(self, key: str, content: bytes) -> None:
         self._backend.put_object(BUCKET, key, content)
+
+    def publish(self, key: str) -> None:
+        """Lets anybody read an object."""
+        from moto.s3.models import get_canned_acl
+
+        self._backend.get_object(BUCKET, key).set_acl(get_canned_acl("public-read"))
 
     def remove(self, key: str) -> None:
         self._backend.delete_object(BUCKET, key)
@@ -117,6 +123,7 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             with bucket.under_way():
+                bucket.signed += "Authorization" in self.headers
                 self._get()
 
         def _get(self) -> None:
