@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../common/original.h"
 #include "../machine/shared.h"
 #include "../storage/marks.h"
 #include "../storage/keep_run.h"
+#include "../storage/origin.h"
 
 /* GAP_MAX_BYTES: between two records of a run, for alignment and for records outside this share.
  * RUN_BYTES, RUN_RECORDS: the most of a run; FIRST_BYTES: of the first. RUN_NS: how long a run
@@ -130,6 +130,13 @@ static bool is_far(const struct fan_share_fill *fill, uint32_t mount)
     return fan_index_is_of_objects(&fill->mounts->mounts[mount].index);
 }
 
+/* Returns how much memory a run of an object takes while it comes; 0 for other runs. */
+static uint64_t far_bytes(const struct fan_share_fill *fill, uint32_t mount, uint64_t bytes)
+{
+    const uint64_t most = (uint64_t)FAN_ORIGIN_READS_MAX * FAN_FILL_MAX_BYTES;
+    return !is_far(fill, mount) ? 0 : bytes < most ? bytes : most;
+}
+
 /* Returns how many missing records, from the next one on, lie together; sets their bytes. */
 static uint64_t run_length(const struct fan_share_fill *fill, const struct list *list,
                            uint64_t *bytes)
@@ -182,9 +189,8 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
             fan_blockcache_forget(fill->cache, fan_cache_file(run->mount, run->records[i]),
                                   fill->live);
     }
-    if (is_far(fill, run->mount))
-        fill->far_bytes -= run->bytes;
-    else if (reading->error == 0)
+    fill->far_bytes -= far_bytes(fill, run->mount, run->bytes);
+    if (reading->error == 0)
         pace(fill, run);
     fill->running[run->urgency]--;
     run->list->running--;
@@ -210,7 +216,7 @@ static bool begin(struct fan_share_fill *fill, struct list *list, enum fan_urgen
         free(run);
         return false;
     }
-    fill->far_bytes += is_far(fill, list->mount) ? bytes : 0;
+    fill->far_bytes += far_bytes(fill, list->mount, bytes);
     fill->running[urgency]++;
     list->running++;
     list->next += count;

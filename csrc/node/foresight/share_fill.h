@@ -16,9 +16,9 @@
 
 /* lists: the remaining lists of records, by urgency: lists that a caller waits for come first.
  * running: how many runs of each urgency the reader threads work on. run_bytes: how long the next
- * run may be. far_bytes: of the objects that are under way. wanted_ns: when somebody last read the
- * shared file system. made: how many lists were ever added. mounts, shared, cache, live: the
- * node's. */
+ * run may be. far_bytes: the memory of the objects that are under way. wanted_ns: when somebody
+ * last read the shared file system. made: how many lists were ever added. mounts, shared, cache,
+ * live: the node's. */
 struct fan_share_fill {
     struct fan_queue lists[FAN_URGENCIES];
     uint32_t running[FAN_URGENCIES];
