@@ -259,6 +259,7 @@ static void drain(struct fan_node *node)
         any |= receive(node, fan_now_ns());
         any |= fan_readers_advance(&node->disk, node);
         any |= fan_readers_advance(&node->shared, node);
+        ring(node, false, false);
         if (!any)
             nanosleep(&pause, NULL);
     }

@@ -20,7 +20,9 @@
 
 enum {
     AWAKE_NS = 100000, /* for so long after a message its sender looks for others (node/thread.c) */
-    TAKEN_MOST = 256,  /* rings taken in one call, so that a flood does not hold the thread */
+    UNRUNG_NS = 10000000, /* so long nobody sleeps who is rung */
+    ROOM_BYTES = 1 << 20, /* for the first rings of many ranks */
+    TAKEN_MOST = 256,     /* rings taken in one call, so that a flood does not hold the thread */
     UDP_HEAD_BYTES = 8
 };
 
@@ -72,8 +74,10 @@ static int open_socket(struct fan_bell *own)
     int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY)};
     socklen_t bytes = sizeof(any);
+    int room = ROOM_BYTES;
     if (fd < 0)
         return -1;
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof(room)); /* as much as the system allows */
     if (refuse_strangers(fd, own->token) != 0 ||
         bind(fd, (struct sockaddr *)&any, sizeof(any)) != 0 ||
         getsockname(fd, (struct sockaddr *)&any, &bytes) != 0) {
@@ -140,22 +144,36 @@ int fan_bells_meet(struct fan_bells *bells, const struct fan_bell *all)
 
 /* ---- ringing and being rung ---- */
 
-int fan_bells_listen(struct fan_bells *bells, uint32_t *rung)
+/* Makes a ring interrupt this thread. Returns 0 or -errno. */
+static int interrupt_by(int fd)
 {
-    if (bells->fd < 0 || bells->ranks == NULL)
-        return -ENOTCONN;
-    struct sigaction action = {.sa_handler = on_ring, .sa_flags = SA_RESTART | SA_ONSTACK};
+    struct sigaction before, action = {.sa_handler = on_ring, .sa_flags = SA_RESTART | SA_ONSTACK};
     struct f_owner_ex owner = {.type = F_OWNER_TID, .pid = (pid_t)syscall(SYS_gettid)};
     sigset_t rings;
     sigemptyset(&action.sa_mask);
     sigemptyset(&rings);
     sigaddset(&rings, SIGIO);
+    if (sigaction(SIGIO, NULL, &before) != 0)
+        return -errno;
+    if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN &&
+        before.sa_handler != on_ring)
+        return -EBUSY;
+    if (sigaction(SIGIO, &action, NULL) != 0 || fcntl(fd, F_SETOWN_EX, &owner) != 0 ||
+        fcntl(fd, F_SETFL, O_NONBLOCK | O_ASYNC) != 0)
+        return -errno;
+    return -pthread_sigmask(SIG_UNBLOCK, &rings, NULL);
+}
+
+int fan_bells_listen(struct fan_bells *bells, uint32_t *rung)
+{
+    if (bells->fd < 0 || bells->ranks == NULL)
+        return -ENOTCONN;
     doorbell = rung;
     was_rung = 1; /* some may have come before */
-    if (sigaction(SIGIO, &action, NULL) != 0 || fcntl(bells->fd, F_SETOWN_EX, &owner) != 0 ||
-        fcntl(bells->fd, F_SETFL, O_NONBLOCK | O_ASYNC) != 0)
-        return -errno;
-    pthread_sigmask(SIG_UNBLOCK, &rings, NULL);
+    int rc = interrupt_by(bells->fd);
+    if (rc != 0)
+        return rc;
+    bells->listens = true;
     for (uint32_t rank = 0; rank < bells->world_size; rank++)
         fan_bells_note(bells, rank);
     fan_bells_ring(bells, false);
@@ -168,19 +186,6 @@ void fan_bells_note(struct fan_bells *bells, uint32_t rank)
         return;
     bells->ranks[rank].due = true;
     bells->due[bells->due_count++] = rank;
-}
-
-uint64_t fan_bells_clock_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
-void fan_bells_hear(struct fan_bells *bells, uint32_t rank, uint64_t now_ns)
-{
-    if (bells->ranks != NULL && rank < bells->world_size)
-        bells->ranks[rank].active_ns = now_ns;
 }
 
 static void send_ring(const struct fan_bells *bells, const struct fan_bell_rank *rank,
@@ -205,9 +210,16 @@ static void ring_rank(const struct fan_bells *bells, const struct fan_bell_rank 
         send_ring(bells, rank, rank->bell.addresses[i]);
 }
 
+static uint64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
 void fan_bells_ring(struct fan_bells *bells, bool sleeps)
 {
-    uint64_t awake_ns = bells->due_count > 0 ? fan_bells_clock_ns() - AWAKE_NS : 0;
+    uint64_t awake_ns = bells->due_count > 0 ? clock_ns() - AWAKE_NS : 0;
     while (bells->due_count > 0) {
         struct fan_bell_rank *rank = &bells->ranks[bells->due[--bells->due_count]];
         bool is_awake = !rank->sleeps && rank->active_ns > awake_ns && rank->told == sleeps;
@@ -218,6 +230,15 @@ void fan_bells_ring(struct fan_bells *bells, bool sleeps)
     }
 }
 
+static bool is_listed(const struct fan_bell *bell, uint32_t address)
+{
+    for (unsigned i = 0; i < FAN_BELL_ADDRESSES && bell->addresses[i] != 0; i++) {
+        if (bell->addresses[i] == address)
+            return true;
+    }
+    return false;
+}
+
 static void learn(struct fan_bells *bells, const struct ring *ring, uint32_t address)
 {
     if (ring->token != bells->own.token || ring->rank >= bells->world_size ||
@@ -225,16 +246,20 @@ static void learn(struct fan_bells *bells, const struct ring *ring, uint32_t add
         return;
     struct fan_bell_rank *rank = &bells->ranks[ring->rank];
     rank->sleeps = ring->sleeps != 0;
-    if (rank->address != 0)
+    if (is_listed(&rank->bell, address)) /* no other one: it may be a router's */
+        rank->address = address;
+    if (rank->heard)
         return;
-    rank->address = address;
+    rank->heard = true;
     bells->heard_count++;
+    fan_bells_note(bells, ring->rank); /* this rank's first ring may have been lost */
 }
 
-void fan_bells_take(struct fan_bells *bells)
+/* Takes the rings that have come. Returns whether there were any. */
+static bool take(struct fan_bells *bells)
 {
-    if (!was_rung || bells->ranks == NULL)
-        return;
+    if (!bells->listens || !was_rung)
+        return false;
     was_rung = 0; /* before the first look: a ring that comes later sets it again */
     for (int i = 0; i < TAKEN_MOST; i++) {
         struct ring ring;
@@ -242,9 +267,35 @@ void fan_bells_take(struct fan_bells *bells)
         socklen_t bytes = sizeof(from);
         ssize_t rc = recvfrom(bells->fd, &ring, sizeof(ring), 0, (struct sockaddr *)&from, &bytes);
         if (rc < 0)
-            return;
+            return true;
         if (rc == sizeof(ring))
             learn(bells, &ring, from.sin_addr.s_addr);
     }
     was_rung = 1; /* more may be there */
+    return true;
+}
+
+struct fan_bells_look fan_bells_look(struct fan_bells *bells)
+{
+    uint64_t now_ns = clock_ns();
+    struct fan_bells_look look = {
+        .now_ns = now_ns, .slept_ns = now_ns - bells->polled_ns, .rung = take(bells)};
+    bells->polled_ns = now_ns;
+    return look;
+}
+
+void fan_bells_found(struct fan_bells *bells, const struct fan_bells_look *look, uint32_t rank)
+{
+    if (bells->ranks == NULL || rank >= bells->world_size)
+        return;
+    struct fan_bell_rank *from = &bells->ranks[rank];
+    /* After a sleep it is unknown when this was sent: its sender may sleep again. */
+    if (look->slept_ns < AWAKE_NS)
+        from->active_ns = look->now_ns;
+    /* Its rings no longer come through. It counts as heard again with the next that does. */
+    if (from->heard && !look->rung && look->slept_ns > UNRUNG_NS) {
+        from->heard = false;
+        from->address = 0;
+        bells->heard_count--;
+    }
 }

@@ -368,7 +368,6 @@ static int listen_round(struct context *context)
 static int work(struct context *context)
 {
     context->ready_first = context->ready_count = 0;
-    fan_bells_take(&context->bells); /* first: a ring tells of messages that came before it */
     int unheard = listen_round(context);
     if (make_room(context) != 0)
         return 0; /* memory may be free again later; nothing is lost until then */
@@ -386,6 +385,8 @@ static int work(struct context *context)
 static int poll(void *opaque, struct fan_transport_event *events, int count)
 {
     struct context *context = opaque;
+    /* First: a ring tells of messages that came before it. */
+    struct fan_bells_look look = fan_bells_look(&context->bells);
     if (context->ready_first == context->ready_count && context->mail.arrived.count == 0) {
         int rc = work(context);
         if (rc != 0)
@@ -396,10 +397,9 @@ static int poll(void *opaque, struct fan_transport_event *events, int count)
     memcpy(events, context->ready + context->ready_first, (size_t)filled * sizeof(*events));
     context->ready_first += filled;
     filled += fan_mail_events(&context->mail, events + filled, count - filled);
-    uint64_t now_ns = filled > 0 ? fan_bells_clock_ns() : 0;
     for (int i = 0; i < filled; i++) {
         if (events[i].kind != FAN_EVENT_SENT && events[i].kind != FAN_EVENT_CANCELLED)
-            fan_bells_hear(&context->bells, events[i].rank, now_ns);
+            fan_bells_found(&context->bells, &look, events[i].rank);
     }
     return filled;
 }

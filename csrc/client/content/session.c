@@ -202,13 +202,18 @@ void fan_session_end(void)
 }
 
 /* Returns whether the daemon has closed its end of the link, or died. The daemon sends nothing on
- * it now, and the link does not block. A read, because a seccomp filter may end the process for
- * other calls. */
+ * it now, and the link does not block. A seccomp filter may end the process for any call but a
+ * read; other programs may have put a file of theirs in the link's place, which a read would
+ * disturb. */
 static bool link_ended(void)
 {
     char byte;
     int link = fan_parked(&link_holder);
-    long rc = link >= 0 ? FAN_SYS(read, link, &byte, 1) : 0;
+    if (link < 0)
+        return true;
+    long rc = fan_restricted()
+                  ? FAN_SYS(read, link, &byte, 1)
+                  : FAN_SYS(recvfrom, link, &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
     return rc != -EAGAIN && rc != -EINTR;
 }
 
