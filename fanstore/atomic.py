@@ -265,7 +265,10 @@ class Destination:
         remove_leftovers(parent)
         while self._lock is None:
             self.scratch = parent / f"{_PREFIX}{os.getpid()}-{os.urandom(6).hex()}"
-            self.scratch.mkdir()
+            try:
+                self.scratch.mkdir()
+            except OSError as error:  # not with the name that nobody has given
+                raise OSError(error.errno, error.strerror, os.fspath(parent)) from error
             with suppress(FileNotFoundError):  # another run may have removed it as a leftover
                 self._lock = _hold_lock(self.scratch, os.O_CREAT)
         assert self.scratch is not None

@@ -28,7 +28,9 @@ _FLAGS = (
 ).split()
 _COMPILE_LIMIT_S = 120
 _ASK_LIMIT_S = 60
+# Without the current directory: in a checkout it has an unbuilt `fanstore`.
 _ASK_VERSION = (
+    "import sys; sys.path[:] = filter(None, sys.path); "
     "import mpi4py; mpi4py.rc.initialize = False; from mpi4py import MPI; "
     "from fanstore.transport.build import is_own_mpi; "
     "print(MPI.Get_library_version(), int(is_own_mpi()), sep='\\f')"

@@ -555,3 +555,14 @@ def test_a_full_disk_is_named_with_the_room_it_takes(tmp_path: Path) -> None:
         said = call("prepare", source, disk / "data", code=125).stderr
         assert "No space left on device: the source has 4.0 MiB in its files, and 2.0 MiB" in said
         assert os.listdir(disk) == []
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may write anywhere")
+def test_a_directory_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    shut = tmp_path / "shut"
+    (shut / "photos").mkdir(parents=True)
+    shut.chmod(0o500)
+    done = subprocess.run([*FANSTORE, "prepare", shut / "photos"], capture_output=True, text=True)
+    shut.chmod(0o700)
+    assert done.returncode != 0
+    assert f"{shut}: Permission denied" in done.stderr

@@ -243,6 +243,14 @@ def test_describe_tells_mpi_and_the_library_once_built(cache: Path, tmp_path: Pa
     assert library is not None and Path(library).exists()
 
 
+def test_describe_in_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder of that name in the current directory is not the installed package."""
+    (tmp_path / "fanstore").mkdir()
+    (tmp_path / "fanstore" / "__init__.py").write_text("raise ImportError('not built')")
+    monkeypatch.chdir(tmp_path)
+    assert describe()["problem"] is None
+
+
 VERSIONS = {
     "MPICH Version:\t5.0.2\nMPICH Release date: today": "mpich",
     "Intel(R) MPI Library 2021.13 for Linux* OS": "mpich",
