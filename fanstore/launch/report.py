@@ -37,8 +37,8 @@ _WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
 _WORTH = 0.1
 _MOSTLY = 0.9  # with a smaller share of predicted opens the report says why
 _IN_NO_ORDER = (
-    "no loader has them in its order, such as files that are drawn while a sample is read; "
-    "an order of all files can be announced (fanstore.order)"
+    "no loader named these files, such as those that a sample draws while it is read; the "
+    "program can announce them (fanstore.order)"
 )
 
 _speaker = "fanstore"
@@ -313,7 +313,8 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
     if sum(each.predicted for each in told) < _MOSTLY * opens:
         reasons = {reason for each in told for reason in (*each.refused, *each.notes)}
         partly = any("order of reading" in line for line in lines)
-        if partly and not reasons:
+        has_loader = any(each.samplers.keys() - {"recorded"} for each in told)
+        if partly and not reasons and has_loader:
             reasons = {_IN_NO_ORDER}
         rest = " for the others" * partly
         lines += [f"order of reading not known{rest}: {why}" for why in sorted(reasons)[:1]]

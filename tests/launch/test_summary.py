@@ -143,9 +143,8 @@ def test_outputs_are_told_with_their_place() -> None:
 
 
 def order(predicted: int, **figures: Any) -> OrderFigures:
-    whole = {"strange": 0, "refused": {}, **figures}
-    return OrderFigures(epochs=1, predicted=predicted, broken=0, notes=(),
-                        samplers={"RandomSampler": 1}, **whole)  # fmt: skip
+    whole = {"strange": 0, "refused": {}, "samplers": {"RandomSampler": 1}, **figures}
+    return OrderFigures(epochs=1, predicted=predicted, broken=0, notes=(), **whole)
 
 
 @pytest.mark.parametrize(
@@ -175,9 +174,10 @@ def test_an_order_that_told_nothing_is_not_told() -> None:
         (
             50,
             {},
-            "no loader has them in its order, such as files that are drawn while a sample is read",
+            "no loader named these files, such as those that a sample draws while it is read",
         ),
         (90, {"refused": {"no list": 1}}, ""),
+        (30, {"samplers": {"recorded": 1}}, ""),  # nobody can do anything about that
     ],
 )
 def test_why_the_order_of_many_opens_was_not_known(
