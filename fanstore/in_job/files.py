@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import operator
 import os
+import pathlib
 import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     # A list of paths: the list; the index of the path in each entry (None: the entry is the path);
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _MAJOR = 0xFA5  # the major device number in stat results of FanStore's files
 _NESTED_MAX = 4
+_MEMBERS_MAX = 8  # the most members of an entry that are looked at
 _TRIES_MAX = 32  # the most calls of stat
 _PIECE = 1 << 14
 
@@ -60,17 +62,16 @@ def columns_in(attributes: Any, count: int) -> list[_Column]:
     """Finds lists of `count` paths of FanStore's files, or of tuples that contain such paths."""
     roots = [""]
     for value in attributes.values():
-        if isinstance(value, (str, os.PathLike)):
-            roots.append(os.fsdecode(value))
+        root = text_of(value)
+        if root:
+            roots.append(root)
     found: list[_Column] = []
     seen: list[tuple[str, str]] = []
     tries = _TRIES_MAX
     for value in attributes.values():
         values = _row(value, count)
-        members: list[int | None] = [None]
-        if values is not None and isinstance(values[0], (tuple, list)):
-            members = list(range(min(len(values[0]), 8)))
-        for member, root in itertools.product(members if values is not None else [], roots):
+        members = [] if values is None or type(values[0]) is dict else members_of(values[0])
+        for member, root in itertools.product(members, roots):
             first, last = (path(values, at, member, root) for at in (0, count - 1))
             if not first or not last or (first, last) in seen:
                 continue
@@ -81,8 +82,9 @@ def columns_in(attributes: Any, count: int) -> list[_Column]:
     return found
 
 
-def _row(value: Any, count: int) -> Sequence[Any] | None:
-    if isinstance(value, (list, tuple)) and len(value) == count:
+def _row(value: Any, count: int) -> Any:
+    """Returns a value if it is a sequence of `count` entries, otherwise None."""
+    if type(value) in (list, tuple) and len(value) == count:
         return value
     if type(value).__module__ == "numpy" and getattr(value, "shape", None) == (count,):
         return value if value.dtype.kind in "USO" else None
@@ -97,10 +99,38 @@ def path(values: Any, at: int, member: int | None, root: str) -> str:
 
 def _text(values: Any, at: int, member: int | None) -> str:
     try:
-        value = values[at] if member is None else values[at][member]
+        entry = values[at]
+        if member is not None:
+            entry = entry[member] if _has_members(entry) else None
     except (IndexError, KeyError, TypeError):
         return ""
-    return os.fsdecode(value) if isinstance(value, (str, bytes, os.PathLike)) else ""
+    return text_of(entry)
+
+
+def text_of(value: Any) -> str:
+    """Returns a path as text; "" if it is none, or of a class of the job, which may run the job's
+    own code at any access."""
+    kind = type(value)
+    plain = kind in (str, bytes) or (issubclass(kind, (str, bytes)) and kind.__module__ == "numpy")
+    return os.fsdecode(value) if plain or issubclass(kind, pathlib.PurePath) else ""
+
+
+def _has_members(entry: Any) -> bool:
+    """Returns whether an entry of a list is a tuple (also a named one), a list or a dict, and its
+    class leaves the access to members to Python."""
+    kind = type(entry)
+    if issubclass(kind, (tuple, list)):
+        return kind.__getitem__ in (tuple.__getitem__, list.__getitem__)
+    return kind is dict
+
+
+def members_of(entry: Any) -> list[Any]:
+    """Returns the indices or keys at which an entry of a list may have a path; None: it is one."""
+    if not _has_members(entry):
+        return [None]
+    if type(entry) is dict:
+        return [key for key in itertools.islice(entry, _MEMBERS_MAX) if type(key) is str]
+    return list(range(min(len(entry), _MEMBERS_MAX)))
 
 
 def is_ours(path: str) -> bool:
@@ -160,7 +190,7 @@ def _pieces(column: _Column) -> Iterator[str]:
         try:
             yield before + between.join(texts)
         except TypeError:
-            yield before + between.join(map(os.fsdecode, texts))
+            yield before + between.join(map(text_of, texts))
 
 
 def joined(columns: list[_Column]) -> Iterator[bytes]:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 _LOOKED_AT_MAX = 256
 _STEP_MAX = 1024
-_INDICES_MAX = 1 << 27
+INDICES_MAX = 1 << 27
 # Sequences whose iterators reveal them and their position; not all these iterator types can be
 # imported by name.
 _ROWS: tuple[Iterable[Any], ...] = ([], (), range(0), range(1 << 70), array.array("q"))
+_PLAIN = (list, tuple, range, array.array)
 _TELLING = {type(iter(row)) for row in _ROWS}
 # the generic iterator of sequences, also of NumPy arrays
 _TELLING.add(type(iter(type("", (), {"__getitem__": None})())))
@@ -76,7 +77,7 @@ def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
     things = reached(iterator)
     found: list[_Candidate] = []
     for row, position in with_positions(things):
-        if isinstance(row, range):
+        if type(row) is range:
             left = row[position:]  # before Python 3.12 this was the whole range
             row, position = range(left.start - drawn * left.step, left.stop, left.step), drawn
         found.append((row, position))
@@ -84,12 +85,12 @@ def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
 
 
 def with_positions(things: list[Any]) -> Iterable[tuple[Any, int]]:
-    """Yields the sequences that iterators among `things` go through, with the iterators'
+    """Yields the plain sequences that iterators among `things` go through, with the iterators'
     positions."""
     for thing in things:
         if type(thing) in _TELLING:
             _, arguments, *state = thing.__reduce__()
-            if len(arguments) == 1:
+            if len(arguments) == 1 and _is_plain(arguments[0]):
                 yield arguments[0], state[0] if state and state[0] else 0
 
 
@@ -106,10 +107,15 @@ def reached(iterator: Any) -> list[Any]:
     return found
 
 
+def _is_plain(thing: Any) -> bool:
+    """Returns whether the class of a thing is one of Python, NumPy or torch: a class of the job may
+    run the job's own code at any access."""
+    kind = type(thing)
+    return kind in _PLAIN or kind.__module__ in ("numpy", "torch")
+
+
 def _is_row(thing: Any) -> bool:
-    if isinstance(thing, (list, tuple, range, array.array)):
-        return True
-    return type(thing).__module__ in ("numpy", "torch") and getattr(thing, "ndim", 0) == 1
+    return type(thing) in _PLAIN or (_is_plain(thing) and getattr(thing, "ndim", 0) == 1)
 
 
 def _inside(thing: Any) -> Iterable[Any]:
@@ -120,15 +126,15 @@ def _inside(thing: Any) -> Iterable[Any]:
     if _is_row(thing):
         return [each for each in thing[:4] if hasattr(type(each), "__next__")]
     own = getattr(thing, "__dict__", None)
-    if isinstance(own, dict) and (hasattr(kind, "__iter__") or hasattr(kind, "__next__")):
+    if type(own) is dict and (hasattr(kind, "__iter__") or hasattr(kind, "__next__")):
         return list(own.values())
-    if isinstance(thing, (types.FrameType, types.CellType)) or hasattr(kind, "__next__"):
+    if kind in (types.FrameType, types.CellType) or hasattr(kind, "__next__"):
         return get_referents(thing)
     return ()
 
 
 def _rest(row: Any, position: int | None, drawn: array.array[int]) -> array.array[int] | None:
-    if not 0 < len(row) <= _INDICES_MAX or position == 0:
+    if not 0 < len(row) <= INDICES_MAX or position == 0:
         return None
     if isinstance(row[0], (list, tuple)) or getattr(row[0], "ndim", 0) == 1:
         return _rest_of_batches(row, position or 1, drawn)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _OWN = 1 << 17  # epochs.py numbers its loaders below this
 _DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
 _ADVICE = "it can announce its files (fanstore.order)"
-_LOOKED_AT = 8  # members of an entry, and directories that relative paths may be in
+_LOOKED_AT = 8  # directories that relative paths may be in
 _TRIES_MAX = 32  # the most paths looked at in one search
 # How far opens may be from their place in the list, in files.
 _AHEAD_MIN, _AHEAD_MAX = 64, 1024
@@ -134,7 +134,7 @@ class Streams:
         the rest of the list as a column of files.py; None for both if there is no such list.
         things: what the iterator refers to."""
         found: tuple[Any, Any] = (None, None)
-        texts = [os.fsdecode(each) for each in things if isinstance(each, (str, os.PathLike))]
+        texts = map(self._files.text_of, things)
         roots = ["", *[each for each in texts if each.startswith("/")][:_LOOKED_AT]]
         tries = _TRIES_MAX
         for row, position in self._rows.with_positions(things):
@@ -142,7 +142,7 @@ class Streams:
             plain = type(row) in (list, tuple) or type(row).__module__ == "numpy"
             if not plain or len(row) - position <= longest:
                 continue
-            for member in _members(row[position]):
+            for member in self._files.members_of(row[position]):
                 for root in roots:
                     ends = [self._files.path(row, at, member, root) for at in (position, -1)]
                     tries -= all(ends)
@@ -163,10 +163,3 @@ class _Seen:
         self.row: Any = None
         self.agreed = 0
         self.place = "first"
-
-
-def _members(entry: Any) -> list[Any]:
-    """Returns the indices or keys at which an entry of a list may have a path; None: it is one."""
-    if isinstance(entry, (tuple, list)):
-        return list(range(min(len(entry), _LOOKED_AT)))
-    return list(entry)[:_LOOKED_AT] if isinstance(entry, dict) else [None]
