@@ -4,6 +4,7 @@ two samples, and never advances it. See start.py."""
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from typing import TYPE_CHECKING
@@ -50,14 +51,17 @@ class Streams:
 
     def drawing(self, iterator: Any, owner: Any, turn: int, source: Any, name: str) -> None:
         """Call it when `iterator` is about to be asked for its next sample. owner: has one such
-        iterator after the other, with another `turn` each; source: makes a new one for each epoch;
-        name: for the report."""
+        iterator after the other, with a larger `turn` each, and is left alone once two of them are
+        in use at the same time; source: makes a new one for each epoch; name: for the report."""
         if self._off:
             return
         try:
             seen = self._seen.get(owner)
-            if seen is None or seen.turn != turn or seen.pid != os.getpid():
+            if seen is None or seen.turn < turn or seen.pid != os.getpid():
                 seen = self._seen[owner] = _Seen(turn)
+            if seen.turn > turn:  # iterators take turns: the order of their files is unknown
+                seen.turn = math.inf
+                return
             if seen.drawn == seen.look_at:
                 self._look(iterator, source, seen, name)
             seen.drawn += 1
@@ -80,42 +84,54 @@ class Streams:
         if rest is None and seen.row is None and seen.drawn >= _DRAWN_ENOUGH:
             seen.row = ()
             self._teller.say(f"{name} goes through no list of paths; {_ADVICE}")
-        if rest is None or row == seen.row:
+        if rest is None:
+            return
+        left = len(rest[0])
+        if row == seen.row and left <= seen.left:  # the same list, farther on
             return
         number, _ = self._number_in(self._sources, source)
         if number < 0:
             return
-        count = len(rest[0])
         known = f"{name}, its files" if self._kind == "stream" else name
         message: EpochTold = {
             "loader": _OWN + number, "dataset": _OWN + number, "workers": 0, "prefetch_factor": 1,
             "in_order": True, "files_per_sample": 1,
             "sampler": {
-                "kind": self._kind, "name": known, "samples": count, "drop_last": False,
-                "batch": max(_AHEAD_MIN, min(_AHEAD_MAX, count // 16)), "place": seen.place,
+                "kind": self._kind, "name": known, "samples": left, "drop_last": False,
+                "batch": max(_AHEAD_MIN, min(_AHEAD_MAX, left // 16)), "place": seen.place,
             },
         }  # fmt: skip
         self._teller.tell(message, {"paths": self._files.joined([rest])})
-        seen.place, seen.row, seen.look_at = "more", row, seen.drawn + count + 1
+        seen.place, seen.row, seen.left = "more", row, left
+        seen.look_at = seen.drawn + left + 1
 
     def _by_number(self, things: list[Any]) -> tuple[Any, Any]:
         """Returns the same as `_found` for an iterator that goes through numbers. Takes them as
         those of entries of a list of paths, which something has that the iterator refers to, if
         this holds for the file that was opened last."""
-        for row, position in self._rows.with_positions(things):
-            rest = row[position:] if type(row) in (list, tuple, range) else ()
-            last: Any = row[position - 1] if rest and position else None
-            if type(rest) is range and rest:  # since Python 3.12 it begins at the position
-                last = rest.start - rest.step
-            numbers = self._rows.indices_of(rest) if type(last) is int else None
-            if not numbers or min(numbers) < 0:
-                continue
-            for values, member, root in self._columns(things, max(numbers)):
-                if 0 <= last < len(values):
-                    path = self._files.path(values, last, member, root)
-                    if path and os.stat(path).st_ino == self._last_opened():
-                        return rest, (self._files.Picked(values, numbers), member, root)
+        opened = self._last_opened()
+        for row, position in self._rows.with_positions(things) if opened else ():
+            last = _number_before(row, position)
+            for values, member, root in self._columns(things, last) if last >= 0 else ():
+                path = self._files.path(values, last, member, root)
+                if not path or os.stat(path).st_ino != opened:
+                    continue
+                known, numbers = self._numbers(row, position, len(values))
+                if numbers:
+                    return known, (self._files.Picked(values, numbers), member, root)
         return None, None
+
+    def _numbers(self, row: Any, position: int, count: int) -> tuple[Any, Any]:
+        """Returns what distinguishes a row, and its rest as an array if that consists of numbers
+        from 0 to `count` - 1; otherwise None. A range that fits is not longer than `count`."""
+        rest = row[position:] if type(row) is range or len(row) <= self._rows.INDICES_MAX else ()
+        if type(rest) is range:
+            known: Any = rest.stop, rest.step
+            ends = [rest[0], rest[-1]] if rest else [-1]
+            numbers = self._rows.indices_of(rest) if 0 <= min(ends) <= max(ends) < count else None
+        else:
+            known, numbers = (id(row), len(row)), self._rows.indices_of(rest)
+        return known, numbers if numbers and 0 <= min(numbers) <= max(numbers) < count else None
 
     def _columns(self, things: list[Any], least: int) -> Iterator[Any]:
         """Yields columns of more than `least` entries that attributes of `things` hold."""
@@ -153,13 +169,22 @@ class Streams:
 
 class _Seen:
     """The state of one iterator. drawn: how many samples; look_at: at how many to look at it; row:
-    the list that was announced last; agreed: how often the files of numbers were right; place: how
-    the next announcement follows those before."""
+    the list that was announced last; left: how many entries of it; agreed: how often the files of
+    numbers were right; place: how the next announcement follows those before."""
 
     def __init__(self, turn: Any) -> None:
         self.turn = turn
         self.pid = os.getpid()
         self.drawn = self.look_at = 0
         self.row: Any = None
-        self.agreed = 0
+        self.left = self.agreed = 0
         self.place = "first"
+
+
+def _number_before(row: Any, position: int) -> int:
+    """Returns the number that an iterator at `position` of a row gave last; -1 if there is none."""
+    if type(row) is range:  # since Python 3.12 it begins at the position
+        rest = row[position:]
+        return rest.start - rest.step if rest else -1
+    last = row[position - 1] if type(row) in (list, tuple) and 0 < position < len(row) else None
+    return last if type(last) is int else -1

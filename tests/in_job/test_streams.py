@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,13 @@ class Owner:
     def __init__(self, paths: list[str]) -> None:
         self.paths = paths
 
+    def numbers(self, row: Iterable[int], opened: Callable[[str], None], times: int = 1) -> Any:
+        for number in row:
+            if number < len(self.paths):
+                opened(self.paths[number])
+            for _ in range(times):
+                yield number
+
 
 class Watched:
     """Streams over `paths`, which takes part in the reads of iterators."""
@@ -65,6 +73,63 @@ def watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Watched:
         Path(path).touch()
     monkeypatch.setattr(files, "_MAJOR", os.major(os.stat(tmp_path).st_dev))
     return Watched(paths)
+
+
+def test_numbers_of_files_are_announced_once(watched: Watched) -> None:
+    for row in (range(_COUNT), list(range(_COUNT)), range(_COUNT - 1, -1, -1)):
+        for times in (1, 3):
+            watched.told.paths.clear()
+            owner = Owner(watched.paths)
+            watched.draw(owner.numbers(row, watched.open, times), owner, times * _COUNT)
+            (said,) = watched.told.paths
+            assert said == [watched.paths[number] for number in row][-len(said) :]
+            assert len(said) > _COUNT - 5
+
+
+def test_a_second_pass_through_the_numbers_is_announced(watched: Watched) -> None:
+    owner = Owner(watched.paths)
+    twice = (each for _ in range(2) for each in owner.numbers(range(_COUNT), watched.open))
+    watched.draw(twice, owner, 2 * _COUNT)
+    assert len(watched.told.paths) == 2
+
+
+def test_huge_rows_are_not_expanded(watched: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "INDICES_MAX", 2 * _COUNT)
+    expanded: list[int] = []
+    real = rows.indices_of
+    monkeypatch.setattr(rows, "indices_of", lambda row: expanded.append(len(row)) or real(row))
+    for row in (range(sys.maxsize), range(-5, 1 << 70), list(range(3 * _COUNT))):
+        owner = Owner(watched.paths)
+        watched.draw(owner.numbers(row, watched.open), owner, 9)
+    assert (any(expanded), watched.told.paths) == (False, [])
+
+
+def test_nothing_is_looked_up_before_a_file_is_opened(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "columns_in", lambda *_: pytest.fail("looked for lists of paths"))
+    owner = Owner(watched.paths)
+    watched.draw(owner.numbers(range(_COUNT), lambda _: None), owner, 9)
+
+
+def test_an_owner_whose_iterators_take_turns_is_left_alone(watched: Watched) -> None:
+    owner = Owner(watched.paths)
+    iterators = [iter(path for path in list(watched.paths)) for _ in range(4)]
+    for _ in range(10):
+        for turn, iterator in enumerate(iterators):
+            watched.draw(iterator, owner, 1, turn)
+    assert len(watched.told.paths) == 4  # each once, before the first was asked again
+    watched.told.paths.clear()
+    for turn in (4, 5):
+        watched.draw(iter(list(watched.paths)), owner, 9, turn)
+    assert watched.told.paths == []
+
+
+def test_iterators_one_after_the_other_are_each_announced(watched: Watched) -> None:
+    owner = Owner(watched.paths)
+    for turn in range(3):
+        watched.draw((path for path in list(watched.paths)), owner, _COUNT, turn)
+    assert [len(paths) for paths in watched.told.paths] == [_COUNT] * 3
 
 
 class TouchyPath(os.PathLike):  # type: ignore[type-arg]
