@@ -149,7 +149,8 @@ class Loaders:
                 if len(records) < len(opened_here):
                     # Some were expected. What was left long before them belongs to no epoch that
                     # will be announced: samples may open files that they draw themselves.
-                    before = before[len(before) - self._newest.get((pid, mount), 0) :]
+                    newest = self._newest.get((pid, mount), 0)
+                    before = before[max(0, len(before) - newest) :]
                 self._left[pid, mount] = np.append(before, records)[-_LEFT_MAX:]
                 self._newest[pid, mount] = min(len(records), _LEFT_MAX)
         known = {key[0] for key in self._epochs}

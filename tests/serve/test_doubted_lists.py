@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -81,3 +82,24 @@ def test_files_that_samples_draw_are_not_of_the_next_epoch() -> None:
             loaders.note([(frozenset({PID}), {0: both.astype(np.uint64)})])
     figures = loaders.figures()
     assert (figures.broken, figures.predicted) == (0, 4 * count)
+
+
+def test_opens_that_one_loader_left_are_kept_for_the_next() -> None:
+    def find(paths: Any, count: int) -> Any:
+        return [(0, int(paths.split(b"\0")[0]) + np.arange(count, dtype=np.uint64))]
+
+    def announce(loader: int) -> None:
+        paths = b"%d\0" % (loader * COUNT) + b"f\0" * (COUNT - 1)
+        loaders.announce(replace(SAID, loader=loader, dataset=loader, parts={"paths": paths}))
+
+    def note(*records: int) -> None:
+        loaders.note([(frozenset({PID}), {0: np.array(records, np.uint64)})])
+
+    loaders = Loaders(find, Sink())
+    announce(0)
+    note(*range(COUNT, COUNT + 3), *range(2 * COUNT, 2 * COUNT + 6))
+    announce(1)
+    assert loaders.figures().predicted == 3
+    note(0)
+    announce(2)
+    assert loaders.figures().predicted == 3 + 1 + 6
