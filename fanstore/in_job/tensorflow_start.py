@@ -22,13 +22,23 @@ def _watch(iterators: Any, pipelines: Any, streams: Any) -> None:
     watched: list[Any] = []
 
     def drawing(iterator: Any, self: Any, number: Any) -> None:
-        streams.drawing(iterator, self, int(number), self, "tf.data")
+        try:
+            streams.drawing(iterator, self, int(number), self, "tf.data")
+        except Exception as error:
+            teller.failed(error)
+
+    def watch_generators() -> None:
+        # This module is loaded after the one of iterators.
+        watched.append(sys.modules["tensorflow.python.data.ops.dataset_ops"])
+        state = watched[0].DatasetV2._GeneratorState
+        state.get_iterator = wrapped(state.get_iterator, None, drawing, False)
 
     def made(_: None, self: Any, dataset: Any = None, *args: Any, **kwargs: Any) -> None:
-        if not watched:  # this module is loaded after the one of iterators
-            watched.append(sys.modules["tensorflow.python.data.ops.dataset_ops"])
-            state = watched[0].DatasetV2._GeneratorState
-            state.get_iterator = wrapped(state.get_iterator, None, drawing, False)
+        try:
+            if not watched:
+                watch_generators()
+        except Exception as error:
+            teller.failed(error)
         if dataset is not None:
             pipelines.made(dataset)
 

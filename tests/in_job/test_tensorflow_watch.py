@@ -1,0 +1,50 @@
+"""The code that watches tf.data, without TensorFlow."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fanstore.in_job import epochs, files, rows, streams, teller
+from fanstore.in_job import tensorflow_pipelines as pipelines
+
+_ITERATORS = "tensorflow.python.data.ops.iterator_ops"
+_PARTS = {
+    "epochs.py": epochs, "files.py": files, "rows.py": rows, "streams.py": streams,
+    "teller.py": teller, "tensorflow_pipelines.py": pipelines,
+}  # fmt: skip
+
+
+def test_a_tensorflow_without_the_expected_parts_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Iterators are made as ever, and the daemon hears why they are not watched, once."""
+    said: list[bytes] = []
+    module: Any = ModuleType(_ITERATORS)
+    module.context = SimpleNamespace(executing_eagerly=lambda: True)
+    module.OwnedIterator = type("OwnedIterator", (), {"__init__": lambda self: None})
+    monkeypatch.setitem(sys.modules, _ITERATORS, module)
+    start = Path(streams.__file__).with_name("tensorflow_start.py")
+
+    def wrapped(method: Any, before: Any, after: Any, always: bool) -> Any:
+        def call(*arguments: Any) -> Any:
+            result = method(*arguments)
+            after(result, *arguments)
+            return result
+
+        return call
+
+    functions = {
+        "wrapped": wrapped, "load_part": _PARTS.__getitem__, "last_opened": lambda: 0,
+        "send": lambda text, fds: said.append(text), "seal": lambda fd: 0,
+        "referents": rows.get_referents,
+    }  # fmt: skip
+    runpy.run_path(str(start), functions)
+    for _ in range(2):
+        module.OwnedIterator()
+    assert said[0] == b"{}" and len(said) == 2 and b"KeyError" in said[1]
