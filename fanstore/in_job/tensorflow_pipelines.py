@@ -24,6 +24,7 @@ _OWN = 1 << 18  # epochs.py numbers its loaders below this
 _DEPTH_MAX = 64
 # bounds for the elements in progress, whose number TensorFlow chooses
 _AHEAD_MIN, _AHEAD_MAX = 64, 1024
+_PARTIAL_MAX = 3  # the first iterators of a cache in memory, which may stop early and cache nothing
 _SAME_ORDER = (
     "_MapDataset", "_ParallelMapDataset", "_PrefetchDataset", "_OptionsDataset", "_ZipDataset",
 )  # fmt: skip
@@ -52,7 +53,8 @@ class Pipelines:
         # shuffle dataset: how many iterators were made of it; -1 if unknown.
         self._rounds: Any = weakref.WeakKeyDictionary()
         self._sources: list[Any] = []
-        # cached dataset: the steps whose result was cached; None if the files were.
+        # cached dataset: how many iterators were made of it, and the steps whose result was cached
+        # by the first one; None if they are unknown.
         self._cached: Any = weakref.WeakKeyDictionary()
 
     def made(self, dataset: Any) -> None:
@@ -126,15 +128,17 @@ class Pipelines:
         return source, column, [*steps, step], is_read
 
     def _of_cache(self, dataset: Any, found: _Source) -> _Source | None:
-        """Returns what is read through a cache. A pipeline goes through the steps before it only
-        once; if these read the files, later iterators read none."""
+        """Returns what is read through a cache. A pipeline goes through the steps before it until
+        one iterator came to its end; if these read the files, later iterators read none."""
         source, column, steps, is_read = found
-        if dataset not in self._cached:
-            self._cached[dataset] = None if is_read else steps
-            stored = os.fsdecode(dataset._filename.numpy())
-            return found if not stored or not os.path.exists(stored + ".index") else None
-        steps = self._cached[dataset]
-        return None if steps is None else (source, column, steps, False)
+        stored = os.fsdecode(dataset._filename.numpy())
+        is_stored = bool(stored) and os.path.exists(stored + ".index")
+        made, first = self._cached.get(dataset, (0, None if is_stored else steps))
+        self._cached[dataset] = made + 1, first
+        if is_read:
+            is_whole = is_stored if stored else made >= _PARTIAL_MAX
+            return None if is_whole else found
+        return None if first is None else (source, column, first, False)
 
     def _listed(self, dataset: Any) -> _Source | None:
         """Returns a slice dataset as a source, if one of its components is a list of paths of

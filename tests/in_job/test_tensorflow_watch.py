@@ -48,3 +48,26 @@ def test_a_tensorflow_without_the_expected_parts_is_left_alone(
     for _ in range(2):
         module.OwnedIterator()
     assert said[0] == b"{}" and len(said) == 2 and b"KeyError" in said[1]
+
+
+class Cached:
+    """Like a dataset of tf.data that caches the files that it reads."""
+
+    def __init__(self, stored: Path | None = None) -> None:
+        text = str(stored or "").encode()
+        self._filename = SimpleNamespace(numpy=lambda: text)
+
+
+def is_announced(watched: pipelines.Pipelines, dataset: Cached) -> bool:
+    return watched._of_cache(dataset, (None, None, [], True)) is not None
+
+
+def test_files_behind_a_cache_are_announced_until_they_are_cached(tmp_path: Path) -> None:
+    """A job may look at the first batch before it trains; TensorFlow drops such a cache."""
+    context = SimpleNamespace(executing_eagerly=lambda: True)
+    watched = pipelines.Pipelines(SimpleNamespace(context=context), files.is_ours, None)
+    in_memory, stored = Cached(), Cached(tmp_path / "cache")
+    assert [is_announced(watched, in_memory) for _ in range(4)] == [True, True, True, False]
+    assert [is_announced(watched, stored) for _ in range(4)] == [True] * 4
+    (tmp_path / "cache.index").touch()
+    assert not is_announced(watched, stored)
