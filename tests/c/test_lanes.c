@@ -228,6 +228,13 @@ static void check_kills(void)
     }
 }
 
+static void run_in_thread(void *(*what)(void *))
+{
+    pthread_t thread;
+    CHECK(pthread_create(&thread, NULL, what, NULL) == 0);
+    CHECK(pthread_join(thread, NULL) == 0);
+}
+
 #ifndef __SANITIZE_THREAD__ /* it takes what shares its memory for a fork child */
 static int share_memory(void *unused)
 {
@@ -271,14 +278,64 @@ static void *check_shared_memory(void *unused)
     CHECK(opens() - before == 2 * OPENS * 10);
     return NULL;
 }
+#endif
 
-static void run_in_thread(void *(*what)(void *))
+static int samples_in_lane(void)
+{
+    int count = 0;
+    const struct fan_lane *lane = fan_thread_lane.lane;
+    for (uint64_t place = lane->first; place < lane->head; place++)
+        count += fan_thread_lane.ring[place % FAN_RING_NOTES] >> 61 == FAN_NOTE_SAMPLE;
+    return count;
+}
+
+static void read_sample(unsigned number)
+{
+    uint64_t note = fan_note(FAN_NOTE_SAMPLE, 0, number, 5);
+    fan_trace_sample(note, note);
+}
+
+/* A thread that notes no samples joins another's sample; a child that it forks joins none. */
+static void *check_helper(void *unused)
+{
+    (void)unused;
+    pid_t pid = (pid_t)FAN_SYS(clone, SIGCHLD, 0, 0, 0, 0);
+    open_some(2);
+    if (pid == 0)
+        _exit(samples_in_lane());
+    check_child(pid);
+    CHECK(samples_in_lane() == 1);
+    return NULL;
+}
+
+/* A thread that notes its own samples joins no other. */
+static void *check_second_reader(void *unused)
+{
+    (void)unused;
+    read_sample(2);
+    open_some(1);
+    pthread_barrier_wait(&all_there);
+    pthread_barrier_wait(&all_there);
+    open_some(1);
+    CHECK(samples_in_lane() == 1);
+    return NULL;
+}
+
+static void check_samples(void)
 {
     pthread_t thread;
-    CHECK(pthread_create(&thread, NULL, what, NULL) == 0);
+    read_sample(1);
+    run_in_thread(check_helper);
+    pthread_barrier_init(&all_there, NULL, 2);
+    CHECK(pthread_create(&thread, NULL, check_second_reader, NULL) == 0);
+    pthread_barrier_wait(&all_there);
+    int before = samples_in_lane();
+    open_some(1);
+    CHECK(samples_in_lane() == before);
+    read_sample(3);
+    pthread_barrier_wait(&all_there);
     CHECK(pthread_join(thread, NULL) == 0);
 }
-#endif
 
 int main(void)
 {
@@ -296,6 +353,7 @@ int main(void)
     run_in_thread(check_vfork);
     run_in_thread(check_shared_memory);
 #endif
+    check_samples();
     printf("test_lanes: no fault\n");
     return 0;
 }

@@ -28,6 +28,7 @@ void fan_lane_attach(const struct fan_lanes *attached)
 void fan_lane_after_fork_child(void)
 {
     fan_own_program.number = 0;
+    fan_own_program.sample = 0;
 }
 
 /* Returns the number of this program; takes a new one if it has none. */
@@ -210,18 +211,19 @@ void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t reco
     put_stall(fan_note(FAN_NOTE_STALL, mount, record, stall_payload(source, waited_ns)));
 }
 
-uint64_t fan_sample_note;
-
 void fan_trace_sample(uint64_t note, uint64_t shared)
 {
     fan_lane_note(note);
     fan_thread_lane.sample = shared;
-    __atomic_store_n(&fan_sample_note, shared, __ATOMIC_RELAXED);
+    fan_thread_lane.reads_samples = true;
+    __atomic_store_n(&fan_own_program.sample, shared, __ATOMIC_RELAXED);
 }
 
 void fan_trace_join(uint64_t note)
 {
+    if (fan_thread_lane.reads_samples)
+        return;
     fan_thread_lane.sample = note;
-    if (fan_lane_is_own())
+    if (note != 0 && fan_lane_is_own())
         fan_lane_note(note);
 }

@@ -33,6 +33,7 @@ extern struct fan_lanes fan_lanes;
 /* A thread's lane, valid while `program` is the number of the running program. ring: NULL if no
  * notes are wanted. shares: the program in which the thread found no free lane. block: the last
  * block noted. sample: the last note of a sample. opened: the inode number of the file opened last.
+ * reads_samples: whether the thread has noted samples that it reads itself.
  */
 struct fan_thread_lane {
     struct fan_lane *lane;
@@ -42,14 +43,17 @@ struct fan_thread_lane {
     uint64_t opened;
     uint32_t program;
     uint32_t shares;
+    bool reads_samples;
 };
 
 extern __thread struct fan_thread_lane fan_thread_lane __attribute__((tls_model("initial-exec")));
 
-/* The number of this program among those of the job, on a page of its own. 0 in a fork child that
- * has not asked for a number yet. */
+/* The number of this program among those of the job, and the note of the sample that one of its
+ * threads reads (0: none), on a page of its own. Both are 0 in a fork child, until it asks for a
+ * number or notes a sample. */
 struct fan_own_program {
     uint32_t number;
+    uint64_t sample;
 } __attribute__((aligned(FAN_PAGE_MAX_BYTES)));
 
 extern struct fan_own_program fan_own_program;
@@ -145,14 +149,12 @@ static inline void fan_lane_note(uint64_t note)
     fan_lane_put(ring, place, note);
 }
 
-/* The note of the sample that a thread of this process reads; 0: none. */
-extern uint64_t fan_sample_note;
-
 /* Notes that this thread reads a sample next, and that files which other threads of the process
- * open belong to `shared`, a note of a sample, too. */
+ * open belong to `shared`, a note of a sample, too, unless they note samples themselves. */
 void fan_trace_sample(uint64_t note, uint64_t shared);
 
-/* Notes that what this thread opens next belongs to the sample that another thread reads. */
+/* Notes that what this thread opens next belongs to the sample that another thread reads, unless
+ * this thread notes samples itself. note: 0 for no sample. */
 void fan_trace_join(uint64_t note) __attribute__((cold));
 
 /* Counts and notes that a program opened a file. */
@@ -160,7 +162,7 @@ static inline void fan_trace_open(uint64_t mount, uint64_t record)
 {
     FAN_COUNT(opens, 1);
     fan_thread_lane.opened = record + 2;
-    uint64_t sample = __atomic_load_n(&fan_sample_note, __ATOMIC_RELAXED);
+    uint64_t sample = __atomic_load_n(&fan_own_program.sample, __ATOMIC_RELAXED);
     if (__builtin_expect(sample != fan_thread_lane.sample, 0))
         fan_trace_join(sample);
     fan_lane_note(fan_note(FAN_NOTE_OPEN, mount, record, 0));
