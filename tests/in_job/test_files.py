@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,6 +14,11 @@ from fanstore.in_job import files
 data = pytest.importorskip("torch.utils.data")
 
 _NAMES = [f"f{number}" for number in range(12)]
+
+
+class Sample(NamedTuple):
+    path: str
+    label: int
 
 
 class Made(data.Dataset):  # type: ignore[misc]
@@ -52,6 +57,7 @@ def test_lists_of_paths_in_their_usual_forms(root: str) -> None:
     for attributes in (
         {"samples": [(path, 1) for path in full]},
         {"imgs": [[3, path] for path in full]},
+        {"samples": [Sample(path, 1) for path in full]},
         {"files": full},
         {"files": tuple(full), "again": list(full)},
         {"files": [Path(path) for path in full]},
