@@ -117,11 +117,10 @@ def summary_lines(summary: JobSummary) -> list[str]:
         return []
     ranks = summary.all_ranks()
     took_s = max(rank.served_s for rank in ranks)
-    lines = [_read_line(ranks, took_s), *_waited_lines(ranks, took_s), *_output_line(ranks)]
-    lines += _refused_line(ranks)
-    if summary.world_size > 1 or _shared_bytes(ranks):
-        lines.append(_came_line(ranks))
-    return lines + order_lines(ranks)
+    return [
+        read_line(ranks, took_s), *_waited_lines(ranks, took_s), *_output_line(ranks),
+        *_refused_line(ranks), *came_lines(ranks), *order_lines(ranks),
+    ]  # fmt: skip
 
 
 def unseen_lines(summary: JobSummary, entered: int) -> list[str]:
@@ -208,11 +207,12 @@ def _refused_line(ranks: Sequence[FinalStatus]) -> list[str]:
     ] * bool(count)
 
 
-def _nodes(ranks: Iterable[FinalStatus]) -> list[NodeFigures]:
+def _nodes(ranks: Iterable[Status]) -> list[NodeFigures]:
     return [rank.node for rank in ranks if rank.node is not None]
 
 
-def _read_line(ranks: Sequence[FinalStatus], took_s: float) -> str:
+def read_line(ranks: Sequence[Status], took_s: float) -> str:
+    """Returns a line about what programs opened and read. took_s: how long the job has served."""
     where = f"{len(ranks)} ranks: " if len(ranks) > 1 else ""
     mapped_bytes = sum(rank.counters.mapped_bytes for rank in ranks)
     read_bytes = sum(rank.counters.read_bytes for rank in ranks)
@@ -263,14 +263,14 @@ def _remedy(source: str, ranks: Sequence[FinalStatus]) -> str:
     }.get(source, "")
 
 
-def _shared_bytes(ranks: Sequence[FinalStatus]) -> int:
+def _shared_bytes(ranks: Sequence[Status]) -> int:
     """Returns how many bytes daemons, and programs by themselves, have read from the shared file
     system since it was staged."""
     by_daemons = sum(node.shared_bytes for node in _nodes(ranks))
     return by_daemons + sum(rank.counters.shared_bytes for rank in ranks)
 
 
-def _shared_words(ranks: Sequence[FinalStatus]) -> str:
+def _shared_words(ranks: Sequence[Status]) -> str:
     """Returns the name of the place that all ranks read from."""
     are_there = [is_address(dataset.directory) for dataset in ranks[0].datasets]
     if not any(are_there):
@@ -278,7 +278,7 @@ def _shared_words(ranks: Sequence[FinalStatus]) -> str:
     return "the bucket" if all(are_there) else f"{SOURCE_WORDS['shared']} and the bucket"
 
 
-def _requests_words(ranks: Sequence[FinalStatus]) -> str:
+def _requests_words(ranks: Sequence[Status]) -> str:
     """Returns a phrase with the requests to buckets; "" if no dataset is in one."""
     told = [rank.buckets for rank in ranks if rank.buckets is not None]
     failed = sum(each.failed for each in told)
@@ -288,16 +288,19 @@ def _requests_words(ranks: Sequence[FinalStatus]) -> str:
     ) * bool(told)
 
 
-def _came_line(ranks: Sequence[FinalStatus]) -> str:
-    """Returns a line about the bytes that came from elsewhere than this node's disk."""
+def came_lines(ranks: Sequence[Status]) -> list[str]:
+    """Returns a line about the bytes that came from elsewhere than this node's disk; none if all of
+    them were staged, in a job of one rank."""
+    if ranks[0].world_size == 1 and not _shared_bytes(ranks):
+        return []
     staged_bytes = sum(each.shared_bytes for rank in ranks for each in rank.datasets)
     fetched_bytes = sum(node.fetched_bytes for node in _nodes(ranks))
-    return (
+    return [
         f"{show_bytes(staged_bytes)} staged at the start, " * bool(staged_bytes)
         + f"{show_bytes(_shared_bytes(ranks))} read later from {_shared_words(ranks)}"
         + _requests_words(ranks)
         + f", {show_bytes(fetched_bytes)} fetched from other ranks" * (ranks[0].world_size > 1)
-    )
+    ]
 
 
 def order_lines(ranks: Sequence[Status]) -> list[str]:

@@ -121,6 +121,8 @@ def test_keys_and_other_sizes(stage: Stage, job: dict[str, Any]) -> None:
     for key in "sobrpx":
         watch.type(key)
     watch.take()
+    watch.type("h")
+    watch.wait_for(b"how full the block cache is")
     watch.shown = SCREEN_ON
     for lines, columns in ((10, 40), (2, 10), (50, 200)):
         watch.resize(lines, columns)
@@ -187,5 +189,5 @@ def test_80_columns_are_enough(stage: Stage, job: dict[str, Any]) -> None:
     watch.take()
     os.close(watch.terminal)
     lines = re.sub(r"\x1b\[[0-9;]*m", "", watch.shown.decode()).splitlines()
-    assert len(lines) == 3 and lines[1].rstrip().endswith("full% out")
+    assert len(lines) == 3 and lines[1].rstrip().endswith("mem% disk% out")
     assert max(map(len, lines)) <= 80

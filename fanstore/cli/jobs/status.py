@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fanstore.cli.jobs.job_options import chosen_job, job_options, local_directories
-from fanstore.launch.report import order_lines
+from fanstore.launch.report import came_lines, order_lines, read_line
 from fanstore.messages.figures import DatasetFigures, MemoryFigures, OutputFigures
 from fanstore.messages.job import DEAD, SERVING, AbsentRank, LeftJob, Status
 from fanstore.messages.message import encode
@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 def command(
     job: str | None, local_dir: str | None, show_all: bool, all_ranks: bool, as_json: bool
 ) -> int:
-    """Show a job: its datasets, packs and bytes staged, counts of reads, damaged files. If several
-    serve and none is named, all of them are shown; --json then needs --job or --all.
+    """Show a job: its datasets, what was read and from where, outputs, memory, damaged files.
+    --json has every count. If several serve and none is named, all of them are shown; --json then
+    needs --job or --all.
 
     With --all-ranks this node's daemon asks those of the other nodes; --json then gives an object
     whose `ranks` has an entry for each, with its `state`: serving, "not answering" or lost.
@@ -108,7 +109,7 @@ def meant(job: str | None, local_dir: str | None, only_one: bool) -> list[FoundJ
 
 
 def show(job: Status | LeftJob) -> None:
-    """Prints the state and the figures of one job, a line for each."""
+    """Prints the state of one job, and the figures that matter most."""
     click.echo(f"job {job.job_id}: {job.state}{_rank(job)}{_since(job)}")
     if job.metrics:
         click.echo(f"  metrics at {job.metrics}")
@@ -133,16 +134,13 @@ def show(job: Status | LeftJob) -> None:
 
 
 def _show_figures(job: Status) -> None:
-    click.echo(f"  {_memory_line(job.memory)}")
     outputs = [] if job.outputs is None else outputs_lines(job.outputs)
-    for line in [*order_lines([job]), *outputs]:
+    read = read_line([job], time.time() - job.started_s)
+    for line in [read, *came_lines([job]), *order_lines([job]), *outputs]:
         click.echo(f"  {_printable(line)}")
+    click.echo(f"  {_memory_line(job.memory)}")
     for rank in job.lost_ranks:
         click.echo(f"  lost: rank {rank} does not answer any more")
-    node = {} if job.node is None else encode(job.node)
-    numbers = {name: value for name, value in node.items() if isinstance(value, int)}
-    for name, value in {**encode(job.counters), **numbers}.items():
-        click.echo(f"  {name.replace('_', ' '):<18}{value:>20,}")
 
 
 def _memory_line(memory: MemoryFigures) -> str:

@@ -47,8 +47,9 @@ def command(
 ) -> int:  # fmt: skip
     """Watch a job of this node with all its ranks, slow ranks first.
 
-    Keys: s, o, b, r sort by stalls, opens, bytes, rank; p shows or hides programs; q ends. If
-    standard output is not a terminal, prints the rates once, as with --once.
+    Keys: h shows what the columns mean; s, o, b, r sort by stalls, opens, bytes, rank; p shows or
+    hides programs; q ends. If standard output is not a terminal, prints the rates once, as with
+    --once.
 
     \b
     Example:

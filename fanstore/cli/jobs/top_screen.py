@@ -17,12 +17,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from fanstore.cli.jobs.top_table import Row, heading, lines_of, table_of
+from fanstore.cli.jobs.top_table import LEGEND, Row, heading, legend, lines_of, table_of
 from fanstore.exit_codes import SIGNALLED
 from fanstore.watch.rates import in_order
 
 _KEYS = {"s": "stall", "o": "opens", "b": "bytes", "r": "rank"}
-_HELP = "q quit;  sort by: s stall  o opens  b bytes  r rank;  p programs on, off"
+_HELP = "q quit;  h help;  sort by: s stall  o opens  b bytes  r rank;  p programs on, off"
 _FIRST_LOOK_S = 1.0
 _LOOK_AT_SIZE_S = 0.5
 _END_S = 5.0
@@ -39,13 +39,15 @@ class Looks(Protocol):
 
 
 class Screen:
-    """The screen: the rows that it shows now, their order, and whether programs are shown."""
+    """The screen: the rows that it shows now, their order, and whether programs and the meaning of
+    the columns are shown."""
 
     def __init__(self, look: Looks, interval_s: float, sort: str) -> None:
         self._look = look
         self._interval_s = interval_s
         self._sort = sort
         self._programs = True
+        self._helps = False
         self._rows: list[Row] = []
 
     def run(self) -> None:
@@ -66,15 +68,18 @@ class Screen:
                     key = key_within(min(left_s, _LOOK_AT_SIZE_S))
                 self._sort = _KEYS.get(key, self._sort)
                 self._programs ^= key == "p"
+                self._helps ^= key in ("h", "?")
 
     def _view(self, height: int) -> Group:
         """Returns the text for a terminal with `height` lines; rows that do not fit are counted."""
         lines = lines_of(in_order(self._rows, self._sort), self._programs)
-        room = max(1, height - _FRAME_LINES)
+        explained = [legend()] if self._helps else []
+        room = max(1, height - _FRAME_LINES - len(LEGEND) * self._helps)
         foot = _HELP if len(lines) <= room else f"{len(lines) - room} lines more.  {_HELP}"
         return Group(
             heading(self._look.job.job_id, self._rows),
             table_of(lines[:room]),
+            *explained,
             Text(foot, style="dim", no_wrap=True, overflow="crop"),
         )
 

@@ -16,7 +16,16 @@ _SLOW = 0.2  # ranks that wait for at least this share of the time are coloured
 _PRINTED_WIDTH = 100
 _AWAY_SHOWN = 3
 _SOURCES = ("local", "cache", "rank", "shared")
-_COLUMNS = ("opens/s", "MB/s", *_SOURCES, "hit%", "stall%", "full%", "out")
+_COLUMNS = ("opens/s", "MB/s", *_SOURCES, "hit%", "stall%", "mem%", "disk%", "out")
+LEGEND = (
+    ("opens/s, MB/s", "files opened, and megabytes read by programs, each second"),
+    ("local, cache", "of these MB/s, from this node's disk, and from its memory"),
+    ("rank, shared", "of these MB/s, from other nodes, and from the shared file system"),
+    ("hit%", "how many blocks of other nodes were in memory when they were wanted"),
+    ("stall%", "how much of their time programs waited for bytes"),
+    ("mem%, disk%", "how full the block cache is, and the local disk"),
+    ("out", "outputs that wait to be copied to the output directory"),
+)
 
 
 def print_table(job_id: str, rows: list[Row]) -> None:
@@ -67,6 +76,14 @@ def table_of(lines: list[Line]) -> Table:
     return table
 
 
+def legend() -> Table:
+    """Returns what the columns mean."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for names, meaning in LEGEND:
+        table.add_row(names, meaning, style="dim")
+    return table
+
+
 def _style(row: RankRates, program: ProgramRates | None) -> str:
     if program is not None:
         return "dim"
@@ -76,8 +93,8 @@ def _style(row: RankRates, program: ProgramRates | None) -> str:
 def _cells(row: RankRates, program: ProgramRates | None) -> list[str]:
     if program is not None:
         return [f"  {program.pid} {program.name}", *_rate_cells(program)]
-    full = f"{_percent(row.cache_fill)}/{_percent(row.disk_fill)}"
-    return [f"{row.rank} {row.host}", *_rate_cells(row), full, _count(row.outputs_waiting)]
+    full = _percent(row.cache_fill), _percent(row.disk_fill)
+    return [f"{row.rank} {row.host}", *_rate_cells(row), *full, _count(row.outputs_waiting)]
 
 
 def _rate_cells(rates: Rates) -> list[str]:
