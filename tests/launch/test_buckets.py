@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -247,7 +248,7 @@ def test_a_large_object_comes_in_several_ranges_at_once(stage: Stage, bucket: Te
     content = os.urandom(45 << 20)
     bucket.put("raw/big", content)
     bucket.faults = [Fault("raw/big", delay_s=0.3)]
-    warm = f"{sys.executable} -m fanstore warmup {stage.mount}/big"
+    warm = f"{shlex.quote(sys.executable)} -m fanstore warmup {stage.mount}/big"
     script = f"until {warm}; do sleep 0.1; done; md5sum {stage.mount}/big"
     done = run(stage, bucket, "sh", "-c", script)
     assert hashlib.md5(content).hexdigest() in done.stdout
