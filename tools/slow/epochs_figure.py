@@ -47,9 +47,10 @@ def caption(report: dict[str, Any]) -> list[str]:
     files = f"{report['files']:,} files of {report['bytes'] >> 10} KiB"
     stream, total = rate(report["stream"]), rate(report["total"])
     text = f"""{files}, read by torch's DataLoader with 2 workers, on one node of {cores} cores
-        (load average at the start: {load}). The shared file system is a simulated one: each call waits {report["latency"]}, an
-        open file gives {stream}, and all files together {total}. Not counted: making the tar file,
-        the image, the shards and the packed dataset, once before the job."""
+        (load average at the start: {load}). The shared file system is a simulated one: each call
+        waits {report["latency"]}, an open file gives {stream}, and all files together {total}.
+        Not counted: making the tar file, the image, the shards and the packed dataset, once
+        before the job."""
     return textwrap.wrap(" ".join(text.split()), 90)
 
 
