@@ -198,7 +198,7 @@ class Dataset:
 
     @property
     def is_of_objects(self) -> bool:
-        """Whether the original files are objects of a bucket."""
+        """True if the originals are objects of a bucket."""
         return bool(self.header.flags & lib.FAN_INDEX_OBJECTS)
 
     @property

@@ -62,7 +62,7 @@ struct fan_bells {
 /* Opens this rank's socket. */
 void fan_bells_init(struct fan_bells *bells, uint32_t own_rank, uint32_t world_size);
 
-/* Closes the socket. Accepts a zeroed struct. */
+/* Closes the socket. Accepts a zeroed struct whose `fd` is -1. */
 void fan_bells_fini(struct fan_bells *bells);
 
 /* Tells where all ranks can be rung: `world_size` elements, copied. Returns 0 or -ENOMEM. */

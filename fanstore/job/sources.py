@@ -1,5 +1,5 @@
-"""What a user may name as a source of a job: a dataset, any other directory, or an address of
-objects. The latter two are listed."""
+"""Opens the sources of a job: datasets, other directories, and addresses of objects. Those that are
+no datasets are listed."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _PATH_ROOM = 4096
 
 
 class _StoppedError(FanstoreError):
-    """The job ends."""
+    """Raised in a pause between two tries when the job ends."""
 
 
 class ObjectThreads:

@@ -29,7 +29,7 @@ Show = Callable[[int], None]
 
 
 class Origin(Protocol):
-    """What `listing.py` asks of an origin. text: its name for users. has_objects: whether its files
+    """A place that `listing.py` lists. text: its name for users. has_objects: whether its files
     are objects. left_out: a clause about the entries that were left out, or ""."""
 
     text: str
@@ -38,7 +38,7 @@ class Origin(Protocol):
 
     @property
     def identity(self) -> str:
-        """What tells this origin from all others: its listing is kept under that."""
+        """A text that no other origin has. The listing is kept under a hash of it."""
 
     def holds(self, dataset: Dataset, show: Show) -> bool:
         """Returns whether a kept listing still holds. show: called with the number of entries found
@@ -53,7 +53,7 @@ class Origin(Protocol):
 
 
 class DirectoryOrigin:
-    """The files of a directory."""
+    """A directory whose files a job reads as they are."""
 
     has_objects = False
 

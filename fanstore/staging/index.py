@@ -41,7 +41,7 @@ class DatasetInfo:
 
     @property
     def is_listed(self) -> bool:
-        """Whether this was listed, so that the index lies elsewhere."""
+        """True if this was listed; the index of a listing lies elsewhere."""
         return bool(self.source)
 
 

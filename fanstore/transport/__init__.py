@@ -44,7 +44,7 @@ class Transport:
 
     @property
     def bell(self) -> bytes:
-        """Where this rank can be rung (csrc/transport/bells.h)."""
+        """The address at which other ranks ring this one: struct fan_bell, as bytes."""
         place = ffi.new("uint8_t[]", self._library.FAN_BELL_BYTES)
         self._library.fan_transport_bell(self._transport(), place)
         return bytes(place)

@@ -109,7 +109,8 @@ struct fan_transport {
      */
     void (*ring)(void *context, bool sleeps);
 
-    /* The same for these ranks and for all that owe an answer: the first ring may be lost. */
+    /* Rings like `ring`, and rings also all ranks that owe an answer: the first ring may be lost.
+     */
     void (*ring_again)(void *context, bool sleeps);
 
     /* Returns whether every other rank has rung this one at least once, so that this rank need not

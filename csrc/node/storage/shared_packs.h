@@ -12,7 +12,7 @@ struct fan_origin_read;
  * call it. Returns 0, -EIO, or -errno if this process lacks something. */
 int fan_shared_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to);
 
-/* The same in two steps, of which the first does not wait. Several reads may be begun before the
- * first is ended; each must be ended. */
+/* Do together what fan_shared_read does. fan_shared_begin does not wait. The caller may begin
+ * several reads before it ends the first, and must end each. */
 void fan_shared_begin(struct fan_mounts *mounts, struct fan_origin_read *read);
 int fan_shared_end(struct fan_mounts *mounts, const struct fan_origin_read *read);

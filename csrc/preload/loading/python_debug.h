@@ -1,7 +1,7 @@
 /*
- * Whether a Python interpreter will use its debug allocators. It allocates an audit hook that was
- * added before its start without them and frees it with them (seen in CPython 3.11 to 3.14), which
- * ends the process.
+ * Finds out whether a Python interpreter will use its debug allocators. The interpreter allocates
+ * an audit hook that was added before its start without them and frees it with them (seen in
+ * CPython 3.11 to 3.14), which ends the process.
  */
 #pragma once
 
