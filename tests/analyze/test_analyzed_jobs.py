@@ -160,6 +160,7 @@ def test_a_job_is_after_an_analysis_as_before(stage: Stage) -> None:
     assert losses() == before
 
 
+@pytest.mark.soak
 def test_a_job_without_torch_has_the_rates_but_that_of_training(stage: Stage) -> None:
     job = (sys.executable, "-c", _PLAIN, str(stage.path / "plain"))
     said = analyse(stage, *job)

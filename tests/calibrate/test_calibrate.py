@@ -54,6 +54,7 @@ def left(places: tuple[Path, Path, Path]) -> list[str]:
     return sorted(str(path.relative_to(top)) for path in top.rglob("*") if path not in places[:2])
 
 
+@pytest.mark.soak
 def test_the_machine_is_one_for_simulate_and_plan(places: tuple[Path, Path, Path]) -> None:
     done = call("study", "calibrate", *options(places))
     assert done.stdout.decode().split() == [str(places[2])]
@@ -68,6 +69,7 @@ def test_the_machine_is_one_for_simulate_and_plan(places: tuple[Path, Path, Path
     call("study", "calibrate", *options(places), "--force")
 
 
+@pytest.mark.soak
 def test_a_machine_lies_where_plan_looks_for_it(
     places: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -125,6 +127,7 @@ def test_own_files_leave_the_page_cache_and_the_directory(tmp_path: Path) -> Non
             assert cached_share(extents) == 1
 
 
+@pytest.mark.soak
 def test_a_cache_that_cannot_be_dropped_is_named(places: tuple[Path, Path, Path]) -> None:
     with small_disk(places[0], "8m"):
         said = call("study", "calibrate", *options(places)).stderr

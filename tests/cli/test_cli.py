@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 from soak import sampled
 
 from fanstore import __version__, cli, errors
@@ -47,9 +48,10 @@ def test_help_loads_no_heavy_module() -> None:
 
 @pytest.mark.parametrize("name", [*cli.cli.entries, *(name for name, *_ in cli.cli.leaves())])
 def test_every_subcommand_has_help(name: str) -> None:
-    result = fanstore(*name.split(), "--help")
-    assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith(f"Usage: fanstore {name}")
+    """In this process: 44 starts of Python would show no more."""
+    result = CliRunner().invoke(cli.cli, [*name.split(), "--help"], prog_name="fanstore")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith(f"Usage: fanstore {name}")
 
 
 PRINTING = [
@@ -70,7 +72,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    "redirection", sampled([">&-", ">/dev/full", "| head -c 0"], [">/dev/full", "| head -c 0"])
+    "redirection", sampled([">&-", ">/dev/full", "| head -c 0"], [">/dev/full"])
 )
 def test_output_that_cannot_be_written(data: Path, redirection: str) -> None:
     """As with coreutils: an error that is named, or the quiet end by SIGPIPE."""

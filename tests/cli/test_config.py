@@ -124,6 +124,7 @@ def test_doctor_says_what_a_dataset_would_do(stage: Stage) -> None:
     assert "no such directory" in stage.call("doctor", "--dataset", "none", code=2).stderr
 
 
+@pytest.mark.soak
 def test_doctor_counts_what_earlier_jobs_kept(stage: Stage) -> None:
     dataset = stage.dataset(stage.source(files={f"f{n}": bytes(1_000_000) for n in range(9)}))
     limit = {"FANSTORE_LOCAL_BYTES": "4M"}
@@ -152,6 +153,7 @@ def test_doctor_makes_nothing(stage: Stage) -> None:
     assert list(stage.local.iterdir()) == []
 
 
+@pytest.mark.soak
 def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path: Path) -> None:
     file = tmp_path / "broken.toml"
     file.write_text('deadline_s = "soon"\nkeep_stage = true\nreplicas = "2"\n')

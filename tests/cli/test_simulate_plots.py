@@ -22,6 +22,7 @@ def drawn(folder: Path, *options: str) -> str:
     return (folder / "found.svg").read_text()
 
 
+@pytest.mark.soak
 def test_bars_name_policies_and_sources(tmp_path: Path) -> None:
     found = drawn(tmp_path)
     for text in ("nopfs-1", "frequency-partition", "remote ram", "shared", "lower bound"):

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from serving import LIMIT_S, Stage, make_stage, wait_for
+from soak import one_of
 from terminal import on_terminal
 
 TOP = [sys.executable, "-m", "fanstore", "top", "--interval", "0.2"]
@@ -100,7 +101,8 @@ class Watch:
 
 
 @pytest.mark.parametrize(
-    ("how", "code"), [("q", 0), ("\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]
+    ("how", "code"),
+    one_of(2, [("q", 0), ("\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]),
 )
 def test_the_terminal_is_left_as_it_was(
     stage: Stage, job: dict[str, Any], how: str | int, code: int
@@ -140,6 +142,7 @@ def test_the_job_ends_while_it_is_watched(stage: Stage, job: dict[str, Any]) -> 
     assert f"job {job['job_id']} has ended".encode() in watch.shown
 
 
+@pytest.mark.soak
 def test_no_job_and_two_jobs(stage: Stage) -> None:
     assert "no job" in stage.call("top", "--once", code=125).stderr
     jobs = [start(stage), start(stage)]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from serving import Stage, make_stage
-from soak import sampled
+from soak import one_of, sampled
 
 LIMIT_S = 60.0
 PAUSE_S = 0.5  # the library looks after the daemon every 0.1 s
@@ -34,7 +34,7 @@ def program(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize("codec", sampled(["store", "zstd"], ["zstd"]))
-@pytest.mark.parametrize("options", [(), ("--stage", "lazy"), ("--in-place",)], ids=str)
+@pytest.mark.parametrize("options", one_of(3, [("--stage", "lazy"), ("--in-place",), ()]), ids=str)
 def test_a_program_with_few_calls_reads_as_on_a_plain_directory(
     stage: Stage, program: str, codec: str, options: tuple[str, ...]
 ) -> None:

@@ -4,11 +4,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 from arena import SELF
-from case_set import BOTH, Set
+from case_set import Set
 from harness import Case
 
 SHELL = (
@@ -147,12 +148,18 @@ DENIED = (
 )
 # The same in a job of two ranks, each of which keeps the names in some of the directories.
 RANKS = tuple(replace(group, where="ranks") for group in (*RULES, *LIFE, *PROGRAMS))
-# There a call takes many times as long: `make test` has rules and life alone, each set with one
-# kind. `make soak` has the sets as they are.
-QUICK_RANKS = tuple(
-    replace(group, kinds=(BOTH[number % 2],))
-    for number, group in enumerate(RANKS[: len(RULES) + 3])
-)
+
+
+def with_one_kind(groups: Sequence[Set]) -> tuple[Set, ...]:
+    """The sets that `make test` takes: each with one of its kinds, in turn."""
+    return tuple(
+        replace(group, kinds=(group.kinds[number % len(group.kinds)],))
+        for number, group in enumerate(groups)
+    )
+
+
+# There a call takes many times as long: `make test` takes few of the sets.
+QUICK_RANKS = with_one_kind([RANKS[0], RANKS[3], RANKS[len(RULES)]])
 
 SETS = (*RULES, *LIFE, *PROGRAMS, *OVER, *DENIED, *RANKS)
 
@@ -162,19 +169,28 @@ SETS = (*RULES, *LIFE, *PROGRAMS, *OVER, *DENIED, *RANKS)
 DIFFERENT: dict[str, str] = {}
 
 
-def parameters(sets: tuple[Set, ...]) -> list[object]:
-    """(set, case, kind) of each case; those known to differ are expected to fail."""
-    return [parameter((group, *pair)) for group in sets for pair in group.parameters()]
-
-
-def parameters_of_ranks() -> list[object]:
-    """The same for jobs of two ranks."""
-    quick = {(group.label, *pair) for group in QUICK_RANKS for pair in group.parameters()}
+def parameters(sets: Sequence[Set], quick: Sequence[Set] | None = None) -> list[object]:
+    """(set, case, kind) of each case; those known to differ are expected to fail. `make test` takes
+    the sets `quick`, and `make soak` the other cases."""
+    quick = with_one_kind(sets) if quick is None else quick
+    taken = [(group, *pair) for group in quick for pair in group.parameters()]
+    names = {(group.label, *pair) for group, *pair in taken}
     rest = [
-        (group, *pair) for group in RANKS for pair in group.parameters()
-        if (group.label, *pair) not in quick
+        (group, *pair) for group in sets for pair in group.parameters()
+        if (group.label, *pair) not in names
     ]  # fmt: skip
-    return parameters(QUICK_RANKS) + [parameter(case, pytest.mark.soak) for case in rest]
+    return [*map(parameter, taken), *(parameter(case, pytest.mark.soak) for case in rest)]
+
+
+def whole_sets(sets: Sequence[Set], quick: Sequence[Set] | None = None) -> list[object]:
+    """The sets that `make test` takes, and for `make soak` all as they are."""
+    quick = with_one_kind(sets) if quick is None else quick
+    return [*quick, *(pytest.param(each, marks=pytest.mark.soak) for each in sets)]
+
+
+def set_label(group: Set) -> str:
+    """What pytest calls a set."""
+    return "-".join((group.label, *group.kinds))
 
 
 def parameter(case: tuple[Set, str, str], *marks: pytest.MarkDecorator) -> object:

@@ -43,7 +43,7 @@ def call_recordings(arena: Arena, programs: Programs) -> Iterator[Recordings]:
     yield Recordings(arena, programs, BOTH_SETS, "calls")
 
 
-@pytest.mark.parametrize("case", parameters(BOTH_SETS), ids=label)
+@pytest.mark.parametrize("case", parameters(BOTH_SETS, BOTH_SETS), ids=label)
 def test_case(call_recordings: Recordings, case: tuple[Set, str, str]) -> None:
     check(call_recordings, *case)
 

@@ -6,7 +6,7 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import Programs, compiled_cases, parameters
-from soak import combined
+from soak import combined, one_of
 
 METADATA = [
     case
@@ -25,7 +25,7 @@ def label(case: tuple[str, str] | str) -> str:
     return case if isinstance(case, str) else f"{case[0].partition('.')[0]}-{case[1]}"
 
 
-@pytest.mark.parametrize("case", parameters(METADATA), ids=label)
+@pytest.mark.parametrize("case", one_of(2, parameters(METADATA)), ids=label)
 def test_names(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
     compare(arena, [programs.path(case[0]), case[1]], "store")
 
@@ -35,6 +35,8 @@ def test_content(arena: Arena, programs: Programs, case: tuple[str, str], codec:
     compare(arena, [programs.path(case[0]), case[1]], codec)
 
 
-@pytest.mark.parametrize("case", parameters(METADATA + compiled_cases("c_stdio.c")), ids=label)
+@pytest.mark.parametrize(
+    "case", one_of(4, parameters(METADATA + compiled_cases("c_stdio.c"))), ids=label
+)
 def test_fortified(arena: Arena, programs: Programs, case: tuple[str, str]) -> None:
     compare(arena, [programs.path(case[0], *FORTIFIED), case[1]], "store")

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from arena import SELF, fanstore_command
 from case_set import Set
-from output_sets import DENIED, OVER, label, parameters
+from output_sets import DENIED, OVER, label, parameters, set_label, whole_sets
 from recorded import Recordings, check, check_staged
 
 
@@ -16,7 +16,7 @@ def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
     check(recordings, *case)
 
 
-@pytest.mark.parametrize("group", OVER + DENIED, ids=lambda group: group.label)
+@pytest.mark.parametrize("group", whole_sets(OVER + DENIED), ids=set_label)
 def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
     check_staged(recordings, group)
 

@@ -5,21 +5,17 @@ from __future__ import annotations
 import pytest
 from case_set import Set
 from mpiexec import needs_ranks
-from output_sets import QUICK_RANKS, RANKS, label, parameters_of_ranks
+from output_sets import QUICK_RANKS, RANKS, label, parameters, set_label, whole_sets
 from recorded import Recordings, check, check_staged
 
 pytestmark = needs_ranks
 
 
-@pytest.mark.parametrize("case", parameters_of_ranks(), ids=label)
+@pytest.mark.parametrize("case", parameters(RANKS, QUICK_RANKS), ids=label)
 def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
     check(recordings, *case)
 
 
-@pytest.mark.parametrize(
-    "group",
-    [*QUICK_RANKS, *(pytest.param(each, marks=pytest.mark.soak) for each in RANKS)],
-    ids=lambda group: "-".join((group.label, *group.kinds)),
-)
+@pytest.mark.parametrize("group", whole_sets(RANKS, QUICK_RANKS), ids=set_label)
 def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
     check_staged(recordings, group)

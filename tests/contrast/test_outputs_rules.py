@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from case_set import Set
-from output_sets import RULES, label, parameters
+from output_sets import RULES, label, parameters, set_label, whole_sets
 from recorded import Recordings, check, check_staged
 
 
@@ -13,6 +13,6 @@ def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
     check(recordings, *case)
 
 
-@pytest.mark.parametrize("group", RULES, ids=lambda group: group.label)
+@pytest.mark.parametrize("group", whole_sets(RULES), ids=set_label)
 def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
     check_staged(recordings, group)

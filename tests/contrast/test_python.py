@@ -10,7 +10,7 @@ import pytest
 from arena import Arena
 from harness import compare
 from programs import CLIENTS, parameters, python_cases
-from soak import combined
+from soak import combined, one_of
 
 METADATA = python_cases("py_names.py")
 BYTES = [*python_cases("py_fd.py"), *python_cases("py_mmap.py")]
@@ -78,17 +78,19 @@ def run_client(
     compare(arena, [python, "-u", str(CLIENTS / case[0]), case[1]], codec)
 
 
-@pytest.mark.parametrize("case", parameters(METADATA), ids=label)
+@pytest.mark.parametrize("case", one_of(2, parameters(METADATA)), ids=label)
 def test_names(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "store")
 
 
-@pytest.mark.parametrize("case", parameters(OTHER_CONTENT), ids=label)
+@pytest.mark.parametrize("case", one_of(3, parameters(OTHER_CONTENT)), ids=label)
 def test_content(arena: Arena, case: tuple[str, str]) -> None:
     run_client(arena, case, "store")
 
 
-@pytest.mark.parametrize("case, codec", combined(parameters(BYTES), ["store", "lz4"]), ids=label)
+@pytest.mark.parametrize(
+    "case, codec", one_of(2, combined(parameters(BYTES), ["store", "lz4"])), ids=label
+)
 def test_bytes(arena: Arena, case: tuple[str, str], codec: str) -> None:
     run_client(arena, case, codec)
 

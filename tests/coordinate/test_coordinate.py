@@ -112,6 +112,7 @@ def memory_files(stage: Stage) -> list[str]:
     return [name for name in found if "fanstore-coordinate" in name]
 
 
+@pytest.mark.soak
 def test_too_little_memory_is_told_before_the_first_epoch(tmp_path: Path) -> None:
     with started(tmp_path) as stage:
         said = finish(begin(stage, "a", room=str(1 << 44)), 1)[0]
@@ -150,12 +151,14 @@ def test_a_worker_that_stands_still_keeps_no_job_from_its_end(
         assert len(lines(stage, "prepared", "b")) == 1
 
 
+@pytest.mark.soak
 def test_a_job_that_never_comes_is_named_at_the_deadline(tmp_path: Path) -> None:
     with started(tmp_path) as stage:
         said = finish(begin(stage, "a", jobs="3", wait_s="0.5"), 1)[0]
         assert "CoordinationTimeout" in said and "1 of 3 jobs have joined" in said
 
 
+@pytest.mark.soak
 def test_a_daemon_that_dies_is_told(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
     data = stage.dataset()
@@ -209,6 +212,7 @@ def test_others_end_their_epochs_at_many_moments(tmp_path: Path, seed: int) -> N
     kill_at_random(tmp_path, seed)
 
 
+@pytest.mark.soak
 def test_ctrl_c_ends_a_job_and_the_others_go_on(tmp_path: Path) -> None:
     with started(tmp_path) as stage:
         stays, ends = begin(stage, "a", "b", pause_s="0.02")
@@ -220,6 +224,7 @@ def test_ctrl_c_ends_a_job_and_the_others_go_on(tmp_path: Path) -> None:
         assert lines(stage, "used", "a") == all_batches()
 
 
+@pytest.mark.soak
 def test_a_job_may_take_the_place_of_one_that_was_killed(tmp_path: Path) -> None:
     with started(tmp_path) as stage:
         stays, ends = begin(stage, "a", "b", epochs=6, pause_s="0.02")
@@ -240,6 +245,7 @@ def test_a_program_outside_of_a_job_is_told(tmp_path: Path) -> None:
     assert "coordinated jobs run under `fanstore exec` or `fanstore run`" in done.stderr
 
 
+@pytest.mark.soak
 def test_a_forked_child_is_refused_and_its_parent_stays(tmp_path: Path) -> None:
     with started(tmp_path) as stage:
         finish(begin(stage, "a", "b", fork="b"))

@@ -17,6 +17,7 @@ from epochs_figure import drawing, table
 from serving import wait_for
 from slow import SlowTree, parse_curve, parse_latency, rates_by_readers
 from slow_tree import needs_fuse
+from soak import one_of
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "slow" / "slow.py"
 LIMIT_S = 60
@@ -131,7 +132,7 @@ def read_all(path: Path) -> int:
 
 
 @needs_fuse
-@pytest.mark.parametrize("options", [{}, {"cache_s": 0.0}, {"direct": True}])
+@pytest.mark.parametrize("options", one_of(3, [{}, {"cache_s": 0.0}, {"direct": True}]))
 def test_it_shows_what_is_there(tmp_path: Path, options: dict[str, Any]) -> None:
     source = build(tmp_path / "source")
     wanted = output_of(LOOK, source)

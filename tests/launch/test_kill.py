@@ -26,7 +26,9 @@ from serving import (
 from soak import combined, sampled
 
 # Milliseconds after the daemon's start: some fall into each phase.
-DELAYS_MS = sampled([0, 20, 30, 60, 90, 120, 160, 200, 250, 300], (0, 90, 200))
+DELAYS = (0, 20, 30, 60, 90, 120, 160, 200, 250, 300)
+DELAYS_MS = sampled(DELAYS, (0, 90, 200))
+FEW_DELAYS_MS = sampled(DELAYS, (90,))
 
 
 @pytest.fixture
@@ -54,7 +56,7 @@ def check_next_run(stage: Stage, dataset: Path) -> None:
     assert not shared_memory()
 
 
-@pytest.mark.parametrize("delay_ms", DELAYS_MS)
+@pytest.mark.parametrize("delay_ms", FEW_DELAYS_MS)
 def test_wrapper_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
     with stage.running(
         *arguments(stage, dataset, "sleep", "60"), FANSTORE_ORPHAN_WAIT_S="5"
@@ -100,6 +102,7 @@ def test_daemon_killed_while_the_command_reads(stage: Stage, dataset: Path) -> N
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_another_job_does_not_take_the_files_of_one_whose_daemon_died(
     stage: Stage, dataset: Path
 ) -> None:
@@ -115,7 +118,7 @@ def test_another_job_does_not_take_the_files_of_one_whose_daemon_died(
     assert stage.leftovers() == []
 
 
-@pytest.mark.parametrize("delay_ms", DELAYS_MS)
+@pytest.mark.parametrize("delay_ms", FEW_DELAYS_MS)
 def test_command_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
     script = f"while :; do cat {stage.mount}/* >/dev/null; done"
     with stage.running(*arguments(stage, dataset, "sh", "-c", script)) as run:
@@ -169,6 +172,7 @@ def test_daemon_and_wrapper_killed_the_next_start_cleans_up(stage: Stage, datase
     check_next_run(stage, dataset)
 
 
+@pytest.mark.soak
 def test_stop_removes_what_a_dead_daemon_left(stage: Stage, dataset: Path) -> None:
     where = ("--dataset", str(dataset), "--mount", str(stage.mount))
     stage.call("start", *where)

@@ -108,6 +108,7 @@ def test_the_command_is_no_rank_of_the_launcher(
 
 
 @needs_hydra
+@pytest.mark.soak
 def test_the_launchers_variables_can_be_kept(stage: RankStage, dataset: Path) -> None:
     for rank, said in enumerate(inherited(stage, dataset, 2, "--keep-mpi-env")):
         env = said["env"]
@@ -133,6 +134,7 @@ def test_the_command_may_be_an_mpi_program_of_its_own(
     ("ending", "code"),
     [pytest.param("exit 7", 7, marks=pytest.mark.soak), ("kill -9 $$", 137)],
 )
+@pytest.mark.soak
 def test_a_failed_command_still_serves_the_others(
     stage: RankStage, dataset: Path, ending: str, code: int
 ) -> None:
@@ -197,6 +199,7 @@ def test_a_mistake_on_one_rank_ends_all(
     stage.assert_clean()
 
 
+@pytest.mark.soak
 def test_a_missing_dataset_is_said_once(stage: RankStage) -> None:
     missing = stage.path / "none"
     (said,) = own_lines(stage.run_ranks(4, missing, "true", code=125).stderr)
@@ -279,6 +282,7 @@ def check_status(stage: RankStage) -> None:
         assert sum(said["node"]["latency_bins"]) == said["node"]["fetches"]
 
 
+@pytest.mark.soak
 def test_stop_of_one_rank_waits_for_the_others(stage: RankStage, dataset: Path) -> None:
     with started(stage, dataset) as daemons:
         read = (sys.executable, "-c", READ_ALL)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from directories import describe, old, run, seen_plainly
 from serving import READ_ALL, Stage, make_stage
+from soak import sampled
 
 from fanstore.dataset import INDEX_NAME, Dataset
 from fanstore.prepare.listing import open_listing
@@ -39,7 +40,7 @@ def test_places_that_cannot_be_are_refused_before_a_listing_is_made(stage: Stage
     assert not (stage.path / "cache").exists()
 
 
-@pytest.mark.parametrize("name", ["current", INDEX_NAME])
+@pytest.mark.parametrize("name", sampled(["current", INDEX_NAME], [INDEX_NAME]))
 def test_a_fifo_among_the_listings_is_no_listing(stage: Stage, name: str) -> None:
     source = stage.source()
     old(source)
@@ -53,6 +54,7 @@ def test_a_fifo_among_the_listings_is_no_listing(stage: Stage, name: str) -> Non
     assert "listed by an earlier job" in run(stage, source, "true").stderr
 
 
+@pytest.mark.soak
 def test_copies_are_kept_for_the_newest_listing_only(stage: Stage) -> None:
     source, other = stage.source(), stage.source("other")
     read = ("python3", "-c", READ_ALL)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from serving import Stage, make_stage
-from soak import combined
+from soak import combined, sampled
 
 from fanstore._native import preload_path
 
@@ -100,7 +100,7 @@ def test_no_program_is_started_that_would_not_see_the_mounts(
     assert stage.leftovers() == []
 
 
-@pytest.mark.parametrize("part", ["placeholder", "out", "sock"])
+@pytest.mark.parametrize("part", sampled(["placeholder", "out", "sock"], ["out"]))
 def test_a_part_that_is_missing_is_named_at_the_end(stage: Stage, part: str) -> None:
     script = f'rm -r "$FANSTORE_JOB_DIR/{part}"; ls "{stage.mount}"'
     done = stage.run(stage.dataset(), "sh", "-c", script, code=125)

@@ -276,6 +276,7 @@ def test_a_strangers_file_in_our_prefix_stays_and_is_named(stage: Stage) -> None
     assert stranger.exists()
 
 
+@pytest.mark.soak
 def test_a_prefix_in_another_jobs_prefix_is_refused(stage: Stage) -> None:
     dataset = stage.dataset()
     inner = ("--dataset", str(dataset), "--mount", str(stage.mount / "sub"))
@@ -289,6 +290,7 @@ def test_a_prefix_in_another_jobs_prefix_is_refused(stage: Stage) -> None:
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_parents_made_for_a_prefix_go_with_the_last_one_in_them(stage: Stage) -> None:
     dataset = str(stage.dataset())
     first, second = stage.path / "new" / "x" / "one", stage.path / "new" / "two"
@@ -346,6 +348,7 @@ def test_a_file_that_was_added_since_is_warned_of(stage: Stage) -> None:
     assert "has changed" not in stage.run(dataset, "true").stderr
 
 
+@pytest.mark.soak
 def test_an_original_that_is_gone_has_not_changed(stage: Stage) -> None:
     """The prefix that is made in its place is not taken for it."""
     source = stage.source()
@@ -384,6 +387,7 @@ def test_default_prefix(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("odd", ["with space", "with:colon"])
+@pytest.mark.soak
 def test_library_path_that_ld_preload_cannot_hold(stage: Stage, odd: str) -> None:
     from fanstore import _native
 
@@ -435,6 +439,7 @@ def test_a_local_directory_that_takes_no_directories_is_named_at_once(stage: Sta
     assert re.search(as_root if os.getuid() == 0 else "/proc .*: not writable", done.stderr)
 
 
+@pytest.mark.soak
 def test_a_base_of_another_user_or_a_link_is_refused(stage: Stage) -> None:
     from fanstore.staging.base import user_name
 
@@ -473,6 +478,7 @@ def test_concurrent_jobs_share_packs_and_prefix(stage: Stage) -> None:
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_an_early_end_leaves_the_others_prefix(stage: Stage) -> None:
     dataset = stage.dataset()
     where = ("--dataset", str(dataset), "--mount", str(stage.mount), "--quiet", "--")
@@ -602,6 +608,7 @@ def test_start_status_exec_stop(stage: Stage) -> None:
     assert "no job" in stage.call("status", code=125).stderr
 
 
+@pytest.mark.soak
 def test_several_daemons_must_be_named_but_for_status(stage: Stage) -> None:
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount))
     jobs = [json.loads(stage.call("start", *where, "--json").stdout)["job_id"] for _ in range(2)]
@@ -615,6 +622,7 @@ def test_several_daemons_must_be_named_but_for_status(stage: Stage) -> None:
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_within_a_slurm_job_its_own_daemon_is_meant(stage: Stage) -> None:
     where = ("--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--json")
     started = {id: stage.call("start", *where, SLURM_JOB_ID=id).stdout for id in ("7", "8")}

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from mpiexec import MPIEXEC, needs_ranks
 from serving import Stage, make_stage, wait_for
+from soak import sampled
 
 from fanstore.errors import UsageError
 from fanstore.launch import job_script
@@ -283,7 +284,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 @needs_ranks
-@pytest.mark.parametrize("scheduler", SCHEDULERS)
+@pytest.mark.parametrize("scheduler", sampled(SCHEDULERS, ["ssh"]))
 def test_job_on_two_nodes_reads_and_leaves_nothing(
     stage: Stage, desk: Desk, scheduler: str
 ) -> None:

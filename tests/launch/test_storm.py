@@ -133,6 +133,7 @@ def storm(source: Path, words: memoryview, files: int) -> None:
 
 
 @pytest.mark.parametrize("files", sampled([200, 10_000], [200]))
+@pytest.mark.soak
 def test_each_read_gets_one_version(tmp_path: Path, files: int) -> None:
     stage: Stage = make_stage(tmp_path)
     source = stage.source(files={})

@@ -193,6 +193,7 @@ def test_refused_writes_are_told_at_the_end(stage: Stage, dataset: Path, out: Pa
         assert ("attempt" in done.stderr) == bool(first)
 
 
+@pytest.mark.soak
 def test_two_jobs_with_one_output_directory(stage: Stage, dataset: Path, out: Path) -> None:
     processes = []
     for number in range(2):
@@ -355,6 +356,7 @@ def test_stop_names_what_is_not_there(
     assert only_unstaged(stage) == {"f0": LARGE}
 
 
+@pytest.mark.soak
 def test_stop_of_a_dead_job_saves_its_outputs(stage: Stage, dataset: Path, full: Path) -> None:
     start(stage, dataset, full)
     stage.call("exec", "--", *write(stage, LARGE))

@@ -101,6 +101,7 @@ def test_output_directory_full_for_a_while(stage: Stage, full: Path) -> None:
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_kept_outputs_outlive_the_next_job(stage: Stage, full: Path) -> None:
     run_shell(stage, full, f"head -c {HALF} /dev/zero >one", code=125)
     stage.run(stage.path / "data", "true")
@@ -257,6 +258,7 @@ def test_command_ended_in_the_middle(stage: Stage, output: Path, name: str) -> N
 # ---- one output directory for several jobs ----
 
 
+@pytest.mark.soak
 def test_run_again(stage: Stage, output: Path) -> None:
     """Earlier jobs' outputs keep their content, under names with a number."""
     for number in range(3):

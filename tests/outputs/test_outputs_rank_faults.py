@@ -125,6 +125,7 @@ def test_rank_lost_with_outputs_not_placed(ranks: Ranks, full: Path, lost: int) 
     run.check_nothing_left(killed=(lost,))
 
 
+@pytest.mark.soak
 def test_rank_lost_after_its_outputs_were_placed(ranks: Ranks, output: Path) -> None:
     """They are read from the output directory, and nothing is lost."""
     steps = told(ranks, "a", "b", "c")
@@ -236,6 +237,7 @@ def test_writer_killed_while_another_rank_waits_for_its_file(ranks: Ranks, outpu
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_rank_stopped_for_a_while(ranks: Ranks, output: Path) -> None:
     """It goes on afterwards, or ends: nobody hangs, and whatever is placed is whole."""
     steps = told(ranks, "a", "b", "c")

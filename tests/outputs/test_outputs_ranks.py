@@ -186,6 +186,7 @@ def test_attributes_changed_through_a_copys_descriptor(job: Job) -> None:
     assert job.one(1, "finish('f')") is None
 
 
+@pytest.mark.soak
 def test_written_by_the_path_of_a_copys_descriptor(job: Job) -> None:
     """Another node's file is not written in its copy."""
     assert job.one(0, "write('f', 4000)") is None

@@ -63,6 +63,7 @@ def test_complete_packs_are_not_read_again(source: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("harm", sampled(["source", "pack", "note", "plan"], ["pack"]))
+@pytest.mark.soak
 def test_what_is_not_as_it_was_is_packed_again(source: Path, tmp_path: Path, harm: str) -> None:
     data = tmp_path / "data"
     kill_when_noted(source, data, 2)
@@ -86,6 +87,7 @@ def test_what_is_not_as_it_was_is_packed_again(source: Path, tmp_path: Path, har
     assert not list(tmp_path.glob(".fanstore-prepare-*"))
 
 
+@pytest.mark.soak
 def test_another_destination_leaves_it_alone(source: Path, tmp_path: Path) -> None:
     kill_when_noted(source, tmp_path / "data", 1)
     call("prepare", "--quiet", source, tmp_path / "other")

@@ -59,6 +59,7 @@ def test_a_node_with_room_for_all_reads_nothing_from_others(tmp_path: Path, stag
 
 
 @needs_ranks
+@pytest.mark.soak
 def test_with_one_replica_nothing_is_copied(tmp_path: Path) -> None:
     for said in read(tmp_path, 0, "--replicas", "1"):
         assert not said["bad"] and said["after"]["kept_bytes"] == 0

@@ -103,6 +103,7 @@ def ranks(tmp_path: Path) -> Ranks:
     return make_ranks(tmp_path, files, "--partitions", "4")
 
 
+@pytest.mark.soak
 def test_latencies_show_the_delay(namespaces: None, ranks: Ranks, tmp_path: Path) -> None:
     """A request and its reply cross the link: at least twice its delay."""
     enter = tmp_path / "enter"

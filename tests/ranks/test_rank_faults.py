@@ -66,6 +66,7 @@ def wait_until_empty(ranks: Ranks, size: int = SIZE) -> None:
 # ---- a part of a rank is killed ----
 
 
+@pytest.mark.soak
 def test_daemon_killed_between_requests(shared: Ranks) -> None:
     with shared.running(SIZE, reader("a", "b")) as run:
         assert run.step("a") == [shared.whole] * SIZE
@@ -117,6 +118,7 @@ def test_killed_in_the_middle_of_replies(shared: Ranks, what: tuple[str, ...]) -
     assert "lost: rank 2" in run.err(0) and "lost: rank 2" in run.err(1)
 
 
+@pytest.mark.soak
 def test_wrapper_killed(shared: Ranks) -> None:
     """Its command is told to end, its daemon ends after it; the others go on."""
     with shared.running(SIZE, reader("a", "b")) as run:
@@ -145,6 +147,7 @@ def test_remote_reads_of_a_rank_without_daemon_are_bounded(own: Ranks) -> None:
     run.check_nothing_left()
 
 
+@pytest.mark.soak
 def test_owner_and_shared_copy_gone(own: Ranks) -> None:
     with own.running(SIZE, reader("a", "b")) as run:
         run.step("a")
@@ -161,6 +164,7 @@ def test_owner_and_shared_copy_gone(own: Ranks) -> None:
 
 
 @pytest.mark.parametrize("delay_ms", sampled([0, 250], [0]))
+@pytest.mark.soak
 def test_daemon_killed_before_the_command_begins(shared: Ranks, delay_ms: int) -> None:
     """In MPI's start, or soon after: nobody waits for ever, and nothing is left."""
     go = shared.stage.path / f"go-{delay_ms}"
@@ -213,6 +217,7 @@ def shared_bytes(ranks: Ranks) -> list[int]:
     return of_nodes(ranks, "shared_bytes")
 
 
+@pytest.mark.soak
 def test_stopped_and_continued(shared: Ranks) -> None:
     """Past the deadline others serve; late bytes harm nothing; then the rank is asked again."""
     again = [f"again-{number}" for number in range(20)]
@@ -238,6 +243,7 @@ def test_stopped_and_continued(shared: Ranks) -> None:
     assert not any("lost" in run.err(rank) for rank in range(SIZE)), run.said()
 
 
+@pytest.mark.soak
 def test_a_stall_is_told_while_it_lasts(shared: Ranks) -> None:
     """That reads go elsewhere, and when the rank is back: all while the job runs."""
     with shared.running(SIZE, reader("churn"), FANSTORE_DEADLINE_S="2") as run:

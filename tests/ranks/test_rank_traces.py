@@ -27,6 +27,7 @@ def stage(tmp_path: Path) -> RankStage:
     return make_rank_stage(tmp_path, 2)
 
 
+@pytest.mark.soak
 def test_the_traces_of_all_ranks_become_one_file(stage: RankStage) -> None:
     dataset = stage.dataset(
         stage.source(files={f"f{n:02}": bytes([n]) * 100_000 for n in range(20)})

@@ -183,6 +183,7 @@ def test_local_share_is_replicas_of_ranks(
 
 
 @pytest.mark.parametrize("policy", sampled(["close", "lru", "random", "minio"], ["random"]))
+@pytest.mark.soak
 def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: str) -> None:
     limit_bytes = 10 * MIB * 5 // 3 + 5 * MIB  # with what comes on top of the content
     tasks = {
@@ -199,6 +200,7 @@ def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: 
 
 
 @pytest.mark.parametrize("policy", sampled(["close", "lru", "random", "minio", "none"], ["lru"]))
+@pytest.mark.soak
 def test_what_a_policy_keeps(stage: RankStage, equal: Packed, policy: str) -> None:
     keeps = policy not in ("close", "none")
     settled: dict[str, Any] = {} if keeps else {"emptied": []}
@@ -261,6 +263,7 @@ def test_two_jobs_share_what_is_staged(stage: RankStage, equal: Packed) -> None:
 
 
 @pytest.mark.parametrize("local", sampled(["r{rank}", "r0"], ["r0"]))
+@pytest.mark.soak
 def test_ranks_of_one_machine_share_a_prefix(stage: RankStage, equal: Packed, local: str) -> None:
     """And the local directory, too, as by default: each still is a node of its own."""
     spec, command = stage.reader({"whole": [], "note": ["end"]}, source=str(equal.source))
@@ -304,6 +307,7 @@ def test_a_damaged_index_read_in_place_is_found_by_one_for_all(
 
 @pytest.mark.parametrize("world_size", sampled([2, 4], [2]))
 @pytest.mark.parametrize("mode", sampled(["plan", "lazy"], ["lazy"]))
+@pytest.mark.soak
 def test_disks_that_hold_a_dataset_together(
     stage: RankStage, odd: Packed, mode: str, world_size: int
 ) -> None:
@@ -324,6 +328,7 @@ def test_disks_that_hold_a_dataset_together(
 
 
 @pytest.mark.parametrize("world_size", sampled([2, 4], [2]))
+@pytest.mark.soak
 def test_disks_that_hold_half_of_a_dataset(
     stage: RankStage, equal: Packed, world_size: int
 ) -> None:

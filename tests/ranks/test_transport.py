@@ -36,10 +36,10 @@ RANKS_OF = {
     "stopped-between": 3, "stopped-in-reply": 3,
 }  # fmt: skip
 RUNS = [(program, carrier) for program in RANKS_OF for carrier in CARRIERS]
-# Over TCP what moves much, all else on one node. Two that are like others are left to `make soak`.
+# Over TCP what moves much, all else on one node. `make soak` has those that are like others, too.
 KILLED = ("killed-between", "killed-in-reply", "killed-sending")
 OVER_TCP = ("sizes",)
-LIKE_OTHERS = ("outstanding", "stopped-between")
+LIKE_OTHERS = ("outstanding", "mail", "refusals", "limits", "ill-formed", "stopped-between")
 QUICK_RUNS = [
     (each, "tcp" if each in OVER_TCP else "one-node")
     for each in RANKS_OF
@@ -234,6 +234,7 @@ def test_an_mpicc_at_a_path_with_a_space(
             assert (path.parent == cache) == (place == cache)
 
 
+@pytest.mark.soak
 def test_describe_tells_mpi_and_the_library_once_built(cache: Path, tmp_path: Path) -> None:
     told = describe()
     assert told["problem"] is None and told["library"] is None

@@ -63,6 +63,7 @@ def test_a_job_leaves_a_page_json_and_its_trace(stage: RankStage) -> None:
     stage.assert_clean()
 
 
+@pytest.mark.soak
 def test_what_was_foreseen_is_told(stage: RankStage) -> None:
     out = stage.path / "report"
     names = [f"f{n:02}" for n in range(60)]
@@ -82,6 +83,7 @@ def test_what_was_foreseen_is_told(stage: RankStage) -> None:
 
 
 @needs_fuse
+@pytest.mark.soak
 def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
     """Rank 1 has its share in a pack that is read slowly, and rank 0 asks it for its share."""
     pack, behind = packed(stage) / "pack-00001.fsp", stage.path / "behind"
@@ -105,6 +107,7 @@ def test_one_slow_rank_is_named_with_its_source(stage: RankStage) -> None:
     stage.assert_clean()
 
 
+@pytest.mark.soak
 def test_a_started_job_makes_its_report_when_it_is_stopped(stage: RankStage) -> None:
     local = ("--local-dir", str(stage.local_of(0)))
     out = stage.path / "r.html"

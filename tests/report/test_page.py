@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from inprocess import call
 from serving import Stage, make_stage
-from soak import sampled
+from soak import one_of, sampled
 from trace_files import BASE_NS, RankTrace, trace_bytes, write_trace
 
 from fanstore._native import lib
@@ -145,6 +145,7 @@ def test_a_dataset_that_is_named_and_not_the_jobs_is_refused(stage: Stage) -> No
 
 
 @needs_plots
+@pytest.mark.soak
 def test_a_torn_trace_is_shown_up_to_the_damage(tmp_path: Path) -> None:
     whole = trace_bytes(small_rank(world_size=2), small_rank(1, world_size=2))
     (tmp_path / "t").write_bytes(whole[:-20])
@@ -189,7 +190,7 @@ LAST: list[Any] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("last", LAST, ids=range(len(LAST)))
+@pytest.mark.parametrize("last", one_of(4, LAST), ids=range(len(LAST)))
 def test_hostile_counts_of_what_was_foreseen_end_nothing(tmp_path: Path, last: Any) -> None:
     rank = small_rank()
     rank.last = last if isinstance(last, bytes) else json.dumps(last).encode()
@@ -234,6 +235,7 @@ def test_sections_of_no_rank_make_an_empty_report(tmp_path: Path) -> None:
 
 
 @needs_plots
+@pytest.mark.soak
 def test_a_report_replaces_another_and_leaves_nothing_else(tmp_path: Path) -> None:
     trace = write_trace(tmp_path / "t", small_rank())
     out = tmp_path / "a" / "b"

@@ -66,6 +66,7 @@ def test_a_job_that_goes_deep_leaves_nothing_that_stops_the_next(stage: Stage) -
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_clean_removes_deep_directories(stage: Stage) -> None:
     """Of a killed job: those in its prefix, and in its own directory."""
     words = ("run", "--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--")

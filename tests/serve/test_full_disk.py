@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 from small_disk import small_disk
+from soak import one_of
 
 from fanstore.errors import FanstoreError
 from fanstore.node.segment import MountEntry, read_damaged, write_segment
@@ -52,7 +53,9 @@ def plain_tree(stage: Stage) -> Path:
     )
 
 
-@pytest.mark.parametrize(("kind", "user"), [("tmpfs", 0), ("tmpfs", NOBODY), ("ext4", NOBODY)])
+@pytest.mark.parametrize(
+    ("kind", "user"), one_of(3, [("tmpfs", NOBODY), ("tmpfs", 0), ("ext4", NOBODY)])
+)
 def test_programs_outlive_a_disk_that_fills_up(public: Stage, kind: str, user: int) -> None:
     """Programs that were there before, with the mount looked at and not, and new ones."""
     plain = plain_tree(public)

@@ -72,7 +72,7 @@ class Hinting:
         return int(out)
 
 
-@pytest.mark.parametrize("how", sampled(["fadvise", "readahead", "raw"], ["fadvise", "raw"]))
+@pytest.mark.parametrize("how", sampled(["fadvise", "readahead", "raw"], ["fadvise"]))
 def test_a_hint_brings_what_is_read_later(stage: Stage, how: str) -> None:
     """A short file of this node's share comes to its disk, of a long one the blocks hinted at to
     the cache; then the shared file system is not needed for them any more."""

@@ -71,6 +71,7 @@ def test_jobs_that_differ_are_kept_side_by_side(stage: Stage) -> None:
     assert all(share(run(stage, seed)) > 80 for seed in "312")
 
 
+@pytest.mark.soak
 def test_it_can_be_left_alone(stage: Stage) -> None:
     run(stage, "1", FANSTORE_KEEP_LEARNT="off")
     assert not kept(stage).parent.exists()

@@ -136,6 +136,7 @@ def test_each_node_keeps_what_the_plan_says(tmp_path: Path) -> None:
 
 
 @needs_ranks
+@pytest.mark.soak
 def test_memory_gives_way_to_the_disk(tmp_path: Path) -> None:
     """--local-bytes leaves room for what the plan has on the disk alone."""
     stage = make_rank_stage(tmp_path, RANKS)
@@ -154,6 +155,7 @@ def test_memory_gives_way_to_the_disk(tmp_path: Path) -> None:
 
 
 @needs_ranks
+@pytest.mark.soak
 def test_an_order_that_is_given_goes_before_the_plans(tmp_path: Path) -> None:
     stage = make_rank_stage(tmp_path, RANKS)
     dataset = make_dataset(stage)

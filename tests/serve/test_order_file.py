@@ -93,6 +93,7 @@ def order_file(path: Path, *epochs: list[str]) -> Path:
 
 
 @needs_ranks
+@pytest.mark.soak
 def test_what_it_names_is_there_before_it_is_read(tmp_path: Path) -> None:
     stage = make_rank_stage(tmp_path, 2)
     said = run(stage, tmp_path, FILES, "30000")

@@ -179,6 +179,7 @@ def test_lazy_keeps_what_was_read(stage: Stage, dataset: Path) -> None:
 
 
 @pytest.mark.parametrize("option", ["auto", "full"])
+@pytest.mark.soak
 def test_a_dataset_that_does_not_fit(stage: Stage, dataset: Path, option: str) -> None:
     """By default each node keeps what fits, and says how much that is; `full` refuses."""
     argv = (sys.executable, "-c", DIGESTS, str(stage.mount), "2")
@@ -208,6 +209,7 @@ def test_what_was_kept_serves_the_next_job(stage: Stage, dataset: Path) -> None:
         assert until_filled(stage)["kept_records"] == shared_bytes(stage) == 0
 
 
+@pytest.mark.soak
 def test_a_job_with_less_room_keeps_no_more_than_it_may(stage: Stage, dataset: Path) -> None:
     """What another left counts; what is there is used."""
     for allowed in (8 * MIB, 6 * MIB, 8 * MIB):
@@ -318,6 +320,7 @@ def test_what_is_damaged_is_never_read(stage: Stage, dataset: Path, mode: str, n
         assert read(stage, mount, 2) == [{**expected(stage), name: -errno.EIO}] * 2
 
 
+@pytest.mark.soak
 def test_two_jobs_share_what_is_resident(stage: Stage, dataset: Path) -> None:
     with (
         serving(stage, dataset, "--stage", "plan", "--local-bytes", "5M") as one,
@@ -353,6 +356,7 @@ def test_two_datasets_share_the_room(stage: Stage, dataset: Path) -> None:
             assert allowed - 2 * MIB < disk_bytes(stage) <= allowed
 
 
+@pytest.mark.soak
 def test_a_division_that_is_another_throws_the_old_one_away(stage: Stage, dataset: Path) -> None:
     """As with another number of ranks: what is of no share would take the room of what is."""
     with serving(stage, dataset, "--stage", "plan", "--keep-staged"):
@@ -366,6 +370,7 @@ def test_a_division_that_is_another_throws_the_old_one_away(stage: Stage, datase
         assert disk_bytes(stage) <= 6 * MIB
 
 
+@pytest.mark.soak
 def test_names_of_one_long_file(stage: Stage) -> None:
     """Each is a record of its own over the same bytes, which the first brings for all."""
     source = stage.path / "plain"

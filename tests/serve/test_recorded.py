@@ -60,6 +60,7 @@ def share(found: str) -> float:
 
 
 @pytest.mark.parametrize("workers", sampled([1, 4], [4]))
+@pytest.mark.soak
 def test_epochs_in_the_same_order(stage: Stage, workers: int) -> None:
     code = f"""
     random.Random(1).shuffle(paths)
@@ -81,6 +82,7 @@ def test_orders_that_never_come_again_are_not_followed(stage: Stage) -> None:
     assert "order of reading" not in found, found
 
 
+@pytest.mark.soak
 def test_validation_among_epochs_that_nobody_can_know(stage: Stage) -> None:
     """What comes behind it in the first round is expected once, and not again."""
     code = """
@@ -112,6 +114,7 @@ def test_an_order_is_taken_up_again_after_others(stage: Stage) -> None:
     assert "wrong in" in found
 
 
+@pytest.mark.soak
 def test_two_programs_at_once_are_two_readers(stage: Stage) -> None:
     code = """
     if len(sys.argv) == 1:

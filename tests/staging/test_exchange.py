@@ -204,6 +204,7 @@ def test_two_jobs_on_the_same_nodes_share_their_copies(ranks: Ranks) -> None:
     assert [said["report"]["reused_packs"] for said in again] == [PACKS, PACKS]
 
 
+@pytest.mark.soak
 def test_ranks_that_share_a_local_directory_share_their_copies(ranks: Ranks) -> None:
     found = ranks.run(2, settings={"replicas": "2"}, one_local=True, keep=True)
     for said in found:
@@ -214,6 +215,7 @@ def test_ranks_that_share_a_local_directory_share_their_copies(ranks: Ranks) -> 
     assert all(c.read_bytes() == (ranks.dataset / c.name).read_bytes() for c in copies)
 
 
+@pytest.mark.soak
 def test_packs_in_place_are_checked_once_in_all(ranks: Ranks) -> None:
     pack, at = find_content(ranks.dataset, ranks.stage.files["train/f03"])
     flip(pack, at + 10)
@@ -239,6 +241,7 @@ def test_damage_is_found_by_every_replica(ranks: Ranks) -> None:
     assert damaged == [{str(number): [record]}] * 4
 
 
+@pytest.mark.soak
 def test_a_kept_copy_that_decayed_is_not_spread(ranks: Ranks) -> None:
     ranks.run(2, keep=True)
     name = "pack-00003.fsp"
@@ -270,6 +273,7 @@ def test_a_kept_index_that_decayed_is_not_spread(ranks: Ranks) -> None:
     assert sum(said["report"]["shared_bytes"] for said in found) == 0
 
 
+@pytest.mark.soak
 def test_too_little_room_on_one_rank_refuses_on_all(ranks: Ranks) -> None:
     short = sum(ranks.sizes()[1::4]) - 1 + (ranks.dataset / "index.fsi").stat().st_size
     full = {"stage": "full"}
@@ -284,6 +288,7 @@ def test_too_little_room_on_one_rank_refuses_on_all(ranks: Ranks) -> None:
     check_whole(ranks, found, 1)
 
 
+@pytest.mark.soak
 def test_too_little_room_for_the_index_refuses_on_all(ranks: Ranks) -> None:
     found = ranks.run(2, free_bytes={"0": 10, "1": 20}, settings={"stage": "lazy"})
     first, second = found[0]["error"].splitlines()

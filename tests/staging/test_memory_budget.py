@@ -35,6 +35,7 @@ def stage(tmp_path: Path) -> Stage:
     return make_stage(tmp_path)
 
 
+@pytest.mark.soak
 def test_more_than_the_memory_allows_is_not_staged_in_it(stage: Stage, in_memory: str) -> None:
     dataset = str(stage.dataset(stage.source(files=FILES)))
     where = ("--dataset", dataset, "--mount", str(stage.mount), "--local-dir", in_memory, *BUDGET)

@@ -14,7 +14,18 @@ MARKED = type(pytest.param())
 
 def sampled(values: Iterable[T], kept: Collection[T]) -> list[object]:
     """Parameters of a test: those that are not among `kept` are left to `make soak`."""
-    return [v if v in kept else pytest.param(v, marks=pytest.mark.soak) for v in values]
+    return [value if value in kept else left(value) for value in values]
+
+
+def one_of(count: int, values: Sequence[T]) -> list[object]:
+    """Parameters of a test that are much alike: `make test` takes one of each `count`."""
+    return [value if n % count == 0 else left(value) for n, value in enumerate(values)]
+
+
+def left(value: object) -> object:
+    """A value that is left to `make soak`; it may have marks of its own."""
+    param = value if isinstance(value, MARKED) else pytest.param(value)
+    return pytest.param(*param.values, marks=[*param.marks, pytest.mark.soak], id=param.id)
 
 
 def combined(*parameters: Sequence[object]) -> list[object]:

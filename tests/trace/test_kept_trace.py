@@ -64,6 +64,7 @@ def test_a_trace_of_another_version_is_refused_by_name(tmp_path: Path) -> None:
         read_trace(tmp_path / "t")
 
 
+@pytest.mark.soak
 def test_a_cut_trace_is_read_up_to_the_cut(tmp_path: Path) -> None:
     whole = trace_bytes(*two_ranks())
     seen = set()

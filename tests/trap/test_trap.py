@@ -268,6 +268,7 @@ def test_a_closed_stream_and_no_unshare(stage: Stage, clients: Path) -> None:
     assert (done.returncode, done.stdout.split()) == (0, shown), done.stderr
 
 
+@pytest.mark.soak
 def test_exit_codes(stage: Stage) -> None:
     dataset = stage.dataset()
     stage.run(dataset, "sh", "-c", "kill -9 $$", options=("--trap",), code=137)

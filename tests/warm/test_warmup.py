@@ -88,6 +88,7 @@ def test_files_come_to_the_disk_or_the_cache_and_are_read_from_there(stage: Stag
 
 
 @pytest.mark.parametrize("how", [(), ("--in-place",)])
+@pytest.mark.soak
 def test_what_is_on_a_disk_comes_to_memory(stage: Stage, how: tuple[str, ...]) -> None:
     with serving(stage, *how):
         said = warm(stage, str(stage.mount))
@@ -96,6 +97,7 @@ def test_what_is_on_a_disk_comes_to_memory(stage: Stage, how: tuple[str, ...]) -
 
 
 @pytest.mark.parametrize("policy", sampled(["minio", "close", "lru"], ["minio"]))
+@pytest.mark.soak
 def test_what_has_no_room_is_told_and_can_be_read(stage: Stage, policy: str) -> None:
     options = ("--stage", "lazy", "--cache-bytes", "10M", "--cache-policy", policy)
     with serving(stage, *options):
@@ -123,6 +125,7 @@ def test_what_nobody_can_read_is_told(stage: Stage) -> None:
         assert "failed" not in warm(stage, str(stage.mount))
 
 
+@pytest.mark.soak
 def test_lists(stage: Stage) -> None:
     """Names of any bytes; relative ones; both kinds of separators, and paths beside a list."""
     odd = os.fsdecode(b"new\nline \xff")

@@ -77,6 +77,7 @@ def call_in(local: Path, ranks: Ranks, *arguments: str) -> subprocess.CompletedP
     )  # fmt: skip
 
 
+@pytest.mark.soak
 def test_differences_are_what_each_rank_read(ranks: Ranks) -> None:
     names = {rank: sorted(FILES)[: 3 * (rank + 1)] for rank in range(SIZE)}
     with ranks.running(SIZE, reader("one", "two", "three")) as run:
@@ -108,6 +109,7 @@ def test_all_ranks_from_any_of_them(ranks: Ranks, run: RankRun) -> None:
     assert f"1 {os.uname().nodename}" in done.stdout and done.stdout.startswith("job ")
 
 
+@pytest.mark.soak
 def test_ranks_that_share_a_local_directory_are_one_job(ranks: Ranks, tmp_path: Path) -> None:
     def asked(*arguments: str) -> subprocess.CompletedProcess[str]:
         return call_in(tmp_path, ranks, *arguments)
@@ -133,6 +135,7 @@ def states(ranks: Ranks, rank: int) -> list[str]:
     return [row.state for row in watch_ranks(job_of(ranks, rank), 0.2)]
 
 
+@pytest.mark.soak
 def test_a_stopped_daemon_is_named_and_comes_back(ranks: Ranks, run: RankRun) -> None:
     serving, silent = ["serving"] * SIZE, ["serving", "not answering", "serving", "serving"]
     run.kill(1, "daemon", number=signal.SIGSTOP)
@@ -190,6 +193,7 @@ def test_metrics_are_prometheus_text_and_true(ranks: Ranks, run: RankRun) -> Non
     assert sum(ends) == waits
 
 
+@pytest.mark.soak
 def test_each_rank_of_a_host_has_a_port(ranks: Ranks, run: RankRun) -> None:
     urls = [ranks.status(rank)["metrics"] for rank in range(SIZE)]
     assert len(set(urls)) == SIZE
