@@ -127,9 +127,10 @@ class RankStage(Stage):
         return found + [f"{pid} {process_name(pid)}" for pid in self.processes()]
 
     def assert_clean(self, shm: Sequence[str] = ()) -> None:
-        """Nothing is left, nor any of MPI's files `shm`. A daemon may end a moment after its
-        launcher, which kills wrappers but does not know daemons."""
-        wait_for(lambda: not self.processes(), f"the end of {self.leftovers()}", 20.0)
+        """Nothing is left, nor any of MPI's files `shm`. A launcher that kills wrappers
+        does not know daemons: these end after it, and if one of them died, the others wait for it
+        until it counts as lost (15 s, and longer on busy cores)."""
+        wait_for(lambda: not self.processes(), f"the end of {self.leftovers()}")
         assert self.leftovers() == []
         assert [path for path in shm if os.path.exists(path)] == []
 
