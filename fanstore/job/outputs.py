@@ -37,6 +37,7 @@ from fanstore.startup import World
 from fanstore.wording import counted
 
 _PREDECESSOR_S = 30.0
+_PREDECESSOR_TELL_S = 1.0
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> str:
@@ -156,11 +157,22 @@ def _alone(output_dir: str, check: Callable[[], None]) -> int:
     previous job may still be copying its last outputs there."""
     with contextlib.suppress(FileExistsError):
         os.mkdir(output_dir)
-    until_s = time.monotonic() + _PREDECESSOR_S
+    begun_s = time.monotonic()
+    told = False
 
     def still() -> None:
+        nonlocal told
         check()
-        if time.monotonic() > until_s:
+        waited_s = time.monotonic() - begun_s
+        if waited_s > _PREDECESSOR_TELL_S and not told:
+            told = True
+            print(
+                f"fanstore: another job goes on with {output_dir}: waiting up to "
+                f"{_PREDECESSOR_S:.0f} s for its end",
+                file=sys.stderr,
+                flush=True,
+            )
+        if waited_s > _PREDECESSOR_S:
             raise FanstoreError(
                 f"another job goes on with {output_dir}: wait for its end, or name another "
                 "--output-dir"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from fanstore import __version__
 from fanstore.arrays import np
 from fanstore.atomic import Destination, check_destination, make_whole
-from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo
+from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, PackInfo, is_dataset
 from fanstore.errors import FanstoreError, SourceProblems, UsageError
 from fanstore.prepare.codecs import Codec
 from fanstore.prepare.index import build_index
@@ -84,6 +84,11 @@ def open_source(path: Path, options: PrepareOptions, scratch: Path) -> tuple[Pac
     from fanstore.prepare.listed import FileSource, ListedSource
 
     if path != STDIN and path.is_dir():
+        if is_dataset(path):
+            raise UsageError(
+                f"{path}: a dataset already: `fanstore run` serves it, and `fanstore extract` "
+                "makes a directory of it"
+            )
         if options.listed is None:
             return DirectorySource(path, scratch), []
         listed = ListedSource(path, options.listed)

@@ -127,6 +127,13 @@ def test_the_number_of_jobs_changes_no_byte(source: Path, tmp_path: Path, codec:
     assert files_of(tmp_path / "1") == files_of(tmp_path / "4")
 
 
+def test_a_dataset_is_not_packed_again(small: Path, tmp_path: Path) -> None:
+    call("prepare", small, tmp_path / "data")
+    done = call("prepare", tmp_path / "data", tmp_path / "again", code=2)
+    assert "data: a dataset already: `fanstore run` serves it" in done.stderr
+    assert not (tmp_path / "again").exists()
+
+
 def test_an_empty_directory_can_be_packed(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     call("prepare", tmp_path / "empty", tmp_path / "data")
