@@ -130,14 +130,14 @@ def build_wheel(target: Target, sdist: Path) -> Path:
 
 
 def try_wheel(wheel: Path, abi: str, in_containers: bool) -> None:
-    """Installs the wheel with only its dependencies and an MPI, and runs jobs with a PATH without a
-    compiler; with `in_containers`, also in containers."""
+    """Installs the wheel, with all extras for MPICH and only an MPI for Open MPI. Runs jobs with a
+    PATH without a compiler; with `in_containers`, also in containers."""
     print(f"release: trial of {wheel.name} with {abi}", flush=True)
     with tempfile.TemporaryDirectory(prefix="fanstore-release-") as scratch:
         place = Path(scratch, "venv")
         venv.create(place, with_pip=True)
         python = place / "bin" / "python"
-        wanted = [f"{wheel}[mpi]"] if abi == "mpich" else [wheel, "mpi4py", abi]
+        wanted = [f"{wheel}[all]"] if abi == "mpich" else [wheel, "mpi4py", abi]
         subprocess.run([python, *PIP[1:], "install", "--quiet", *wanted], check=True)
         tools = Path(scratch, "tools")
         tools.mkdir()

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import os
 import platform
+import re
 import shlex
 import shutil
 import stat
@@ -23,7 +24,8 @@ from fanstore.config import cache_folder
 from fanstore.errors import FanstoreError
 
 _FLAGS = (
-    "-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -shared -fvisibility=hidden -Wall -Wextra "
+    # -pthread: before glibc 2.32, pthread_sigmask is in a library of its own.
+    "-std=gnu11 -D_GNU_SOURCE -O2 -g -fPIC -shared -pthread -fvisibility=hidden -Wall -Wextra "
     "-Wno-missing-field-initializers -Wl,-z,defs -Wl,-z,relro"
 ).split()
 _COMPILE_LIMIT_S = 120
@@ -251,7 +253,7 @@ def _judge(mpicc: list[str], code: int | None, messages: str) -> None:
 
 def _complaint(output: str) -> str:
     """Returns the line of a compiler's output that names the error."""
-    errors = [line for line in output.splitlines() if "error" in line]
+    errors = [line for line in output.splitlines() if re.search("error|undefined reference", line)]
     return errors[0].strip() if errors else _last_line(output)
 
 
