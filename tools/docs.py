@@ -1,5 +1,6 @@
 """Builds the documentation as a static site, from docs/ and from pages that it generates from the
-code: commands, settings, exit codes and the Python API. Needs no network. A warning fails the
+code: commands, settings, exit codes, metrics and the Python API, and a table of the measured
+figures. Needs no network. A warning fails the
 build, such as one about a link or an anchor that leads nowhere.
 
     python tools/docs.py [DIR]          # the site is DIR/site [build/docs/site]
@@ -20,6 +21,7 @@ import griffe
 
 from fanstore import config, exit_codes
 from fanstore.cli import cli
+from fanstore.watch.metrics import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[1]
 KEYWORD_ONLY = griffe.ParameterKind.keyword_only
@@ -108,6 +110,19 @@ def exit_codes_page() -> str:
     more = "[Jobs](jobs.md#exit-codes) has those of the other commands."
     codes = table(("code", "meaning"), [(f"`{each}`", text) for each, text in exit_codes.TABLE])
     return "\n\n".join(["# Exit codes", intro, codes, exit_codes.COLLISIONS, more, ""])
+
+
+def metrics_page() -> str:
+    """Returns the page of all metrics for Prometheus."""
+    rows = [(f"`{each.full_name}`", each.kind, escaped(each.help)) for each in FAMILIES]
+    intro = "[Monitoring](monitoring.md#prometheus) says how a job serves these metrics."
+    return "\n\n".join(["# Metrics", intro, table(("metric", "type", "meaning"), rows)])
+
+
+def figures_page() -> str:
+    """Returns the page of all measured figures."""
+    tool, results = ROOT / "tools/bench/markdown.py", ROOT / "docs/performance/results.json"
+    return subprocess.check_output([sys.executable, tool, results], text=True)
 
 
 def api_page() -> str:
@@ -214,7 +229,7 @@ def write_pages(pages: Path) -> None:
             index.write(f"\n- [{title(page)}]({page.name})")
     made = {
         "commands": commands_page(), "settings": settings_page(), "exit-codes": exit_codes_page(),
-        "python-api": api_page(),
+        "metrics": metrics_page(), "performance/table": figures_page(), "python-api": api_page(),
     }  # fmt: skip
     for name, text in made.items():
         (pages / f"{name}.md").write_text(text)

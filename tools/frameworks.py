@@ -94,17 +94,17 @@ func main() {
 
 HEAD = """# Frameworks and tools that were tried
 
-Most programs run under `fanstore run` as they are. Those written in Go, and those linked
-statically, need `fanstore run --trap` ([trap.md](trap.md)).
+Most programs run under `fanstore run` as they are. Programs written in Go and static programs need
+[`--trap`](trap.md).
 
-Each row is one small program in `tools/frameworks/`, which reads a dataset and writes results
-beside it, as users of the framework do. `tools/frameworks.py` runs it on a plain directory, under
-`fanstore run` and under `fanstore run --trap`, and makes this page. The rest of the framework was
-not tried.
+Each row is a small program in `tools/frameworks/`. It reads a dataset and writes results beside
+it, as users of the framework do. `tools/frameworks.py` runs it on a plain directory, under
+`fanstore run` and under `fanstore run --trap`, and makes this page. Nothing else of the frameworks
+was tried.
 
-- **same**: exit code, all that it printed, and the names and bytes of its outputs are those of the
-  plain directory.
-- **needs `--trap`**: it fails, or finds no files, without that option.
+- **same**: in both ways the exit code, the printed lines, and the names and bytes of its outputs
+  are those of the plain directory.
+- **needs `--trap`**: the same with `--trap`; without it the program fails, or finds no files.
 
 """
 
@@ -324,23 +324,30 @@ def rows(
     for program in chosen:
         plain = results["plain"].get(program.name)
         if program.name not in shown or plain is None:
-            cells = ["not tried", "", ""]
+            cell = "not tried"
         elif plain["code"] != 0:
-            cells = [f"not tried: exit code {plain['code']} on a plain directory", "", ""]
+            cell = f"not tried: exit code {plain['code']} on a plain directory"
         else:
-            preload, trap = (outcome(plain, results[mode][program.name]) for mode in MODES[1:])
-            if preload != "same" and trap == "same":
-                preload = "needs `--trap`"
-            cells = [preload, trap, "" if preload == trap == "same" else program.remark]
+            cell = judged(*(outcome(plain, results[mode][program.name]) for mode in MODES[1:]))
+            cell += f": {program.remark}" if cell != "same" and program.remark else ""
         said = shown.get(program.name, "")
-        yield program.name, f"| `{program.name}` | {said} | {program.does} | {' | '.join(cells)} |"
+        yield program.name, f"| `{program.name}` | {said} | {program.does} | {cell} |"
+
+
+def judged(preload: str, trap: str) -> str:
+    """Returns the outcomes without and with --trap as one text."""
+    if preload == trap:
+        return preload
+    if trap == "same":
+        return "needs `--trap`"
+    return f"{preload}; with `--trap`: {trap}"
 
 
 def page(table: dict[str, str]) -> str:
     """Returns the whole document; programs that were never run have a row that says so."""
     untried = rows(programs(), {}, {"plain": {}})
     table = {**dict(untried), **table}
-    head = ["program", "version", "it does", "`fanstore run`", "with `--trap`", "remark"]
+    head = ["program", "version", "it does", "outcome"]
     lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     return HEAD + "\n".join([*lines, *(table[name] for name in sorted(table))]) + "\n"
 
@@ -350,8 +357,8 @@ def listed() -> dict[str, str]:
     return {m.group(1): m.group(0) for m in _ROW.finditer(DOC.read_text())} if DOC.exists() else {}
 
 
-def _outcomes(row: str) -> list[str]:
-    return [cell.strip() for cell in row.split("|")][4:6]
+def _outcome(row: str) -> str:
+    return row.split("|")[4].strip()
 
 
 def try_all(chosen: Sequence[Program], venv: Path, details: Path | None) -> dict[str, str]:
@@ -386,7 +393,7 @@ def main() -> int:
     if not options.check:
         DOC.write_text(page({**before, **table} if options.names else table))
         return 0
-    wrong = [n for n in table if n not in before or _outcomes(table[n]) != _outcomes(before[n])]
+    wrong = [n for n in table if n not in before or _outcome(table[n]) != _outcome(before[n])]
     for name in wrong:
         print(f"now:    {table[name]}\nlisted: {before.get(name, '')}")
     return 1 if wrong else 0

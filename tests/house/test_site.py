@@ -13,6 +13,7 @@ import pytest
 
 from fanstore import config
 from fanstore.cli import cli
+from fanstore.watch.metrics import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 MISSING = [name for name in ("griffe", "zensical") if importlib.util.find_spec(name) is None]
@@ -59,5 +60,7 @@ def test_generated_pages_have_what_is_in_the_code(site: Path) -> None:
         assert f'id="{name.replace(" ", "-")}"' in commands
     settings = (site / "settings.html").read_text()
     assert all(f"<code>{each.name}</code>" in settings for each in config.SETTINGS)
+    metrics = (site / "metrics.html").read_text()
+    assert all(f"<code>{each.full_name}</code>" in metrics for each in FAMILIES)
     api = (site / "python-api.html").read_text()
     assert 'id="datasetread"' in api and 'id="workerbalance"' in api

@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from data import smaller
-from markdown import write_page
 from peers import ALWAYS, PEERS, QUICK
 from results import Report
 from rows import KINDS, SIZES, cases, chosen
@@ -50,9 +49,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
 
 
 def write_docs(report: Report, out: Path) -> None:
-    """results.json, table.md and, where matplotlib is installed, the plots."""
+    """Writes results.json and, where matplotlib is installed, the plots."""
     report.write(out / "results.json")
-    write_page(report, out / "table.md")
     if importlib.util.find_spec("matplotlib") is None:
         print("bench: no plots: matplotlib is not installed", file=sys.stderr)
         return
@@ -70,7 +68,7 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     add("--peers", nargs="+", choices=list(PEERS), help="only these, beside directory and FanStore")
     add("--repetitions", type=int, metavar="N", help="how often each row asks each peer")
     add("--json", type=Path, metavar="FILE", help="write the rows there too")
-    add("--docs", type=Path, metavar="DIR", help="write rows, table and plots there")
+    add("--docs", type=Path, metavar="DIR", help="write rows and plots there")
     add("--dir", type=Path, help="where to work (default: the temporary folder)")
     add("--keep", type=Path, metavar="DIR", help="leave the million files of many-* there")
     add("--list", action="store_true", help="print the keys of the rows, and do nothing")

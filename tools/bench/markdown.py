@@ -1,12 +1,15 @@
-"""Writes the table as a page of docs/performance/."""
+"""Prints the table of a file that bench.py --json wrote, in Markdown.
+
+python tools/bench/markdown.py docs/performance/results.json"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from peers import LIMIT
-from results import OURS, Report, Result
+from results import OURS, Report, Result, read_report
 from table import SECTIONS, columns, duration, reference, title_of
 
 
@@ -58,9 +61,9 @@ def section(results: list[Result]) -> Iterator[str]:
 
 def page(report: Report) -> Iterator[str]:
     """Yields the lines of the page."""
-    yield "# The table"
+    yield "# Table of figures"
     yield ""
-    yield "Made by `bench.py --docs DIR`; [performance.md](../performance.md) explains it."
+    yield "[Performance](../performance.md) explains the rows and columns."
     yield ""
     yield ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in report.machine.items())
     for kind, title in SECTIONS.items():
@@ -73,7 +76,5 @@ def page(report: Report) -> Iterator[str]:
         yield from (f"- {text}" for text in report.skipped)
 
 
-def write_page(report: Report, path: Path) -> None:
-    """Writes the page."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("\n".join(page(report)) + "\n")
+if __name__ == "__main__":
+    print("\n".join(page(read_report(Path(sys.argv[1])))))
