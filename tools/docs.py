@@ -1,6 +1,6 @@
 """Builds the documentation as a static site, from docs/ and from pages that it generates from the
-code: commands, settings, exit codes, metrics and the Python API, and a table of the measured
-figures. Needs no network. A warning fails the
+code: commands, settings, exit codes, metrics and the Python API, and tables of libc's calls and
+of the measured figures. Needs no network. A warning fails the
 build, such as one about a link or an anchor that leads nowhere.
 
     python tools/docs.py [DIR]          # the site is DIR/site [build/docs/site]
@@ -119,10 +119,9 @@ def metrics_page() -> str:
     return "\n\n".join(["# Metrics", intro, table(("metric", "type", "meaning"), rows)])
 
 
-def figures_page() -> str:
-    """Returns the page of all measured figures."""
-    tool, results = ROOT / "tools/bench/markdown.py", ROOT / "docs/performance/results.json"
-    return subprocess.check_output([sys.executable, tool, results], text=True)
+def printed(tool: str, *arguments: str) -> str:
+    """Returns the output of a tool."""
+    return subprocess.check_output([sys.executable, ROOT / tool, *arguments], text=True, cwd=ROOT)
 
 
 def api_page() -> str:
@@ -227,9 +226,12 @@ def write_pages(pages: Path) -> None:
     with open(pages / "decisions" / "README.md", "a") as index:
         for page in decisions:
             index.write(f"\n- [{title(page)}]({page.name})")
+    with open(pages / "posix.md", "a") as calls:
+        calls.write("\n" + printed("tools/posix_table.py"))
     made = {
         "commands": commands_page(), "settings": settings_page(), "exit-codes": exit_codes_page(),
-        "metrics": metrics_page(), "performance/table": figures_page(), "python-api": api_page(),
+        "metrics": metrics_page(), "python-api": api_page(),
+        "performance/table": printed("tools/bench/markdown.py", "docs/performance/results.json"),
     }  # fmt: skip
     for name, text in made.items():
         (pages / f"{name}.md").write_text(text)

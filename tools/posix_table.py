@@ -1,7 +1,6 @@
-"""Keeps the table of libc's calls in docs/posix.md up to date with the intercepted calls and with
-libc.
+"""Prints the table of libc's calls, in Markdown, for the page docs/posix.md of the site.
 
-    posix_table.py          writes the table
+    posix_table.py          prints the table
     posix_table.py --check  prints each problem on a line; exit code 1 if there is any
 
 The table is made from calls.def (the intercepted calls) and surface.txt (calls that need not be
@@ -25,10 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CALLS = ROOT / "csrc" / "preload" / "calls.def"
 SURFACE = ROOT / "csrc" / "preload" / "surface.txt"
 LIBRARY = ROOT / "fanstore" / "_native" / "libfanstore_preload.so"
-PAGE = ROOT / "docs" / "posix.md"
 
-BEGIN = "<!-- libc's calls: begin (tools/posix_table.py) -->"
-END = "<!-- libc's calls: end -->"
 CALL = re.compile(
     r"^FAN_(CALL|SAME|OF_FILE|FORM|CHECKED|SYSCALL|OLD|OLD_FORM)"
     r'\((\w+),\s+(\w+)(?:\("([^"]*)"\))?',
@@ -104,15 +100,6 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(["| calls | treatment | remark |", "| --- | --- | --- |", *lines])
 
 
-def with_table(page: str, rows: Iterable[Row]) -> str:
-    """Returns the page with the table between its two marks."""
-    before, _, rest = page.partition(BEGIN)
-    _, found, after = rest.partition(END)
-    if not found:
-        raise SystemExit(f"{PAGE}: the marks of the table are missing")
-    return f"{before}{BEGIN}\n{table(rows)}\n{END}{after}"
-
-
 def wrong_rows(rows: Iterable[Row]) -> Iterator[str]:
     """Yields mistakes within the lists."""
     seen = set[str]()
@@ -169,12 +156,10 @@ def libc_path() -> Path | None:
     return None
 
 
-def problems(page: str) -> Iterator[str]:
+def problems() -> Iterator[str]:
     """Yields all problems that --check reports."""
     ours = list(intercepted(CALLS.read_text()))
     rows = [*ours, *surface(SURFACE.read_text())]
-    if page != with_table(page, rows):
-        yield f"{PAGE}: out of date; run tools/posix_table.py"
     yield from wrong_rows(rows)
     libc = libc_path()
     if libc is not None:
@@ -188,14 +173,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only say what is wrong")
     arguments = parser.parse_args()
-    page = PAGE.read_text()
     if arguments.check:
-        found = list(problems(page))
+        found = list(problems())
         for problem in found:
             print(problem, file=sys.stderr)
         return int(bool(found))
-    rows = [*intercepted(CALLS.read_text()), *surface(SURFACE.read_text())]
-    PAGE.write_text(with_table(page, rows))
+    print(table([*intercepted(CALLS.read_text()), *surface(SURFACE.read_text())]))
     return 0
 
 

@@ -1,5 +1,5 @@
 """One row of csrc/preload/calls.def adds a call in all four ways: libc, syscall(2), system calls of
-loaded code, --trap; and to docs/posix.md."""
+loaded code, --trap; and to the table of calls."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from fanstore import exit_codes
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def test_table_of_calls_is_up_to_date() -> None:
+def test_lists_of_calls_are_up_to_date() -> None:
     command = [sys.executable, ROOT / "tools" / "posix_table.py", "--check"]
     assert subprocess.run(command).returncode == 0
 

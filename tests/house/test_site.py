@@ -60,6 +60,7 @@ def test_generated_pages_have_what_is_in_the_code(site: Path) -> None:
         assert f'id="{name.replace(" ", "-")}"' in commands
     settings = (site / "settings.html").read_text()
     assert all(f"<code>{each.name}</code>" in settings for each in config.SETTINGS)
+    assert "<code>copy_file_range</code>" in (site / "posix.html").read_text()
     metrics = (site / "metrics.html").read_text()
     assert all(f"<code>{each.full_name}</code>" in metrics for each in FAMILIES)
     api = (site / "python-api.html").read_text()
