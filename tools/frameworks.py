@@ -31,6 +31,7 @@ ROOT = Path(__file__).resolve().parent.parent
 DOC = ROOT / "docs" / "frameworks.md"
 PROGRAMS = Path(__file__).with_name("frameworks")
 MODES = ("plain", "preload", "trap")
+SAME = "same"
 
 _LIMIT_S = 300.0
 _HEADER = re.compile(r"^# (does|needs|alone|version|remark): *(.*)$", re.MULTILINE)
@@ -102,9 +103,17 @@ it, as users of the framework do. `tools/frameworks.py` runs it on a plain direc
 `fanstore run` and under `fanstore run --trap`, and makes this page. Nothing else of the frameworks
 was tried.
 
-- **same**: in both ways the exit code, the printed lines, and the names and bytes of its outputs
-  are those of the plain directory.
-- **needs `--trap`**: the same with `--trap`; without it the program fails, or finds no files.
+## Programs that differ
+
+The last column says how. A program that needs `--trap` does the same with it as on a plain
+directory; without it, the program fails or finds no files.
+
+"""
+HEAD_SAME = """
+## Programs that run as they are
+
+Exit code, printed lines, and the names and bytes of outputs were those of the plain directory, with
+and without `--trap`.
 
 """
 
@@ -299,14 +308,14 @@ def run_mode(mode: str, names: Sequence[str], python: str, scratch: Path) -> dic
 
 
 def outcome(plain: dict, mounted: dict) -> str:
-    """Returns "same", or the first difference."""
+    """Returns SAME, or the first difference."""
     if plain["code"] != mounted["code"]:
         return f"exit code {mounted['code']} instead of {plain['code']}"
     if plain["stdout"] != mounted["stdout"]:
         return "prints otherwise"
     if _names(plain) != _names(mounted):
         return "writes otherwise"
-    return "same" if mounted["files"] == mounted["staged"] else "not staged out whole"
+    return SAME if mounted["files"] == mounted["staged"] else "not staged out whole"
 
 
 def _names(result: dict) -> list[str]:
@@ -329,16 +338,17 @@ def rows(
             cell = f"not tried: exit code {plain['code']} on a plain directory"
         else:
             cell = judged(*(outcome(plain, results[mode][program.name]) for mode in MODES[1:]))
-            cell += f": {program.remark}" if cell != "same" and program.remark else ""
+            cell += f": {program.remark}" if cell != SAME and program.remark else ""
         said = shown.get(program.name, "")
-        yield program.name, f"| `{program.name}` | {said} | {program.does} | {cell} |"
+        row = f"| `{program.name}` | {said} | {program.does} |"
+        yield program.name, row if cell == SAME else f"{row} {cell} |"
 
 
 def judged(preload: str, trap: str) -> str:
     """Returns the outcomes without and with --trap as one text."""
     if preload == trap:
         return preload
-    if trap == "same":
+    if trap == SAME:
         return "needs `--trap`"
     return f"{preload}; with `--trap`: {trap}"
 
@@ -347,9 +357,15 @@ def page(table: dict[str, str]) -> str:
     """Returns the whole document; programs that were never run have a row that says so."""
     untried = rows(programs(), {}, {"plain": {}})
     table = {**dict(untried), **table}
-    head = ["program", "version", "it does", "outcome"]
-    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
-    return HEAD + "\n".join([*lines, *(table[name] for name in sorted(table))]) + "\n"
+    same = {name for name, row in table.items() if _outcome(row) == SAME}
+    head = ["program", "version", "it does"]
+    others = tabled([*head, "outcome"], [table[name] for name in sorted(table.keys() - same)])
+    return HEAD + others + HEAD_SAME + tabled(head, [table[name] for name in sorted(same)])
+
+
+def tabled(head: list[str], rows: list[str]) -> str:
+    """Returns a table in Markdown."""
+    return "\n".join([f"| {' | '.join(head)} |", "| --- " * len(head) + "|", *rows]) + "\n"
 
 
 def listed() -> dict[str, str]:
@@ -358,7 +374,7 @@ def listed() -> dict[str, str]:
 
 
 def _outcome(row: str) -> str:
-    return row.split("|")[4].strip()
+    return row.split("|")[4].strip() or SAME
 
 
 def try_all(chosen: Sequence[Program], venv: Path, details: Path | None) -> dict[str, str]:
