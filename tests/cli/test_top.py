@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 from serving import LIMIT_S, Stage, make_stage, wait_for
-from soak import one_of
 from terminal import on_terminal
 
 TOP = [sys.executable, "-m", "fanstore", "top", "--interval", "0.2"]
@@ -102,7 +101,12 @@ class Watch:
 
 @pytest.mark.parametrize(
     ("how", "code"),
-    one_of(2, [("q", 0), ("\x03", 0), (signal.SIGTERM, 143), (signal.SIGHUP, 129)]),
+    [
+        ("q", 0),
+        (signal.SIGTERM, 143),
+        pytest.param("\x03", 0, marks=pytest.mark.soak),
+        pytest.param(signal.SIGHUP, 129, marks=pytest.mark.soak),
+    ],
 )
 def test_the_terminal_is_left_as_it_was(
     stage: Stage, job: dict[str, Any], how: str | int, code: int

@@ -17,7 +17,6 @@ from typing import Any
 import pytest
 from serving import LIMIT_S, Stage, make_stage
 from small_disk import small_disk
-from soak import one_of
 
 from fanstore.errors import FanstoreError
 from fanstore.node.segment import MountEntry, read_damaged, write_segment
@@ -54,7 +53,12 @@ def plain_tree(stage: Stage) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "user"), one_of(3, [("tmpfs", NOBODY), ("tmpfs", 0), ("ext4", NOBODY)])
+    ("kind", "user"),
+    [
+        ("tmpfs", NOBODY),
+        pytest.param("tmpfs", 0, marks=pytest.mark.soak),
+        pytest.param("ext4", NOBODY, marks=pytest.mark.soak),
+    ],
 )
 def test_programs_outlive_a_disk_that_fills_up(public: Stage, kind: str, user: int) -> None:
     """Programs that were there before, with the mount looked at and not, and new ones."""
