@@ -18,7 +18,7 @@ ROWS = ["read-4k", "read16-4k", "child-4k", "missing", "walk", "py-stat", "cold-
 REPORT = """
 import json, sys
 from pathlib import Path
-from results import DIRECTORY, OURS, Goal, Report, Result, read_report
+from results import DIRECTORY, OURS, Floor, Goal, Report, Result, read_report
 from table import lines, missed_lines
 good = Result("warm", "good", "a row", "file", {DIRECTORY: 900.0, OURS: 300.0},
               goals=[Goal(DIRECTORY, 3.0), Goal("not there", 9.0)])
@@ -27,6 +27,23 @@ bad = Result("warm", "bad", "a row", "file", {DIRECTORY: 900.0, OURS: 300.0, "tm
 report = Report({"cores": "2"}, [good, bad], ["erofs: not here"])
 report.write(Path(sys.argv[1]))
 assert read_report(Path(sys.argv[1])) == Report(report.machine, [good, bad], report.skipped)
+print("\\n".join([*lines(report), "--", *missed_lines(report)]))
+"""
+
+FLOORS = """
+from floors import least, mark
+from results import DIRECTORY, OURS, Report, Result
+from table import lines, missed_lines
+steps = least({"miss": 100.0, "dup_close": 300.0}, {"miss": 120.0, "dup_close": 250.0})
+rows = [
+    Result("many", "many-stat", "stat", "call", {DIRECTORY: 900.0, OURS: 220.0}),
+    Result("many", "many-open", "open + close", "file", {DIRECTORY: 900.0, OURS: 671.0}),
+    Result("remote", "remote-2m-1", "2m", "file", {"bare MPI": 1000.0, OURS: 1400.0}),
+    Result("warm", "py-stat", "os.stat", "call", {DIRECTORY: 900.0, OURS: 300.0}),
+]
+report = Report({"cores": "2"}, rows)
+mark(report, steps)
+print(*[row.floor and (row.floor.ns, row.floor.most_ns) for row in rows], sep="\\n")
 print("\\n".join([*lines(report), "--", *missed_lines(report)]))
 """
 
@@ -81,6 +98,16 @@ def in_bench(script: str, *arguments: str | os.PathLike[str]) -> str:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_goals_are_set_from_the_floor() -> None:
+    said = in_bench(FLOORS).splitlines()
+    # 1.6 misses + 60 ns; 2.2 misses, dup + close and 200 ns; 1.5 times bare MPI; none
+    assert said[:4] == ["(100.0, 220.0)", "(350.0, 670.0)", "(1000.0, 1500.0)", "None"]
+    (row,) = (line for line in said if line.startswith("stat "))
+    assert row.endswith("<= 220 ns  2.20 x (a miss: 100 ns)")
+    assert "floors: a miss 100 ns; dup + close 250 ns" in said
+    assert said[said.index("--") + 1 :] == ["many-open: 671 ns, the goal is 670 ns"]
 
 
 def test_processes_together_are_timed_by_the_wall_clock() -> None:

@@ -24,7 +24,7 @@ def _cell(result: Result, name: str) -> str:
 def _goal(result: Result) -> str:
     base = reference(result)
     held = [goal.ratio for goal in result.goals if goal.than == base]
-    missed = [goal.than for goal in result.missed()]
+    missed = [goal.than for goal in result.missed()] + (["floor"] if result.too_long() else [])
     text = f"{held[0]:g}" if held else ""
     return f"{text} **missed**: {', '.join(missed)}" if missed else text
 
@@ -32,6 +32,11 @@ def _goal(result: Result) -> str:
 def _distance(result: Result) -> str:
     """Returns which part of the limit's rate is reached."""
     return f"{result.ratio(LIMIT):.2f}" if LIMIT in result.times_ns else ""
+
+
+def _above_floor(result: Result) -> str:
+    above = result.above_floor()
+    return "" if above is None else f"{above:.2f}"
 
 
 def section(results: list[Result]) -> Iterator[str]:
@@ -42,7 +47,9 @@ def section(results: list[Result]) -> Iterator[str]:
     others = [name for name in names if name not in (*bases, OURS, LIMIT)]
     has_limit = any(LIMIT in result.times_ns for result in results)
     head = ["row", *bases, OURS, "ratio", "goal"]
+    has_floor = any(result.floor is not None for result in results)
     head += ["of the limit"] if has_limit else []
+    head += ["times the floor"] if has_floor else []
     head += others
     yield "| " + " | ".join(head) + " |"
     yield "| --- |" + " ---: |" * (len(head) - 1)
@@ -51,6 +58,7 @@ def section(results: list[Result]) -> Iterator[str]:
         row = [title_of(result), *(_cell(result, base) for base in bases), _cell(result, OURS)]
         row += [ratio, _goal(result)]
         row += [_distance(result)] if has_limit else []
+        row += [_above_floor(result)] if has_floor else []
         row += [_cell(result, name) for name in others]
         yield "| " + " | ".join(row) + " |"
     notes = [f"{title_of(result)}: {result.note}." for result in results if result.note]

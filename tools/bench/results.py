@@ -19,6 +19,16 @@ class Goal:
     ratio: float
 
 
+@dataclass(frozen=True)
+class Floor:
+    """What no reader can do a row without, in words and nanoseconds. most_ns: FanStore's goal, if
+    it has one: a few times the steps of the floor."""
+
+    words: str
+    ns: float
+    most_ns: float | None = None
+
+
 @dataclass
 class Result:
     """One row: nanoseconds per unit of each peer, as medians over the repetitions.
@@ -36,6 +46,16 @@ class Result:
     bytes_per_unit: int = 0
     processes: int = 1
     threads: int = 1
+    floor: Floor | None = None
+
+    def above_floor(self) -> float | None:
+        """Returns how many times its floor FanStore took; None if the row has none."""
+        return None if self.floor is None else self.times_ns[OURS] / self.floor.ns
+
+    def too_long(self) -> bool:
+        """Returns whether FanStore took longer than the goal on the floor allows."""
+        most_ns = None if self.floor is None else self.floor.most_ns
+        return most_ns is not None and self.times_ns[OURS] > most_ns
 
     def ratio(self, than: str, of: str = OURS) -> float:
         """Returns how many times faster `of` is than `than`."""
@@ -72,6 +92,6 @@ def read_report(path: Path) -> Report:
     data: dict[str, Any] = json.loads(path.read_text())
     results = []
     for row in data["results"]:
-        goals = [Goal(**goal) for goal in row.pop("goals")]
-        results.append(Result(**row, goals=goals))
+        goals, floor = [Goal(**goal) for goal in row.pop("goals")], row.pop("floor", None)
+        results.append(Result(**row, goals=goals, floor=Floor(**floor) if floor else None))
     return Report(data["machine"], results, data["skipped"], data["failed"])

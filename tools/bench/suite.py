@@ -17,6 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 import cold
+import floors
 from data import make_files
 from peers import FANSTORE, PEERS, Absent, Peer, Place
 from readers import ReaderEnded, compile_reader
@@ -164,6 +165,7 @@ def run_suite(plan: Plan, work: Path) -> Report:
     """Measures all rows of the plan."""
     run = Run(work)
     program = compile_reader(work)
+    steps_ns = floors.measure(work)
     peers_work = work / "peers"
     peers_work.mkdir()
     measure_peers(plan, peers_work, program, run)
@@ -176,5 +178,6 @@ def run_suite(plan: Plan, work: Path) -> Report:
         own.mkdir()
         run.take(name, partial(module.measure, own, wanted, plan.settings))
         shutil.rmtree(own, ignore_errors=True)
+    floors.mark(run.report, floors.least(steps_ns, floors.measure(work)))
     say("")
     return run.report

@@ -66,6 +66,13 @@ def cells(result: Result, names: list[str]) -> Iterator[str]:
             yield f"{result.ratio(base, of=name):.2f}"
 
 
+def floor_text(result: Result) -> str:
+    """Returns how many times its floor a row took, in words; "" if it has no floor."""
+    if result.floor is None:
+        return ""
+    return f"  {result.above_floor():.2f} x ({result.floor.words}: {duration(result.floor.ns)})"
+
+
 def goal_text(goal: Goal, result: Result) -> str:
     """Returns a sentence about a goal that was missed."""
     return (
@@ -80,6 +87,9 @@ def verdict(result: Result) -> str:
     held = [goal.ratio for goal in result.goals if goal.than == base]
     text = f">= {held[0]:.2f}" if held else ""
     missed = [goal.than for goal in result.missed()]
+    if result.floor is not None and result.floor.most_ns is not None:
+        text = f"{text} <= {duration(result.floor.most_ns)}".lstrip()
+        missed += ["floor"] if result.too_long() else []
     return f"{text}  MISSED: {', '.join(missed)}" if missed else text
 
 
@@ -91,7 +101,7 @@ def section_lines(results: list[Result]) -> Iterator[str]:
     for result in results:
         row = "".join(f"{c:>{w}}" for c, w in zip(cells(result, names), widths, strict=True))
         note = f"  ({result.note})" if result.note else ""
-        yield f"{title_of(result):{width}}{row}  {verdict(result)}{note}"
+        yield f"{title_of(result):{width}}{row}  {verdict(result)}{floor_text(result)}{note}"
 
 
 def lines(report: Report) -> Iterator[str]:
@@ -102,10 +112,17 @@ def lines(report: Report) -> Iterator[str]:
             yield f"{title} (time; ratio of the first column's time to each other's)"
             yield from section_lines(results)
             yield ""
+    if "floors" in report.machine:
+        yield f"floors: {report.machine['floors']}"
     for text in report.skipped:
         yield f"not measured: {text}"
 
 
 def missed_lines(report: Report) -> list[str]:
     """Returns a line for each goal that was missed."""
-    return [goal_text(goal, r) for r in report.results for goal in r.missed()]
+    directory = [goal_text(goal, r) for r in report.results for goal in r.missed()]
+    return directory + [
+        f"{r.key}: {duration(r.times_ns[OURS])}, the goal is {duration(r.floor.most_ns)}"
+        for r in report.results
+        if r.floor is not None and r.floor.most_ns is not None and r.too_long()
+    ]
