@@ -153,6 +153,9 @@ class Settings:
         "How long the shared file system may take for one read of the node daemon.",
         least=0.001, most=600,
     )  # fmt: skip
+    neighbours: bool = _setting(
+        True, "Read what other ranks of this node have staged as if it were this rank's own."
+    )
     peer_wait_s: float = _setting(30.0, "How long staging waits for a silent node.", least=1)
     output_wait_s: float = _setting(
         4.0, "How long, at the end, to retry an output that cannot be written to its directory."

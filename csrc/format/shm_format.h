@@ -5,7 +5,8 @@
  * marked atomic change. Offsets count from the start of the segment; a string is its offset and
  * length, not terminated by NUL.
  *
- *     header | mounts | pack places | bitmaps | strings | outputs | trace (trace_format.h)
+ *     header | mounts | neighbours | pack places | bitmaps | strings | outputs | trace
+ * (trace_format.h)
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 #define FAN_JOB_MAGIC "FANJOBS\n"
 
 /* cffi: begin */
-enum { FAN_JOB_VERSION = 7, FAN_JOB_LAYOUT_ID = 0x464a0007, FAN_JOB_MOUNTS_MAX = 16 };
+enum { FAN_JOB_VERSION = 8, FAN_JOB_LAYOUT_ID = 0x464a0008, FAN_JOB_MOUNTS_MAX = 16 };
 
 enum fan_job_state {
     FAN_JOB_STARTING = 0,
@@ -34,7 +35,11 @@ enum fan_place_state {
     FAN_PLACE_PARTIAL = 4
 };
 
-enum fan_place_flags { FAN_PLACE_HAS_DAMAGE = 1, FAN_PLACE_HAS_UNCHECKED = 2 };
+enum fan_place_flags {
+    FAN_PLACE_HAS_DAMAGE = 1,
+    FAN_PLACE_HAS_UNCHECKED = 2,
+    FAN_PLACE_AT_NEIGHBOUR = 4
+};
 
 struct fan_shm_string {
     uint64_t offset;
@@ -44,7 +49,9 @@ struct fan_shm_string {
 /* flags are atomic; the state stays the same during the job. A client maps a staged pack, reads a
  * pack in place with pread, and asks the node daemon for the blocks of a remote pack; if the daemon
  * cannot get them, the client reads the pack in place. It also maps a partial pack and reads the
- * resident records there (resident_format.h); other records of the pack are remote. */
+ * resident records there (resident_format.h); other records of the pack are remote.
+ *
+ * AT_NEIGHBOUR: the pack is not staged here, but a neighbour has it staged whole. */
 struct fan_place {
     uint32_t state;
     uint32_t flags;
@@ -75,7 +82,11 @@ struct fan_mount {
     uint32_t flags;
 };
 
-/* processes: how many programs have loaded the preload library and found the segment; atomic. */
+/* neighbours: the paths of the job segments of other ranks that share this node, its file systems
+ * and the user, as struct fan_shm_string. A client maps such a segment and then reads what that
+ * rank has staged like its own packs, by that segment's places and bits. The segment may not be
+ * there yet, or not any more. processes: how many programs have loaded the preload library and
+ * found the segment; atomic. */
 struct fan_job_header {
     uint8_t magic[8];
     uint32_t version;
@@ -84,12 +95,15 @@ struct fan_job_header {
     uint64_t mounts_offset;
     uint64_t trace_offset;
     uint64_t outputs_offset;
+    uint64_t neighbours_offset;
+    uint32_t neighbour_count;
     uint32_t mount_count;
     uint32_t state;
     uint32_t daemon_pid;
     uint32_t rank;
     uint32_t world_size;
     uint32_t processes;
+    uint32_t reserved;
 };
 /* A file that a process has open for writing. process: its number; FAN_WRITER_KILLED: it was killed
  * while it had the file open; 0: the entry is free. silent: the process does not report when it

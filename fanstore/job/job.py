@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import socket
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from fanstore.dataset import Dataset, device_number, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
+from fanstore.job.neighbours import find_neighbours, packs_at
 from fanstore.job.orders import JobOrders, begin_orders, foreseen, share_learnt
 from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.job.plan import JobPlan
@@ -177,10 +179,15 @@ class NodeJob:
     def _publish(self) -> None:
         self._preload = self._preload_library()
         damaged = self._damaged_for_all()
-        entries = [self._mount_entry(n, item, damaged[n]) for n, item in enumerate(self.served)]
+        near = find_neighbours(self.world, self.directory.path, self.plan.settings.neighbours)
+        entries = [
+            self._mount_entry(number, item, damaged[number], near)
+            for number, item in enumerate(self.served)
+        ]
         rank, world_size = self.world.rank, self.world.world_size
         segment = self.directory.file("segment")
-        write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes)
+        theirs = [os.path.join(directory, "segment") for directory in near.values()]
+        write_segment(segment, entries, os.getpid(), rank, world_size, self._lanes, theirs)
         self._segment_fd = os.open(segment, os.O_RDONLY)
         self._open_outputs()
         packed = [item for item in self.served if not item.dataset.is_planned]
@@ -204,7 +211,11 @@ class NodeJob:
         return found
 
     def _mount_entry(
-        self, number: int, item: ServedDataset, damaged: dict[int, list[int]]
+        self,
+        number: int,
+        item: ServedDataset,
+        damaged: dict[int, list[int]],
+        neighbours: Collection[int],
     ) -> MountEntry:
         skeleton = item.prefix.path
         if not item.hold.made:
@@ -224,6 +235,7 @@ class NodeJob:
             places=[place.state for place in item.staging.places],
             damaged=damaged,
             unchecked=_unchecked_packs(item.staging),
+            at_neighbours=packs_at(neighbours, item.staging),
         )
 
     def serve(self) -> None:

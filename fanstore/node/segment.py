@@ -29,7 +29,8 @@ _LANE_BYTES = ffi.sizeof("struct fan_lane")
 class MountEntry:
     """One mount as clients see it. Paths are absolute; places: the FAN_PLACE_* of each pack;
     damaged: record ids by pack; unchecked: packs left by an earlier job; outputs: the output tree,
-    "" in jobs of several ranks."""
+    "" in jobs of several ranks; at_neighbours: packs that are not staged here, but whole at a
+    neighbour."""
 
     prefix: str
     alias: str
@@ -43,6 +44,7 @@ class MountEntry:
     places: Sequence[int]
     damaged: dict[int, list[int]] = field(default_factory=dict)
     unchecked: Collection[int] = ()
+    at_neighbours: Collection[int] = ()
     outputs: str = ""
 
 
@@ -68,6 +70,7 @@ def _fill_places(image: memoryview, offset: int, entry: MountEntry) -> None:
         place.state = entry.places[pack]
         place.flags = int(lib.FAN_PLACE_HAS_DAMAGE) if entry.damaged.get(pack) else 0
         place.flags |= int(lib.FAN_PLACE_HAS_UNCHECKED) if pack in entry.unchecked else 0
+        place.flags |= int(lib.FAN_PLACE_AT_NEIGHBOUR) if pack in entry.at_neighbours else 0
 
 
 def _fill_damage(image: memoryview, offset: int, entry: MountEntry) -> None:
@@ -92,16 +95,20 @@ def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntr
     _fill_places(image, mount.places_offset, entry)
     _fill_damage(image, mount.damage_offset, entry)
     for name in _STRINGS:
-        text = os.fsencode(getattr(entry, name))
-        where = getattr(mount, name)
-        where.bytes = len(text)
-        where.offset = layout.take(len(text), 1)
-        image[where.offset : where.offset + len(text)] = text
+        _put_text(getattr(mount, name), getattr(entry, name), image, layout)
 
 
-def _size_bytes(entries: Sequence[MountEntry]) -> int:
+def _put_text(where: Any, text: str, image: memoryview, layout: _Layout) -> None:
+    coded = os.fsencode(text)
+    where.bytes = len(coded)
+    where.offset = layout.take(len(coded), 1)
+    image[where.offset : where.offset + len(coded)] = coded
+
+
+def _size_bytes(entries: Sequence[MountEntry], neighbours: Sequence[str]) -> int:
     """Returns an upper bound of the segment's size, without the trace."""
     size = 4096 + len(entries) * ffi.sizeof("struct fan_mount") + ffi.sizeof("struct fan_outputs")
+    size += sum(ffi.sizeof("struct fan_shm_string") + len(os.fsencode(p)) for p in neighbours)
     for entry in entries:
         size += ffi.sizeof("struct fan_place") * len(entry.places) + 3 * _bitmap_bytes(entry)
         size += sum(len(os.fsencode(getattr(entry, name))) for name in _STRINGS)
@@ -174,16 +181,17 @@ def write_segment(
     rank: int = 0,
     world_size: int = 1,
     lanes: LaneTable | None = None,
+    neighbours: Sequence[str] = (),
 ) -> None:
-    """Writes the segment of a job that serves `entries`. The file appears at `path` only when it is
-    complete."""
+    """Writes the segment of a job that serves `entries`. neighbours: the segments of the other
+    ranks of this node. The file appears at `path` only when it is complete."""
     lanes = default_lanes() if lanes is None else lanes
     temporary = path + ".part"
     fd = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        _reserve(fd, path, _size_bytes(entries) + lanes.size_bytes() + 2 * _PAGE_BYTES)
+        _reserve(fd, path, _size_bytes(entries, neighbours) + lanes.size_bytes() + 2 * _PAGE_BYTES)
         with mmap.mmap(fd, 0) as mapping, memoryview(mapping) as image:
-            header = _fill(image, entries, lanes)
+            header = _fill(image, entries, lanes, neighbours)
             header.daemon_pid = daemon_pid
             header.rank = rank
             header.world_size = world_size
@@ -195,7 +203,9 @@ def write_segment(
     os.rename(temporary, path)
 
 
-def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) -> Any:
+def _fill(
+    image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable, neighbours: Sequence[str]
+) -> Any:
     """Writes everything except the header to the segment, and returns the header."""
     layout = _Layout()
     layout.take(ffi.sizeof("struct fan_job_header"))
@@ -212,6 +222,8 @@ def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) ->
     header.layout_id = lib.FAN_JOB_LAYOUT_ID
     header.mounts_offset = mounts_offset
     header.mount_count = len(entries)
+    header.neighbours_offset = _fill_neighbours(image, layout, neighbours)
+    header.neighbour_count = len(neighbours)
     if any(entry.outputs for entry in entries):
         header.outputs_offset = layout.take(ffi.sizeof("struct fan_outputs"))
     header.trace_offset = layout.take(lanes.size_bytes(), _PAGE_BYTES)
@@ -220,6 +232,17 @@ def _fill(image: memoryview, entries: Sequence[MountEntry], lanes: LaneTable) ->
     header.segment_bytes = layout.bytes
     header.state = lib.FAN_JOB_SERVING
     return header
+
+
+def _fill_neighbours(image: memoryview, layout: _Layout, paths: Sequence[str]) -> int:
+    """Writes the paths of the neighbours' segments. Returns the offset of the list."""
+    strings = ffi.new("struct fan_shm_string[]", len(paths))
+    size = ffi.sizeof(strings)
+    offset = layout.take(size)
+    for string, path in zip(strings, paths, strict=True):
+        _put_text(string, path, image, layout)
+    image[offset : offset + size] = ffi.buffer(strings) if paths else b""
+    return offset
 
 
 def read_counters(path: str) -> Counters:

@@ -172,8 +172,9 @@ class Ranks:
         fanstore = [sys.executable, "-m", "fanstore", "run", "--dataset", str(self.dataset)]
         where = ["--mount", str(self.stage.path / "mount{rank}"), *options, "--"]
         quick = {"FANSTORE_DEADLINE_S": "0.5", "FANSTORE_PEER_WAIT_S": "3"}
-        # What is read again is fetched again.
+        # What is read again is fetched again, and over MPI.
         quick |= {"FANSTORE_CACHE_POLICY": "close", "FANSTORE_REPLICAS": "1"}
+        quick |= {"FANSTORE_NEIGHBOURS": "off"}
         local = {"FANSTORE_LOCAL_DIR": str(self.stage.local / "{rank}")}
         assert MPIEXEC is not None
         mpiexec = [*before, MPIEXEC, *launcher, "-n", str(size), "sh", "-c", rank_shell, str(notes)]

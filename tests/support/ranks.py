@@ -27,14 +27,20 @@ _SHM = "/dev/shm/"
 @dataclass
 class RankStage(Stage):
     """A stage with a local directory and a prefix for each rank; all that runs on it is marked.
-    What is on another rank stays there, unless a test asks for --replicas auto."""
+    What is on another rank stays there, unless a test asks for --replicas auto, and comes over MPI
+    as from another node, unless it asks for neighbours."""
 
     ranks: int = 8
 
     @property
     def env(self) -> dict[str, str]:
         kept = {k: v for k, v in super().env.items() if k != "FANSTORE_LOCAL_DIR"}
-        return {**kept, _MARK: str(self.path), "FANSTORE_REPLICAS": "1"}
+        return {
+            **kept,
+            _MARK: str(self.path),
+            "FANSTORE_REPLICAS": "1",
+            "FANSTORE_NEIGHBOURS": "off",
+        }
 
     def local_of(self, rank: int) -> Path:
         """The local directory of a rank."""

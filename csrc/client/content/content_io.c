@@ -29,6 +29,18 @@ static int can_open(struct fan_file *file, enum fan_pack_copy copy)
     return fd < 0 ? -EIO : 0;
 }
 
+static const char *map_neighbour(const struct fan_file *file)
+{
+    return fan_pack_map_neighbour(file->view, file->dataset, file->record->pack, file->id);
+}
+
+/* Reads of the file will come from a mapped pack; NULL: from the node daemon. */
+static int use(struct fan_file *file, const char *base)
+{
+    file->data = base != NULL ? base + file->record->offset : NULL;
+    return 0;
+}
+
 int fan_content_open(struct fan_file *file)
 {
     const struct fan_record *record = file->record;
@@ -39,12 +51,12 @@ int fan_content_open(struct fan_file *file)
         return rc;
     const char *base = fan_pack_map(file->view, file->dataset, record->pack);
     enum fan_bar bar = fan_view_bar(file->view, record->pack, file->id);
-    if (__builtin_expect(bar != FAN_NOT_BARRED, 0))
-        return bar == FAN_UNCHECKED || fan_job.world_size > 1 ? 0 : -EIO;
-    if (base != NULL) {
-        file->data = base + record->offset;
-        return 0;
-    }
+    if (__builtin_expect(bar == FAN_DAMAGED, 0))
+        return fan_job.world_size > 1 ? 0 : -EIO;
+    if (__builtin_expect(bar == FAN_UNCHECKED, 0))
+        return use(file, map_neighbour(file));
+    if (base != NULL)
+        return use(file, base);
     switch (fan_view_place(file->view, record->pack)) {
     case FAN_PLACE_STAGED: /* if it could not be mapped */
         return can_open(file, FAN_PACK_STAGED);
@@ -52,10 +64,9 @@ int fan_content_open(struct fan_file *file)
         return can_open(file, FAN_PACK_SHARED);
     case FAN_PLACE_PARTIAL:
         base = fan_pack_map_partial(file->view, file->dataset, record->pack, file->id);
-        file->data = base != NULL ? base + record->offset : NULL;
-        return 0;
+        return use(file, base != NULL ? base : map_neighbour(file));
     case FAN_PLACE_REMOTE:
-        return 0;
+        return use(file, map_neighbour(file));
     default:
         return -EIO;
     }

@@ -27,6 +27,14 @@ static uint64_t page_up(uint64_t bytes)
     return (bytes + page - 1) / page * page;
 }
 
+/* Returns whether the file's bytes are mapped from a pack of this rank. */
+static bool is_own(const struct fan_file *file)
+{
+    const struct fan_pack_view *pack = &file->dataset->packs[file->record->pack];
+    const char *base = file->data != NULL ? file->data - file->record->offset : NULL;
+    return base != NULL && (base == atomic_load(&pack->base) || base == atomic_load(&pack->sparse));
+}
+
 /* Returns whether a mapping of the pack can serve as a mapping of the file: the file begins at a
  * page, and only the pack's padding follows it in its last page. With larger pages than the pack
  * was made for, more would be visible. */
@@ -34,7 +42,7 @@ static bool lies_in_pages(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
     uint64_t size = record->logical_size;
-    return record->codec == FAN_CODEC_STORE && file->data != NULL &&
+    return record->codec == FAN_CODEC_STORE && is_own(file) &&
            record->offset % fan_page_bytes() == 0 && size >= FAN_MAP_THRESHOLD_BYTES &&
            page_up(size) - size < FAN_MAP_ALIGN_BYTES;
 }

@@ -42,8 +42,7 @@ static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm
     return 0;
 }
 
-/* Returns the bytes that the strings of the mounts need; too many if one is no string. */
-static size_t strings_bytes(const struct fan_mount *mounts, unsigned count)
+size_t fan_views_strings_bytes(const struct fan_mount *mounts, unsigned count)
 {
     uint64_t bytes = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -69,7 +68,8 @@ static const char *keep_variable(char **space, const char *name, const char *val
 static int keep_variables(const struct fan_mount *mounts, unsigned count, const char *directory,
                           const char *library, char **space)
 {
-    size_t room = strings_bytes(mounts, count) + strlen(directory) + sizeof(FAN_JOB_ENV "=") +
+    size_t room = fan_views_strings_bytes(mounts, count) + strlen(directory) +
+                  sizeof(FAN_JOB_ENV "=") +
                   (library != NULL ? strlen(library) + sizeof(FAN_PRELOAD_ENV "=") : 0);
     *space = fan_job.texts;
     if (room > sizeof(fan_job.texts)) {
@@ -117,6 +117,18 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
     view->unchecked = (_Atomic uint64_t *)(segment + mount->unchecked_offset);
     view->touched = (_Atomic uint64_t *)(segment + mount->touched_offset);
     return 0;
+}
+
+int fan_views_attach(char *segment, uint64_t bytes, char **space, struct fan_view *views)
+{
+    const struct fan_job_header *header = (const void *)segment;
+    const struct fan_mount *mounts = (const void *)(segment + header->mounts_offset);
+    int rc = 0;
+    for (unsigned i = 0; i < header->mount_count && rc == 0; i++) {
+        views[i].number = i;
+        rc = attach_view(segment, bytes, &mounts[i], space, &views[i]);
+    }
+    return rc;
 }
 
 /* Finds the trace in the segment, and checks that it is inside. */
@@ -174,13 +186,9 @@ int fan_job_attach(const char *directory, const char *library)
     int rc = keep_variables(mounts, header->mount_count, directory, library, &space);
     if (rc != 0)
         return rc;
-    for (unsigned i = 0; i < header->mount_count; i++) {
-        fan_job.views[i].number = i;
-        rc = attach_view(segment, bytes, &mounts[i], &space, &fan_job.views[i]);
-        if (rc != 0)
-            return rc;
-    }
-    rc = attach_trace(segment, bytes, header->trace_offset);
+    rc = fan_views_attach(segment, bytes, &space, fan_job.views);
+    if (rc == 0)
+        rc = attach_trace(segment, bytes, header->trace_offset);
     if (rc != 0)
         return rc;
     fan_job.outputs = attach_outputs(segment, bytes, header->outputs_offset);

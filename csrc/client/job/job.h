@@ -92,6 +92,14 @@ int fan_job_attach(const char *directory, const char *library);
  * lock. */
 int fan_job_joinable(void);
 
+/* Makes views of the mounts of a job segment of `bytes` bytes that was checked
+ * (fan_is_job_segment). Writes their strings to `space`, which has room for them
+ * (fan_views_strings_bytes). Returns 0 or -EINVAL. */
+int fan_views_attach(char *segment, uint64_t bytes, char **space, struct fan_view *views);
+
+/* Returns the bytes that the strings of the mounts need; too many if one is no string. */
+size_t fan_views_strings_bytes(const struct fan_mount *mounts, unsigned count);
+
 /* Maps the whole file `fd`, shared, and closes `fd`. Returns the mapping and sets `bytes` to its
  * size; or -errno, -EINVAL if the file is empty. A negative `fd` is returned unchanged. */
 long fan_map_whole(int fd, int prot, uint64_t *bytes);

@@ -23,6 +23,11 @@ const char *fan_pack_map(struct fan_view *view, struct fan_dataset *dataset, uin
 const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,
                                  uint64_t id);
 
+/* Returns the mapping of a pack that another rank of this node has staged, whole or in part, if the
+ * record's bytes there are checked; else NULL. It stays mapped if that rank ends. */
+const char *fan_pack_map_neighbour(const struct fan_view *view, const struct fan_dataset *dataset,
+                                   uint32_t pack, uint64_t id);
+
 /* Opens the file of a pack that is on this node in part, if it is the file for which the list of
  * resident records was made. Returns a descriptor, which the caller closes, or -errno. */
 int fan_pack_open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);

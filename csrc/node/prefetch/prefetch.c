@@ -245,6 +245,7 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
     if (stored_bytes(node, order, id) == 0 ||
         fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
+        fan_mount_is_at_neighbour(mount, id) ||
         (fan_order_is_wanted(order, order->next) && order->block == 0)) {
         go_on(node, order, FAN_POOL_CACHE, 0);
         return MOVED;

@@ -12,6 +12,12 @@ bool fan_mounts_is_damaged(const struct fan_mounts *mounts, uint32_t number, uin
     return (word >> record % 64 & 1) != 0;
 }
 
+bool fan_mount_is_at_neighbour(const struct fan_node_mount *mount, uint64_t id)
+{
+    uint32_t flags = fan_acquire32(&mount->places[fan_mount_record(mount, id)->pack].flags);
+    return (flags & FAN_PLACE_AT_NEIGHBOUR) != 0;
+}
+
 bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id)
 {
     uint32_t pack = fan_mount_record(mount, id)->pack;

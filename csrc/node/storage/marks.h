@@ -22,5 +22,8 @@ static inline bool fan_mount_has_unchecked(const struct fan_node_mount *mount, u
 /* Returns whether an earlier job left a record on the local disk, and it was not checked since. */
 bool fan_mount_is_unchecked(const struct fan_node_mount *mount, uint64_t id);
 
+/* Returns whether clients read a record's pack from another rank of this node. */
+bool fan_mount_is_at_neighbour(const struct fan_node_mount *mount, uint64_t id);
+
 /* Marks a record of a whole pack as checked. */
 void fan_mount_note_checked(struct fan_node_mount *mount, uint64_t id);
