@@ -3,7 +3,8 @@ ranks.
 
 Three programs: bare MPI (a request message, a reply of the whole file), FanStore's transport alone,
 and an ordinary reader under `fanstore run` whose files all lie on the other rank. Each repetition
-runs them in turn. FanStore fetches large files in pieces of 1 MiB."""
+runs them in turn. FanStore fetches large files in pieces of 1 MiB. The rows of neighbours compare
+reads of files that lie on the other rank, of the same node, with reads of the rank's own."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from data import make_files
 from mpi import find_mpiexec, run_ranks
 from peers import FANSTORE
 from readers import HERE
-from results import OURS, Result
+from results import OURS, Goal, Result
 from rows import KIB, MIB, Kind
 from warm import Settings, say
 
@@ -35,18 +36,24 @@ SIZES = {"4k": 4 * KIB, "128k": 128 * KIB, "2m": 2 * MIB, "8m": 8 * MIB}
 OUTSTANDING = (1, 8)
 PIECE_BYTES = MIB
 TOTAL_BYTES = 256 * MIB
-ROUNDS, REPETITIONS = 5, 1
-# Rank 0 has the only pack, so that rank 1 must fetch everything.
-SCRIPT = 'if [ "$FANSTORE_RANK" = 1 ]; then exec "$0" "$FANSTORE_MOUNT_PREFIX/$1" "$2" "$3"; fi'
+ROUNDS, REPETITIONS, NEIGHBOUR_REPETITIONS = 5, 1, 3
+LOCAL, LOCAL_GOAL = "local", 1 / 3
+# Rank 0 has the only pack, so that rank 1 must fetch everything. $4: the rank that reads.
+SCRIPT = 'if [ "$FANSTORE_RANK" = "$4" ]; then exec "$0" "$FANSTORE_MOUNT_PREFIX/$1" "$2" "$3"; fi'
 
 
 def key_of(size: str, outstanding: int) -> str:
     return f"remote-{size}-{outstanding}"
 
 
+def neighbour_key(size: str) -> str:
+    return f"neighbour-{size}"
+
+
 def row_keys() -> list[str]:
     """Returns the keys of the rows."""
-    return [key_of(size, outstanding) for size in SIZES for outstanding in OUTSTANDING]
+    asked = [key_of(size, outstanding) for size in SIZES for outstanding in OUTSTANDING]
+    return asked + [neighbour_key(size) for size in SIZES]
 
 
 def file_count(file_bytes: int) -> int:
@@ -81,15 +88,15 @@ def mpi_command(program: Path, file_bytes: int, outstanding: int) -> list[str]:
     return [str(program), *map(str, figures)]
 
 
-def reader_command(work: Path, file_bytes: int, outstanding: int) -> list[str]:
-    """Returns the command of the reader, with a thread for each outstanding read."""
+def reader_command(work: Path, file_bytes: int, outstanding: int, rank: int = 1) -> list[str]:
+    """Returns the command of the reader on a rank, with a thread for each outstanding read."""
     options = [
         "--quiet", "--dataset", work / "dataset", "--keep-staged", "--output-dir", work / "output",
         "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
         # Each round fetches every file again, when it is read.
         "--cache-policy", "close", "--replicas", "1", "--order", "off",
     ]  # fmt: skip
-    reader = ["sh", "-c", SCRIPT, work / "reader", file_bytes, outstanding, ROUNDS]
+    reader = ["sh", "-c", SCRIPT, work / "reader", file_bytes, outstanding, ROUNDS, rank]
     return [*map(str, [*FANSTORE, "run", *options, "--", *reader])]
 
 
@@ -120,6 +127,24 @@ def measure_row(work: Path, size: str, outstanding: int, repetitions: int) -> Re
     )  # fmt: skip
 
 
+def measure_neighbour(work: Path, size: str, repetitions: int) -> Result:
+    """Measures and returns a row of reads from a rank of the same node."""
+    title = f"{size} of a rank of the same node"
+    say(title)
+    times: dict[str, list[float]] = {LOCAL: [], OURS: []}
+    for _ in range(repetitions):
+        for name, rank in ((LOCAL, 0), (OURS, 1)):
+            command = reader_command(work, SIZES[size], 1, rank)
+            printed = run_ranks(2, command, {"FANSTORE_NEIGHBOURS": "on"})
+            times[name].append(statistics.median(map(float, printed.split())))
+    return Result(
+        "remote", neighbour_key(size), title, "file",
+        {name: statistics.median(values) for name, values in times.items()},
+        {name: (min(values), max(values)) for name, values in times.items()},
+        [Goal(LOCAL, LOCAL_GOAL)], bytes_per_unit=SIZES[size],
+    )  # fmt: skip
+
+
 def measure(
     work: Path, wanted: Sequence[str], settings: Settings
 ) -> tuple[list[Result], list[str]]:
@@ -127,9 +152,14 @@ def measure(
     if find_mpiexec() is None:
         return [], ["remote-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
     build(work)
-    return [
+    asked = [
         measure_row(work, size, outstanding, min(settings.repetitions, REPETITIONS))
         for size in SIZES
         for outstanding in OUTSTANDING
         if key_of(size, outstanding) in wanted
+    ]
+    return asked + [
+        measure_neighbour(work, size, min(settings.repetitions, NEIGHBOUR_REPETITIONS))
+        for size in SIZES
+        if neighbour_key(size) in wanted
     ], []

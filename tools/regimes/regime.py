@@ -126,6 +126,7 @@ class Regime:
         order = str(self.work / "order-{rank}")
         command = [sys.executable, HERE / "trainer.py", place / "job", order, place / "epochs"]
         env = {**os.environ, "FANSTORE_MOUNT_PREFIX": str(self.slow / "source")}
+        env["FANSTORE_NEIGHBOURS"] = "off"  # the ranks stand for nodes
         if way.options is not None:
             options = [order if each == "ORDER" else each for each in way.options]
             where = [

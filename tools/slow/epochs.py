@@ -188,7 +188,8 @@ def run(command: str, ranks: int, scratch: Path) -> list[list[tuple[float, float
     script = f"export RANK=$PMI_RANK; {command}"
     done = subprocess.run(
         [mpiexec, "-n", str(ranks), "sh", "-c", script], stdout=subprocess.PIPE, text=True,
-        env={**os.environ, "XDG_CACHE_HOME": str(scratch / "cache")}, timeout=LIMIT_S, check=True,
+        env={**os.environ, "XDG_CACHE_HOME": str(scratch / "cache"), "FANSTORE_NEIGHBOURS": "off"},
+        timeout=LIMIT_S, check=True,
     )  # fmt: skip
     return [json.loads(line)["epochs"] for line in done.stdout.splitlines()]
 
