@@ -88,10 +88,6 @@ static void read_column(struct fan_cluster *cluster, const struct fan_cluster_re
 
 void fan_cluster_read(struct fan_cluster *cluster, const struct fan_cluster_reads *reads)
 {
-    const struct fan_cluster_shape *shape = &cluster->shape;
-    uint64_t end = reads->first_place + 2 * reads->columns * shape->ranks_per_node;
-    for (uint32_t node = 0; node < shape->node_count; node++)
-        cluster->nodes[node].victims.horizon = end < FAN_NEVER ? (uint32_t)end : FAN_NEVER;
     for (uint64_t column = 0; column < reads->columns; column++)
         read_column(cluster, reads, column);
 }
@@ -100,7 +96,7 @@ uint64_t fan_cluster_peak_bytes(const struct fan_cluster *cluster)
 {
     uint64_t peak_bytes = 0;
     for (uint32_t node = 0; node < cluster->shape.node_count; node++) {
-        uint64_t bytes = cluster->nodes[node].totals.peak_bytes;
+        uint64_t bytes = cluster->nodes[node].peak_bytes;
         peak_bytes = bytes > peak_bytes ? bytes : peak_bytes;
     }
     return peak_bytes;

@@ -22,15 +22,13 @@ struct fan_cluster_shape {
 enum fan_found { FAN_FOUND_NOWHERE = 0, FAN_FOUND_HERE = 1, FAN_FOUND_ELSEWHERE = 2 };
 
 /* items, next_uses, found: ranks x columns. items: the item of each read; item_count means no read.
- * next_uses (reuse, belady): from fan_next_uses. first_place: the place of the first read of each
- * node's first rank. kept: nodes x items; FAN_NOT_KEPT if the node does not have the item outside
- * its cache; items that it has there bypass the cache; NULL: no node has any. found: enum fan_found
- * of each read, by the content of the caches just before it. */
+ * next_uses (reuse, belady): from fan_next_uses. kept: nodes x items; FAN_NOT_KEPT if the node does
+ * not have the item outside its cache; items that it has there bypass the cache; NULL: no node has
+ * any. found: enum fan_found of each read, by the content of the caches just before it. */
 struct fan_cluster_reads {
     uint64_t columns;
     const int64_t *items;
     const uint32_t *next_uses;
-    uint64_t first_place;
     const uint8_t *kept;
     uint8_t *found;
 };

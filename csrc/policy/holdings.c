@@ -46,14 +46,11 @@ static void note(struct fan_holdings *holdings, uint32_t item, bool came)
 static void evict(struct fan_holdings *holdings, uint32_t slot)
 {
     uint32_t item = holdings->items_at[slot];
-    uint64_t bytes = fan_item_bytes(&holdings->items, item);
     fan_victims_leave(&holdings->victims, slot);
     holdings->slots[item] = 0;
     holdings->items_at[slot] = holdings->first_free;
     holdings->first_free = slot;
-    holdings->used_bytes -= bytes;
-    holdings->totals.evictions++;
-    holdings->totals.evicted_bytes += bytes;
+    holdings->used_bytes -= fan_item_bytes(&holdings->items, item);
     note(holdings, item, false);
 }
 
@@ -78,10 +75,8 @@ static void admit(struct fan_holdings *holdings, uint32_t item, uint64_t bytes)
     holdings->slots[item] = slot + 1;
     holdings->items_at[slot] = item;
     holdings->used_bytes += bytes;
-    holdings->totals.admissions++;
-    holdings->totals.admitted_bytes += bytes;
-    if (holdings->used_bytes > holdings->totals.peak_bytes)
-        holdings->totals.peak_bytes = holdings->used_bytes;
+    if (holdings->used_bytes > holdings->peak_bytes)
+        holdings->peak_bytes = holdings->used_bytes;
     note(holdings, item, true);
 }
 

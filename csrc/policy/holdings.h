@@ -22,17 +22,10 @@ static inline uint64_t fan_item_bytes(const struct fan_items *items, uint32_t it
     return items->sizes != NULL ? items->sizes[item] : items->item_bytes;
 }
 
-struct fan_admissions {
-    uint64_t admissions;
-    uint64_t admitted_bytes;
-    uint64_t evictions;
-    uint64_t evicted_bytes;
-    uint64_t peak_bytes; /* the most bytes that it held at once */
-};
-
 /* slots: for each item its slot + 1, or 0 if it is not held. items_at: for each used slot its item,
  * for each free slot the next free one. fresh: slots from here on were never used. copies: for each
- * item, the number of caches that hold it; may be NULL. log: called for each item that enters or
+ * item, the number of caches that hold it; may be NULL. peak_bytes: the most bytes that the cache
+ * held at once. log: called for each item that enters or
  * leaves; may be NULL. */
 struct fan_holdings {
     struct fan_victims victims;
@@ -44,7 +37,7 @@ struct fan_holdings {
     uint64_t capacity_bytes;
     uint64_t used_bytes;
     uint16_t *copies;
-    struct fan_admissions totals;
+    uint64_t peak_bytes;
     void (*log)(void *context, uint32_t item, bool came);
     void *log_context;
 };

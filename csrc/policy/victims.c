@@ -9,11 +9,8 @@ static const struct fan_victim_list EMPTY = {FAN_NO_SLOT, FAN_NO_SLOT};
 
 int fan_victims_init(struct fan_victims *victims, enum fan_policy policy, uint32_t slot_count)
 {
-    *victims = (struct fan_victims){.policy = policy,
-                                    .open = EMPTY,
-                                    .closed = EMPTY,
-                                    .random = RANDOM_SEED,
-                                    .horizon = FAN_NEVER};
+    *victims = (struct fan_victims){
+        .policy = policy, .open = EMPTY, .closed = EMPTY, .random = RANDOM_SEED};
     if (fan_policy_has_oracle(policy))
         return fan_key_heap_init(&victims->foreseen, slot_count);
     victims->slots = calloc(slot_count, sizeof(*victims->slots));
@@ -86,23 +83,22 @@ void fan_victims_enter(struct fan_victims *victims, uint32_t slot)
     victims->count++;
 }
 
-/* Returns the heap key of a block: the later its next use, or the fewer its reads, the lower the
- * key. */
-static uint32_t key_of(const struct fan_victims *victims, uint32_t foreseen)
+/* Returns the heap key of a block: the later its next use, the lower the key. */
+static uint32_t key_of(uint32_t foreseen)
 {
-    return victims->policy == FAN_POLICY_FREQUENCY ? foreseen : FAN_NEVER - foreseen;
+    return FAN_NEVER - foreseen;
 }
 
 void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t foreseen)
 {
-    fan_key_heap_put(&victims->foreseen, slot, key_of(victims, foreseen));
+    fan_key_heap_put(&victims->foreseen, slot, key_of(foreseen));
     victims->count = victims->foreseen.count;
 }
 
 bool fan_victims_declines(const struct fan_victims *victims, uint32_t foreseen)
 {
     return victims->policy == FAN_POLICY_BELADY && victims->count > 0 &&
-           key_of(victims, foreseen) <= fan_key_heap_first_key(&victims->foreseen);
+           key_of(foreseen) <= fan_key_heap_first_key(&victims->foreseen);
 }
 
 void fan_victims_leave(struct fan_victims *victims, uint32_t slot)
@@ -157,7 +153,7 @@ uint32_t fan_victims_next(struct fan_victims *victims)
 
 bool fan_victims_drops(const struct fan_victims *victims, uint32_t foreseen)
 {
-    return victims->policy == FAN_POLICY_REUSE && foreseen >= victims->horizon;
+    return victims->policy == FAN_POLICY_REUSE && foreseen == FAN_NEVER;
 }
 
 uint32_t fan_victims_unneeded(const struct fan_victims *victims)

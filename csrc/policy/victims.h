@@ -9,14 +9,13 @@
  *     minio   keeps blocks that came while there was room for good; others pass through as in close
  *     none    like close, in a cache of a few blocks
  *
- * These policies need an oracle, which knows of each block when it is used next, or how often:
+ * These policies need an oracle, which knows of each block when it is used next:
  *
- *     frequency   if room is needed, evicts the block with the fewest reads
- *     reuse       if room is needed, evicts the block whose next use is farthest; does not keep a
- *                 block whose next use is beyond the next epoch, unless no other node has a copy
- *     belady      if room is needed, evicts the block whose next use is farthest; does not keep a
- *                 block whose next use is farther than that of all blocks that may be evicted. In
- *                 the node daemon only blocks that stay are treated so; others pass through
+ *     reuse   if room is needed, evicts the block whose next use is farthest; does not keep a block
+ *             that is never used again, unless no other node has a copy
+ *     belady  if room is needed, evicts the block whose next use is farthest; does not keep a block
+ *             whose next use is farther than that of all blocks that may be evicted. In the node
+ *             daemon only blocks that stay are treated so; others pass through
  *
  * Without an oracle, if room is needed and nothing else is left, evicts blocks of open files too,
  * the least recently used first, so that a file larger than the cache can be read.
@@ -36,9 +35,8 @@ enum fan_policy {
     FAN_POLICY_MINIO = 3,
     FAN_POLICY_NONE = 4,
     FAN_POLICY_COUNT = 5, /* the number of policies without an oracle */
-    FAN_POLICY_FREQUENCY = 5,
-    FAN_POLICY_REUSE = 6,
-    FAN_POLICY_BELADY = 7
+    FAN_POLICY_REUSE = 5,
+    FAN_POLICY_BELADY = 6
 };
 /* cffi: end */
 
@@ -57,9 +55,7 @@ struct fan_victim_list {
 };
 
 /* open, closed: slots whose file is open, or closed; the least recently used first. drawn: under
- * random, all slots that may go. foreseen: with an oracle, all slots that may go. horizon: under
- * reuse, the place at which the next epoch ends; the caller that reports uses sets it. FAN_NEVER at
- * first, which is right for an oracle that sees no further. */
+ * random, all slots that may go. foreseen: with an oracle, all slots that may go. */
 struct fan_victims {
     enum fan_policy policy;
     uint32_t count; /* the number of slots that may be evicted */
@@ -69,7 +65,6 @@ struct fan_victims {
     uint32_t *drawn;
     uint64_t random;
     struct fan_key_heap foreseen;
-    uint32_t horizon;
 };
 
 /* Returns whether a policy needs to know which files are open. */
@@ -80,7 +75,7 @@ static inline bool fan_policy_follows_opens(enum fan_policy policy)
 
 static inline bool fan_policy_has_oracle(enum fan_policy policy)
 {
-    return policy >= FAN_POLICY_FREQUENCY;
+    return policy >= FAN_POLICY_REUSE;
 }
 
 /* Prepares slots 0 to slot_count - 1, none of which may go yet. Returns 0 or -ENOMEM. */
@@ -96,8 +91,7 @@ void fan_victims_use(struct fan_victims *victims, uint32_t slot);
 void fan_victims_close(struct fan_victims *victims, uint32_t slot);
 
 /* Reports that the block in a slot was used just now, and may be evicted. With an oracle, call this
- * instead of the three functions above. `foreseen` is the place of its next use, or FAN_NEVER;
- * under frequency, how often it is read. */
+ * instead of the three functions above. `foreseen` is the place of its next use, or FAN_NEVER. */
 void fan_victims_foresee(struct fan_victims *victims, uint32_t slot, uint32_t foreseen);
 
 /* Returns whether it is better not to cache a block for which there is no free room. */

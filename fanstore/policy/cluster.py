@@ -35,7 +35,6 @@ class Cluster:
             raise ValueError(f"policy is {policy!r}; allowed are {', '.join(POLICIES)}")
         self._policy = policy
         self._sizes = np.ascontiguousarray(checks.sizes("sizes", sizes)).view(np.uint64)
-        self._next_place = 0
         capacity = checks.integer("capacity_bytes", capacity_bytes, 0, 2**63 - 1)
         smallest_first = np.sort(self._sizes).cumsum()
         self._shape = _shape(
@@ -78,10 +77,8 @@ class Cluster:
         found = np.empty(items.shape, dtype=np.uint8)
         arrays = {"items": items, "next_uses": next_uses, "kept": kept, "found": found}
         pointers = {name: _pointer(array) for name, array in arrays.items()}
-        columns = items.shape[1]
-        fields = {"columns": columns, "first_place": self._next_place, **pointers}
+        fields = {"columns": items.shape[1], **pointers}
         lib.fan_cluster_read(self._cluster, ffi.new("struct fan_cluster_reads *", fields))
-        self._next_place += columns * int(self._shape.ranks_per_node)
         return found
 
 

@@ -51,7 +51,7 @@ def misses(policy: str, servers: int, cached: float) -> float:
     if policy == "belady":
         future["next_uses"] = next_uses(reads)
     found = replay(policy, reads, 1, round(cached * SAMPLES), **future)
-    return float(1 - found.hit[WARM * len(epochs[0]) :].mean())
+    return float(1 - found[WARM * len(epochs[0]) :].mean())
 
 
 @pytest.mark.parametrize("row", rows("cache"), ids=lambda row: row[0])
@@ -71,6 +71,6 @@ def test_coordl_figure_12_lru_misses_two_to_four_times_where_minio_misses_twice(
     for before in permutations(range(4)):
         for after in permutations(range(4)):
             for policy, counts in found.items():
-                hits = replay(policy, [*before, *after], 1, 2).hit[4:]
+                hits = replay(policy, [*before, *after], 1, 2)[4:]
                 counts.add(4 - int(hits.sum()))
     assert found == {"lru": {2, 3, 4}, "minio": {2}}
