@@ -50,7 +50,8 @@ def test_deepio_reads_from_shared_storage_what_memory_does_not_hold() -> None:
     for name in ("deepio-opportunistic", "deepio-ordered"):
         assert found[name].source_shares["shared"] == pytest.approx(1 - 0.25 * 4 / 5, abs=0.003)
     times_s = [found[name].total_s for name in ("deepio-opportunistic", "deepio-ordered")]
-    assert times_s[0] == pytest.approx(times_s[1], rel=0.01)  # the model has no small reads
+    # The ordered mode fetches on demand what the opportunistic one has fetched ahead.
+    assert times_s[1] > 1.4 * times_s[0]
     assert found["lru"].source_shares["shared"] > 0.95
 
 

@@ -152,7 +152,7 @@ def _expected(
 ) -> ExpectedTimes:
     steps.begin("simulating")
     workload = Workload(_scenario(request, samples))
-    outcome = outcome_of(workload, PolicyPlan(placement=placement), steps.epoch)
+    outcome = outcome_of(workload, PolicyPlan(placement=placement, fills=True), steps.epoch)
     system = request.system
     least_s = 0.0
     if samples.total_bytes:

@@ -78,7 +78,7 @@ def by_keeper(placement: NDArray[np.uint8], ranks_per_node: int, batch_size: int
     return reads_of
 
 
-AT_ONCE, IN_TURN, AHEAD = "at once", "in turn", "ahead"
+AT_ONCE, IN_TURN, ON_DEMAND, AHEAD = "at once", "in turn", "on demand", "ahead"
 
 
 class CannotRun(Exception):
@@ -90,14 +90,17 @@ class PolicyPlan:
     """The actions of a policy in a scenario.
 
     loading: AT_ONCE takes no time, IN_TURN is neither ahead of computing nor at the same time,
-    AHEAD fills the staging buffer. placement: the class of each file on each node; None: nothing is
-    kept. Files are kept once the first epoch has read them, or (preloaded) are loaded before it.
+    AHEAD fills the staging buffer, ON_DEMAND does so with what a node keeps, and a rank fetches the
+    rest when it wants it. placement: the class of each file on each node; None: nothing is kept.
+    Files are kept once the first epoch has read them, or are loaded before it (preloaded), or by
+    threads of their class while the job runs (fills).
     caches: keep other files, depending on the reads. reordering: returns reads in place of the
     job's order. covered: which part of the dataset's bytes is read at all."""
 
     loading: str = AHEAD
     placement: NDArray[np.uint8] | None = None
     preloaded: bool = False
+    fills: bool = False
     caches: Caches | None = None
     reordering: Reordering | None = None
     covered: float = 1.0
@@ -131,9 +134,8 @@ def _need_room(rooms: NDArray[np.int64], what: str) -> NDArray[np.int64]:
 
 def _deepio_ordered(workload: Workload) -> PolicyPlan:
     rooms = _need_room(workload.memory_bytes, "memory (first storage class)")
-    return PolicyPlan(
-        placement=partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
-    )
+    placement = partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    return PolicyPlan(ON_DEMAND, placement)
 
 
 def _deepio_opportunistic(workload: Workload) -> PolicyPlan:
@@ -235,16 +237,16 @@ def _nopfs(workload: Workload) -> PolicyPlan:
     if not workload.capacities_bytes.sum():
         return PolicyPlan()
     rooms = workload.capacities_bytes
-    return PolicyPlan(placement=by_frequency(workload.sizes_bytes, workload.frequencies, rooms))
+    placement = by_frequency(workload.sizes_bytes, workload.frequencies, rooms)
+    return PolicyPlan(placement=placement, fills=True)
 
 
 def _frequency_partition(workload: Workload) -> PolicyPlan:
     if not workload.capacities_bytes.sum():
         return PolicyPlan()
     rooms = workload.capacities_bytes
-    return PolicyPlan(
-        placement=by_frequency_partitioned(workload.sizes_bytes, workload.frequencies, rooms)
-    )
+    placement = by_frequency_partitioned(workload.sizes_bytes, workload.frequencies, rooms)
+    return PolicyPlan(placement=placement, fills=True)
 
 
 POLICIES = {

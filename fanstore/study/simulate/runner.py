@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
 from fanstore.plan.machine import source_names
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.study.simulate.epochs import Epoch
-from fanstore.study.simulate.policies import AHEAD, IN_TURN, PolicyPlan
+from fanstore.study.simulate.filling import Filling, filling_ranks
+from fanstore.study.simulate.policies import AT_ONCE, IN_TURN, ON_DEMAND, PolicyPlan
 from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.sources import codes_of, contended_sources
 from fanstore.study.simulate.steps import Batches, Pipeline, StepCounter, staging_s
@@ -16,6 +18,9 @@ from fanstore.study.simulate.workload import Workload
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_ROUNDS = 5  # until an epoch lasts about as long as the filling in it assumed
 
 
 class Runner:
@@ -27,9 +32,13 @@ class Runner:
         self._system, self._plan = workload.system, plan
         classes = len(self._system.classes)
         self._codes: NDArray[np.uint8] | None = None
+        self._filling: Filling | None = None
         self._kept_bytes = np.zeros((self._system.nodes, classes), dtype=np.int64)
         if plan.placement is not None:
-            self._codes = codes_of(plan.placement, classes)
+            if plan.fills:
+                self._filling = Filling(self._system, workload.sizes_bytes, plan.placement)
+            else:
+                self._codes = codes_of(plan.placement, classes)
             for kept, row in zip(self._kept_bytes, plan.placement, strict=True):
                 kept[:] = np.bincount(row, workload.sizes_bytes, classes)[:classes]
         self._cache_codes = _cache_codes(classes)
@@ -52,15 +61,13 @@ class Runner:
         """Simulates the next epoch, whose reads must be those that reads_of returned."""
         self._computed_s += float(epoch.compute_s.sum())
         self._samples += int(np.count_nonzero(epoch.reads != self._nothing))
-        if self._plan.loading == AHEAD:
-            load_s, span_s = self._loads(epoch)
-            batches = Batches(load_s, span_s, epoch.compute_s, epoch.batch_bytes)
-            step_s = np.diff(self._pipeline.advance(batches), prepend=self._ends_s[-1])
-            self._ends_s.append(self._pipeline.end_s)
-        else:
+        if self._plan.loading in (AT_ONCE, IN_TURN):
             in_turn = self._plan.loading == IN_TURN
             step_s = self._in_turn_s(epoch) if in_turn else epoch.compute_s
             self._ends_s.append(self._ends_s[-1] + float(step_s.sum()))
+        else:
+            step_s = np.diff(self._pipeline.advance(self._loads(epoch)), prepend=self._ends_s[-1])
+            self._ends_s.append(self._pipeline.end_s)
         step_bytes = epoch.batch_bytes.sum(axis=0)
         self._read_bytes += int(step_bytes.sum())
         self._steps.add(step_s, epoch.compute_s, step_bytes)
@@ -94,36 +101,76 @@ class Runner:
         step_s: NDArray[np.float64] = epoch.batch_bytes.max(axis=0) * each_s
         return step_s
 
-    def _loads(self, epoch: Epoch) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Returns load_s and span_s of Batches (ranks x batches): how long each batch takes to
-        load, and the time from the start of loading to the batch's end."""
-        codes = self._codes_of(epoch)
-        code_bytes = self._bytes_by_code(epoch, codes)
-        sources = contended_sources(self._system, code_bytes)
-        self._source_bytes += np.bincount(sources.numbers, code_bytes, len(self._source_bytes))
-        byte_s = sources.byte_s / self._system.staging_buffer.threads
-        load_s, span_s = np.empty((2, len(epoch.reads), epoch.batches))
-        for rank, sizes in enumerate(epoch.sizes_bytes):
-            each_s = (byte_s[-1] if codes is None else byte_s[codes[rank]]) * sizes
-            loaded_s = each_s.reshape(-1, epoch.batch_size).cumsum(axis=1)
-            load_s[rank] = loaded_s[:, -1]
-            loaded_s += epoch.left_s[rank].reshape(-1, epoch.batch_size)
-            span_s[rank] = loaded_s.max(axis=1)
-        return load_s, span_s
-
-    def _codes_of(self, epoch: Epoch) -> list[NDArray[np.uint8]] | None:
-        """Returns the codes of each rank's reads; None if nothing is kept yet."""
+    def _loads(self, epoch: Epoch) -> Batches:
+        """Returns the batches of the next epoch, and counts from where they are read."""
+        caches = self._plan.caches
+        found = None if caches is None else caches.found(epoch.number, epoch.reads)
         kept: list[NDArray[np.uint8]] | None = None
+        if self._filling is not None:
+            return self._while_filling(epoch, self._filling, found)
         if self._codes is not None and (epoch.number > 0 or self._plan.preloaded):
-            node_ranks = self._system.ranks_per_node
-            kept = [self._codes[rank // node_ranks][row] for rank, row in enumerate(epoch.reads)]
-        if self._plan.caches is None:
+            local = self._system.ranks_per_node
+            kept = [self._codes[rank // local][row] for rank, row in enumerate(epoch.reads)]
+        batches, source_bytes = self._batches(epoch, self._with_caches(kept, found))
+        self._source_bytes += source_bytes
+        return batches
+
+    def _while_filling(
+        self, epoch: Epoch, filling: Filling, found: NDArray[np.uint8] | None
+    ) -> Batches:
+        """Returns the batches of an epoch in which storage classes are filled. How many samples
+        came before they are read depends on how long the epoch lasts, and that on them."""
+        started_s = self._ends_s[-1]
+        lasts_s = float(epoch.compute_s.sum())
+        for _ in range(_ROUNDS):
+            codes = self._with_caches(filling.codes(epoch.reads, lasts_s), found)
+            batches, source_bytes = self._batches(epoch, codes)
+            trial = copy(self._pipeline)
+            trial.advance(batches)
+            lasts_s = (lasts_s + trial.end_s - started_s) / 2
+        filling.end_epoch(epoch.reads, trial.end_s - started_s)
+        if filling.is_done and self._plan.placement is not None:
+            self._codes = codes_of(self._plan.placement, len(self._system.classes))
+            self._filling = None
+        self._source_bytes += source_bytes
+        return batches
+
+    def _with_caches(
+        self, kept: list[NDArray[np.uint8]] | None, found: NDArray[np.uint8] | None
+    ) -> list[NDArray[np.uint8]] | None:
+        """Returns the codes of each rank's reads; None if nothing is kept yet. kept: the codes
+        without caches. found: from Caches."""
+        if found is None:
             return kept
-        found = self._plan.caches.found(epoch.number, epoch.reads)
         if kept is None:
             return list(self._cache_codes[found])
         pairs = zip(kept, found, strict=True)
         return [np.where(row == NOWHERE, codes, self._cache_codes[row]) for codes, row in pairs]
+
+    def _batches(
+        self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
+    ) -> tuple[Batches, NDArray[np.float64]]:
+        """Returns the batches of an epoch, and the bytes that all ranks read from each source."""
+        code_bytes = self._bytes_by_code(epoch, codes)
+        others = 0.0 if self._filling is None else filling_ranks(self._system)
+        sources = contended_sources(self._system, code_bytes, others)
+        source_bytes = np.zeros(len(self._source_bytes))
+        np.add.at(source_bytes, sources.numbers, code_bytes)
+        byte_s = sources.byte_s / self._system.staging_buffer.threads
+        later_s = np.zeros(len(byte_s))  # the seconds for a byte that is fetched on demand
+        if self._plan.loading == ON_DEMAND:
+            later_s = np.where(sources.numbers == sources.numbers[-1], sources.byte_s, 0.0)
+            byte_s = np.where(later_s > 0, 0.0, byte_s)
+        load_s, span_s, waits_s = np.empty((3, len(epoch.reads), epoch.batches))
+        for rank, sizes in enumerate(epoch.sizes_bytes):
+            of_rank = slice(-1, None) if codes is None else codes[rank]
+            loaded_s = (byte_s[of_rank] * sizes).reshape(-1, epoch.batch_size).cumsum(axis=1)
+            load_s[rank] = loaded_s[:, -1]
+            loaded_s += epoch.left_s[rank].reshape(-1, epoch.batch_size)
+            waits_s[rank] = (later_s[of_rank] * sizes).reshape(-1, epoch.batch_size).sum(axis=1)
+            span_s[rank] = loaded_s.max(axis=1) + waits_s[rank]
+        left_s = epoch.left_s[:, :: epoch.batch_size] + waits_s
+        return Batches(load_s, span_s, left_s.max(axis=0), epoch.batch_bytes), source_bytes
 
     def _bytes_by_code(
         self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None

@@ -82,9 +82,11 @@ def _remote_rates(system: System) -> NDArray[np.float64]:
     return 1 / np.array(fetch_s, dtype=np.float64)
 
 
-def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Sources:
+def contended_sources(
+    system: System, code_bytes: NDArray[np.float64], other_ranks: float = 0.0
+) -> Sources:
     """Returns the fastest source for each code in an epoch. code_bytes: how many bytes all ranks
-    read with each code.
+    read with each code. other_ranks: as how many ranks other readers of shared storage count.
 
     The number of ranks that read from shared storage at once is unknown: it is the number of ranks
     times the part of their loading time for shared storage, and that part depends on it. It is
@@ -93,11 +95,14 @@ def contended_sources(system: System, code_bytes: NDArray[np.float64]) -> Source
     low, high = 1.0, float(max(1, system.ranks))
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        if system.ranks * _shared_part(sources_of(system, middle), code_bytes) > middle:
+        if (
+            system.ranks * _shared_part(sources_of(system, middle + other_ranks), code_bytes)
+            > middle
+        ):
             low = middle
         else:
             high = middle
-    return sources_of(system, high)
+    return sources_of(system, high + other_ranks)
 
 
 def _shared_part(sources: Sources, code_bytes: NDArray[np.float64]) -> float:
