@@ -180,8 +180,7 @@ def test_says_why_a_policy_cannot_run() -> None:
     bare = simulate(scenario(classes=[])).policies
     assert {name for name, each in bare.items() if isinstance(each, str)} == {
         "deepio-ordered", "parallel-staging", "lbann-dynamic", "lbann-preload", "locality-aware",
-        "coordl", "deepio-opportunistic", "close", "lru", "random", "minio", "lru-alone",
-        "minio-alone", "reuse", "belady",
+        "coordl", "deepio-opportunistic", "close", "lru", "random", "minio", "reuse", "belady",
     }  # fmt: skip
     assert bare["nopfs"] == bare["staging-buffer"]
 

@@ -56,7 +56,7 @@ def test_deepio_reads_from_shared_storage_what_memory_does_not_hold() -> None:
 
 
 # Hits of one node of eight, 40 of 135 GB in its memory, 90 epochs. Printed for reuse: 63.2.
-EIGHT_STREAMS = {"lru": 24.4, "random": 25.2, "minio": 29.0, "reuse": 61.2, "belady": 61.3}
+EIGHT_STREAMS = {"lru": 24.4, "random": 25.2, "reuse": 61.2}
 
 
 def test_lobster_with_eight_streams() -> None:

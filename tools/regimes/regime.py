@@ -63,9 +63,9 @@ WAYS = {
         "--stage", "full", "--local-bytes", str(DISK_BYTES), "--cache-bytes", str(CACHE_BYTES),
         "--cache-policy", "close", "--order", "off",
     )),
-    "lru": Way("lru-alone", True, LOADERS, _kept("--cache-policy", "lru", "--order", "off")),
-    "minio": Way("minio-alone", True, LOADERS, _kept("--cache-policy", "minio", "--order", "off")),
-    "fanstore": Way("frequency-partition", True, LOADERS, _kept("--order", "ORDER")),
+    "lru": Way("lru", True, LOADERS, _kept("--cache-policy", "lru", "--order", "off")),
+    "minio": Way("minio", True, LOADERS, _kept("--cache-policy", "minio", "--order", "off")),
+    "fanstore": Way("belady", True, LOADERS, _kept("--order", "ORDER")),
 }  # fmt: skip
 
 

@@ -34,18 +34,22 @@ class NodeCaches:
     """Caches that follow a policy of csrc/policy/victims.h, read by read."""
 
     def __init__(
-        self, workload: Workload, policy: str, placement: NDArray[np.uint8] | None, alone: bool
+        self,
+        workload: Workload,
+        policy: str,
+        placement: NDArray[np.uint8] | None,
+        capacity_bytes: int,
+        together: bool,
     ) -> None:
-        """placement: the storage class of files that nodes have besides their caches. alone: no
-        node reads from another node's cache."""
+        """placement: the storage class of files that nodes have besides their caches.
+        capacity_bytes: of each cache. together: nodes read from each other's caches."""
         system = workload.system
-        capacity_bytes = system.classes[0].capacity_bytes
         self._cluster = Cluster(
             policy, workload.sizes_bytes, capacity_bytes, system.nodes, system.ranks_per_node
         )
         self._foresight = workload.foresight if policy in WITH_NEXT_USES else None
         self._placement = placement
-        self._alone = alone
+        self._together = together
 
     @property
     def peak_bytes(self) -> int:
@@ -56,7 +60,7 @@ class NodeCaches:
         """Implements Caches.found."""
         coming = None if self._foresight is None else self._foresight.of_epoch(epoch)
         found = self._cluster.read(reads, coming, self._placement)
-        if self._alone:
+        if not self._together:
             found[found == ELSEWHERE] = NOWHERE
         return found
 

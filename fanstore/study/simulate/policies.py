@@ -156,23 +156,43 @@ def _close(workload: Workload) -> PolicyPlan:
     return PolicyPlan(placement=_all_kept(placement, "storage classes"), preloaded=True)
 
 
-def _cached(policy: str, alone: bool = False) -> Callable[[Workload], PolicyPlan]:
-    """Returns a function that makes a plan with a cache in memory, and a share of the files in the
-    other storage classes of each node. alone: no node reads from the cache of another."""
+def _shares(workload: Workload, in_memory: bool) -> NDArray[np.uint8] | None:
+    """Returns a share of the files on each node's disks (all classes but the first); in_memory: the
+    nodes' memories divide what is on no disk. None: there is no room."""
+    order = [*range(1, len(workload.system.classes)), 0]
+    rooms = workload.capacities_bytes[:, order]
+    if not in_memory:
+        rooms[:, -1] = 0
+    if not rooms.sum():
+        return None
+    numbers = np.full(NOWHERE + 1, NOWHERE, dtype=np.uint8)
+    numbers[: len(order)] = order
+    shares: NDArray[np.uint8] = numbers[
+        partition(workload.sizes_bytes, np.arange(len(workload.sizes_bytes)), rooms)
+    ]
+    return shares
+
+
+def _cached(
+    policy: str, in_memory: bool = False, together: bool = False
+) -> Callable[[Workload], PolicyPlan]:
+    """Returns a function that makes a plan as `fanstore run --stage plan --cache-policy POLICY`
+    does: a share of the files on each node's disks, and a cache in memory. in_memory: memory holds
+    a share of the rest first, and the cache takes what is left of it. together: nodes read from
+    each other's caches."""
 
     def plan(workload: Workload) -> PolicyPlan:
-        _need_room(workload.memory_bytes, "memory (first storage class)")
-        placement = None
-        rooms = workload.capacities_bytes
-        rooms[:, 0] = 0
-        if rooms.sum():
-            files = np.arange(len(workload.sizes_bytes))
-            placement = partition(workload.sizes_bytes, files, rooms)
+        memory = _need_room(workload.memory_bytes, "memory (first storage class)")
+        placement = _shares(workload, in_memory)
+        left = memory[:, 0]
+        if placement is not None:
+            left -= np.array([workload.sizes_bytes[row == 0].sum() for row in placement])
         try:
-            caches = NodeCaches(workload, policy, placement, alone)
+            caches = NodeCaches(workload, policy, placement, int(left.min()), together)
         except ValueError as error:
             raise CannotRun(str(error)) from None
-        return PolicyPlan(placement=placement, preloaded=placement is not None, caches=caches)
+        fills = len(workload.system.classes) > 1
+        return PolicyPlan(placement=placement, fills=fills, caches=caches)
 
     return plan
 
@@ -271,13 +291,15 @@ POLICIES = {
         "as nopfs, but no file twice before each is kept once", _frequency_partition
     ),
     "close": Policy("FanStore's paper: all files on the nodes, nothing else is kept", _close),
-    "lru": Policy("a cache in memory: what was read longest ago goes", _cached("lru")),
-    "random": Policy("a cache in memory: anything goes", _cached("random")),
-    "minio": Policy("a cache in memory: what came first stays", _cached("minio")),
-    "lru-alone": Policy("as lru, but a cache serves its node alone", _cached("lru", alone=True)),
-    "minio-alone": Policy(
-        "as minio, but a cache serves its node alone", _cached("minio", alone=True)
+    "lru": Policy("disks, and a cache in memory: what was read longest ago goes", _cached("lru")),
+    "random": Policy("disks, and a cache in memory: anything goes", _cached("random")),
+    "minio": Policy("disks and memory: what came first stays", _cached("minio", in_memory=True)),
+    "belady": Policy(
+        "FanStore's default: disks and memory; what is read again last goes",
+        _cached("belady", in_memory=True),
     ),
-    "reuse": Policy("a cache in memory, Lobster's: what is read again last goes", _cached("reuse")),
-    "belady": Policy("as reuse, but what would go first does not come in", _cached("belady")),
+    "reuse": Policy(
+        "Lobster's: as belady, all comes in, and nodes share their caches",
+        _cached("reuse", together=True),
+    ),
 }

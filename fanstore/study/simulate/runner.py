@@ -9,7 +9,7 @@ from fanstore.arrays import np
 from fanstore.plan.machine import source_names
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
 from fanstore.study.simulate.epochs import Epoch
-from fanstore.study.simulate.filling import Filling, filling_ranks
+from fanstore.study.simulate.filling import Filling
 from fanstore.study.simulate.policies import AT_ONCE, IN_TURN, ON_DEMAND, PolicyPlan
 from fanstore.study.simulate.results import PolicyOutcome
 from fanstore.study.simulate.sources import codes_of, contended_sources
@@ -105,15 +105,10 @@ class Runner:
         """Returns the batches of the next epoch, and counts from where they are read."""
         caches = self._plan.caches
         found = None if caches is None else caches.found(epoch.number, epoch.reads)
-        kept: list[NDArray[np.uint8]] | None = None
         if self._filling is not None:
             return self._while_filling(epoch, self._filling, found)
-        if self._codes is not None and (epoch.number > 0 or self._plan.preloaded):
-            local = self._system.ranks_per_node
-            kept = [self._codes[rank // local][row] for rank, row in enumerate(epoch.reads)]
-        batches, source_bytes = self._batches(epoch, self._with_caches(kept, found))
-        self._source_bytes += source_bytes
-        return batches
+        there = epoch.number > 0 or self._plan.preloaded
+        return self._counted(epoch, self._codes if there else None, found)
 
     def _while_filling(
         self, epoch: Epoch, filling: Filling, found: NDArray[np.uint8] | None
@@ -122,37 +117,48 @@ class Runner:
         came before they are read depends on how long the epoch lasts, and that on them."""
         started_s = self._ends_s[-1]
         lasts_s = float(epoch.compute_s.sum())
+        filling.begin_epoch(epoch.reads)
         for _ in range(_ROUNDS):
-            codes = self._with_caches(filling.codes(epoch.reads, lasts_s), found)
-            batches, source_bytes = self._batches(epoch, codes)
             trial = copy(self._pipeline)
-            trial.advance(batches)
+            trial.advance(self._batches(epoch, filling.codes(lasts_s), found)[0])
             lasts_s = (lasts_s + trial.end_s - started_s) / 2
-        filling.end_epoch(epoch.reads, trial.end_s - started_s)
+        batches = self._counted(epoch, filling.codes(lasts_s), found)
+        filling.end_epoch(lasts_s)
         if filling.is_done and self._plan.placement is not None:
             self._codes = codes_of(self._plan.placement, len(self._system.classes))
             self._filling = None
+        return batches
+
+    def _counted(
+        self, epoch: Epoch, codes: NDArray[np.uint8] | None, found: NDArray[np.uint8] | None
+    ) -> Batches:
+        batches, source_bytes = self._batches(epoch, codes, found)
         self._source_bytes += source_bytes
         return batches
 
-    def _with_caches(
-        self, kept: list[NDArray[np.uint8]] | None, found: NDArray[np.uint8] | None
+    def _codes_of(
+        self, epoch: Epoch, kept: NDArray[np.uint8] | None, found: NDArray[np.uint8] | None
     ) -> list[NDArray[np.uint8]] | None:
-        """Returns the codes of each rank's reads; None if nothing is kept yet. kept: the codes
-        without caches. found: from Caches."""
+        """Returns the codes of each rank's reads; None if nothing is kept yet. kept: the code of
+        each sample on each node, without caches. found: from Caches."""
+        local = self._system.ranks_per_node
+        codes = None
+        if kept is not None:
+            codes = [kept[rank // local][row] for rank, row in enumerate(epoch.reads)]
         if found is None:
-            return kept
-        if kept is None:
+            return codes
+        if codes is None:
             return list(self._cache_codes[found])
-        pairs = zip(kept, found, strict=True)
-        return [np.where(row == NOWHERE, codes, self._cache_codes[row]) for codes, row in pairs]
+        pairs = zip(codes, found, strict=True)
+        return [np.where(row == NOWHERE, each, self._cache_codes[row]) for each, row in pairs]
 
     def _batches(
-        self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
+        self, epoch: Epoch, kept: NDArray[np.uint8] | None, found: NDArray[np.uint8] | None
     ) -> tuple[Batches, NDArray[np.float64]]:
         """Returns the batches of an epoch, and the bytes that all ranks read from each source."""
+        codes = self._codes_of(epoch, kept, found)
         code_bytes = self._bytes_by_code(epoch, codes)
-        others = 0.0 if self._filling is None else filling_ranks(self._system)
+        others = 0.0 if self._filling is None else self._filling.reading_ranks
         sources = contended_sources(self._system, code_bytes, others)
         source_bytes = np.zeros(len(self._source_bytes))
         np.add.at(source_bytes, sources.numbers, code_bytes)
