@@ -24,7 +24,8 @@ def built_in() -> dict[str, str]:
 def load(name: str) -> tuple[str, dict[str, Any]]:
     """Returns the path of a scenario's file, and its content as a table.
 
-    A name with a slash or a dot is a path; any other is the name of a built-in scenario. Raises
+    A name with a slash or a dot is a path; any other is the name of a built-in scenario, which may
+    name another one as its base. Raises
     UsageError, which lists the built-in ones, if none has that name; OSError if the file cannot be
     read."""
     if "/" in name or "." in name:
@@ -36,7 +37,21 @@ def load(name: str) -> tuple[str, dict[str, Any]]:
             f"there is no scenario {name!r}{a_guess(name, known)}; built in are "
             f"{', '.join(known)}; a file is named with its path, such as .{os.sep}{name}.toml"
         )
-    return str(path), load_toml(path)
+    table = load_toml(path)
+    base = table.pop("base", None)
+    return str(path), table if base is None else _over(load(base)[1], table)
+
+
+def _over(base: dict[str, Any], table: dict[str, Any]) -> dict[str, Any]:
+    """Returns the values of `table`, and those of `base` that it does not change. A table [dataset]
+    with another kind of sizes stays as it is."""
+    found = {**base, **table}
+    if table.get("sizes", base.get("sizes")) != base.get("sizes"):
+        return table
+    for key, value in base.items():
+        if isinstance(value, dict) and isinstance(table.get(key), dict):
+            found[key] = _over(value, table[key])
+    return found
 
 
 def changed(file: str, table: dict[str, Any], changes: Mapping[str, str]) -> dict[str, Any]:
