@@ -24,7 +24,7 @@ from fanstore.study.calibrate.machine import Machine, doubts, text_of
 from fanstore.study.calibrate.run import turns
 from fanstore.study.calibrate.together import Bench, Measured, Repeats
 
-JOB = {"nodes": 2, "ranks_per_node": 1, "compute": "1 MB/s", "preprocess": "1 MB/s"}
+JOB = {"compute": "1 MB/s", "preprocess": "1 MB/s"}
 
 
 def system_of(path: Path, **more: Any) -> System:
@@ -80,8 +80,8 @@ def test_a_machine_lies_where_plan_looks_for_it(
     arguments = [each for each in options(places) if each not in ("--out", str(places[2]))]
     said = call("study", "calibrate", *arguments).stdout.decode().strip()
     assert said.startswith(str(tmp_path / "config" / "fanstore" / "machines"))
-    job = "--nodes 2 --ranks-per-node 1 --epochs 2 --batch 1 --compute 1MB/s --preprocess 1MB/s"
-    order = "--order torch-distributed --seed 0 --set network=1GB/s --quiet"
+    job = "--epochs 2 --batch 1 --compute 1MB/s --preprocess 1MB/s"  # nodes, ranks are measured
+    order = "--order torch-distributed --seed 0 --quiet"
     call("study", "plan", tmp_path / "data", "--out", tmp_path / "p", *job.split(), *order.split())
 
 
@@ -220,7 +220,7 @@ def machine(**changes: Any) -> Machine:
     values: dict[str, Any] = {
         "heading": ("a test",), "shared": slow, "shared_where": "/shared", "local_read": slow,
         "local_write": slow, "local_where": "/local", "copy": steady, "network": network,
-        "ranks_per_node": 2, "threads": 4, "memory_bytes": 1 << 34, "disk_bytes": 1 << 40,
+        "nodes": 2, "ranks_per_node": 2, "threads": 4, "memory_bytes": 1 << 34, "disk_bytes": 1 << 40,
     }  # fmt: skip
     return Machine(**{**values, **changes})
 
@@ -229,6 +229,7 @@ def test_the_file_says_what_was_measured(tmp_path: Path) -> None:
     path = tmp_path / "m.toml"
     path.write_text(text_of(machine()))
     system = system_of(path)
+    assert (system.nodes, system.ranks_per_node) == (2, 2)
     assert system.network_bytes_per_s == pytest.approx(1.235e9, rel=1e-3)
     assert [each.name for each in system.classes] == ["ram", "disk"]
     assert system.classes[0].threads == 8

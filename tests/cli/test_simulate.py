@@ -5,23 +5,59 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from inprocess import call
 
+from fanstore.study.simulate.advice import CHOICES
 from fanstore.study.simulate.policies import POLICIES
 
 
+def rows(lines: list[str]) -> list[str]:
+    """The first words of the lines of tables."""
+    return [line.split()[0] for line in lines if line]
+
+
+def test_the_first_screen_says_what_to_do() -> None:
+    lines = call("study", "simulate", "thesis-1").stdout.decode().splitlines()
+    text = " ".join(lines[: lines.index("")])
+    assert text.startswith("Run the job with FanStore: 7.58 s instead of 10.26 s, of which it")
+    assert max(map(len, lines)) <= 80
+    assert rows(lines[lines.index("", lines.index("") + 1) :]) == ["policy", *CHOICES]
+
+
+# What was changed in a scenario, and what the first screen says of it.
+ADVICE = (
+    ("nopfs-1", (), "The shared file system is fast enough"),
+    ("coordl-ssd", ("files=1743", "ram=420MB"), "together keep 65% of the dataset, and read the"),
+    ("coordl-ssd", ("files=1743", "ram=420MB"), "Add 214.5 MiB of memory or disk to each node"),
+    ("coordl-ssd", ("files=1743", "ram=1GB"), "Only the first epoch"),
+    ("nopfs-1", ("preprocess=5MB/s",), "Preparing samples takes longer than computing"),
+    ("nopfs-1", ("preprocess=5MB/s", "ram=0B", "disk=0B"), "Add threads (loader workers)."),
+)
+
+
+@pytest.mark.parametrize(("name", "changes", "said"), ADVICE)
+def test_advice_fits_the_job(name: str, changes: tuple[str, ...], said: str) -> None:
+    sweeps = [part for change in changes for part in ("--sweep", change)]
+    shown = call("study", "simulate", name, *sweeps).stdout.decode()
+    assert said in " ".join(shown.split())
+
+
 def test_each_table_has_a_row_for_each_policy() -> None:
-    lines = call("study", "simulate", "nopfs-1", "--epochs", "2").stdout.decode().splitlines()
-    assert lines[0] == "50,000 files, 36.2 MiB; 4 ranks, 2 epochs; an epoch takes 0.15 s or more"
-    names = [line.split()[0] for line in lines[2:] if line]
-    assert names == 3 * ["policy", *POLICIES]
+    shown = call("study", "simulate", "nopfs-1", "--epochs", "2", "--all").stdout.decode()
+    lines = shown.splitlines()
+    head = "50,000 files, 36.2 MiB; 4 ranks, 2 epochs; an epoch takes 0.15 s or more"
+    lines = lines[lines.index(head) + 2 :]
+    assert rows(lines) == 3 * ["policy", *POLICIES]
     sources = next(number for number, line in enumerate(lines) if line.endswith("loaded from"))
     assert max(map(len, lines[:sources])) <= 80
 
 
 def test_less_than_ten_samples_a_second_have_digits() -> None:
-    lines = call("study", "simulate", "nopfs-4-512", "--epochs=1", "--policy=naive").stdout.decode()
-    row = next(line for line in lines.splitlines()[4:] if line.startswith("naive"))
+    small = ["--epochs=1", "--all", "--sweep", "files=100", "--sweep", "ram=1GB"]
+    lines = call("study", "simulate", "nopfs-4-512", *small).stdout.decode().splitlines()
+    steps = next(number for number, line in enumerate(lines) if "samples/s" in line)
+    row = next(line for line in lines[steps:] if line.startswith("naive"))
     assert 0 < float(row.split()[1]) < 10
 
 
@@ -49,8 +85,8 @@ def test_the_minimal_cache_is_a_column_and_a_key() -> None:
         "--policy=lbann-dynamic",
     ]
     lines = call(*asked, "--min-cache").stdout.decode().splitlines()
-    (head,) = [line for line in lines if "warm-up" in line]
-    assert head.endswith("warm-up  min. cache")
+    (head,) = [line for line in lines if "median" in line]
+    assert head.endswith("stall  min. cache")
     perfect, lbann = lines[lines.index(head) + 1 :][:2]
     assert perfect.endswith(" 0 bytes") and lbann.endswith(" 9.1 MiB")
     (found,) = json.loads(call(*asked, "--min-cache", "--json").stdout)
@@ -85,6 +121,8 @@ def test_list_names_scenarios_and_policies() -> None:
 def test_options_that_say_two_things_are_refused() -> None:
     both = call("study", "simulate", "nopfs-1", "--epochs=2", "--sweep", "epochs=3", code=2).stderr
     assert "--epochs and --sweep epochs=... exclude each other." in both
+    every = call("study", "simulate", "nopfs-1", "--all", "--policy=lru", code=2).stderr
+    assert "--policy and --all exclude each other." in every
     assert (
         "--list goes with --json alone."
         in call("study", "simulate", "nopfs-1", "--list", code=2).stderr

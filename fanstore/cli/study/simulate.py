@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 @click.argument("scenario", required=False)
 @click.option("--policy", "policies", multiple=True, metavar="NAME",
               help="Only this policy; may be given several times.")  # fmt: skip
+@click.option("--all", "everything", is_flag=True,
+              help="Show all policies, and two more tables.")  # fmt: skip
 @click.option("--epochs", type=click.IntRange(1), metavar="N",
               help="Epochs of the job, instead of the scenario's.")  # fmt: skip
 @click.option("--sweep", "changes", multiple=True, metavar="NAME=VALUE,...",
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 def command(
     scenario: str | None,
     policies: tuple[str, ...],
+    everything: bool,
     epochs: int | None,
     changes: tuple[str, ...],
     min_cache: bool,
@@ -44,19 +47,21 @@ def command(
     as_list: bool,
     quiet: bool,
 ) -> None:
-    """Say how long the job of SCENARIO would take, under each policy.
+    """Say how long the job of SCENARIO would take, and what would make it faster.
 
     SCENARIO is the path of a TOML file, or the name of a built-in one (--list). A policy says which
-    files are kept where. Nothing but the scenario is read, and nothing runs.
+    files are kept where: without --policy and --all the table has those that FanStore offers, the
+    job without it (naive; staging-buffer, which reads ahead), and the bound (perfect). Nothing but
+    the scenario is read, and nothing runs.
 
     \b
-    Three tables:
+    Tables:
       times    first epoch, with what is loaded before it; median of all epochs;
                total; stall, the part of the total in which nothing is computed;
                memory that a node needs
-      steps    throughput of the job; its steps (batches); how many are slow, at
-               1.5 times their computing; after how many the job has warmed up
-      sources  where bytes are read from
+      steps    (--all) throughput of the job; its steps (batches); how many are
+               slow, at 1.5 times their computing; after how many it has warmed up
+      sources  (--all) where bytes are read from
 
     --sweep changes nodes, ranks_per_node, compute, preprocess, network, staging_buffer, epochs,
     batch, files, and the capacity of storage classes by their name.
@@ -64,22 +69,25 @@ def command(
     \b
     Examples:
       fanstore study simulate nopfs-1
+      fanstore study simulate nopfs-2 --all
       fanstore study simulate coordl-ssd --policy coordl --sweep ram=200GB,400GB
       fanstore study simulate my-cluster.toml --min-cache --plot cluster.svg
     """
     if as_list:
-        if scenario or policies or epochs or changes or min_cache or plot:
+        if scenario or policies or everything or epochs or changes or min_cache or plot:
             raise click.UsageError("--list goes with --json alone.")
         _list(as_json)
         return
     if scenario is None:
         raise click.UsageError("Missing argument 'SCENARIO'; --list shows the built-in scenarios.")
+    if policies and everything:
+        raise click.UsageError("--policy and --all exclude each other.")
     cases = _cases(scenario, epochs, changes)
     draw = _plot_of(plot, scenario, cases)
     done: list[_Result] = []
-    for result in _results(cases, policies, min_cache, quiet):
+    for result in _results(cases, _chosen(policies, everything), min_cache, quiet):
         if not as_json:
-            _show(result, first=not done)
+            _show(result, everything, first=not done)
         done.append(result)
     if as_json:
         click.echo(json.dumps([result.as_dict() for result in done], indent=2))
@@ -124,6 +132,13 @@ def _list(as_json: bool) -> None:
             click.echo(f"  {name:<20} {about}")
 
 
+def _chosen(policies: tuple[str, ...], everything: bool) -> list[str]:
+    from fanstore.study.simulate.advice import CHOICES
+    from fanstore.study.simulate.engine import known_policies
+
+    return known_policies(policies or (() if everything else CHOICES))
+
+
 def _cases(name: str, epochs: int | None, changes: tuple[str, ...]) -> list[_Case]:
     """Reads all scenarios of a sweep, so that a wrong one is reported before the first one runs."""
     from fanstore.errors import UsageError
@@ -158,15 +173,14 @@ def _plot_of(plot: Path | None, name: str, cases: list[_Case]) -> Callable[[list
 
 
 def _results(
-    cases: list[_Case], policies: tuple[str, ...], min_cache: bool, quiet: bool
+    cases: list[_Case], chosen: list[str], min_cache: bool, quiet: bool
 ) -> Iterator[_Result]:
     """Simulates the cases one after the other, with a progress bar on a terminal, which is hidden
     while the caller shows a result."""
     from tqdm import tqdm
 
-    from fanstore.study.simulate.engine import known_policies, min_caches, simulate
+    from fanstore.study.simulate.engine import min_caches, simulate
 
-    chosen = known_policies(policies)
     total = None if min_cache else sum(each.scenario.job.epochs for each in cases)
     # None: tqdm shows the bar only on a terminal.
     with tqdm(total=total, unit=" epochs", leave=False, disable=True if quiet else None) as bar:
@@ -182,12 +196,16 @@ def _named(changed: dict[str, str]) -> str:
     return " ".join(f"{name}={value}" for name, value in changed.items())
 
 
-def _show(result: _Result, first: bool) -> None:
+def _show(result: _Result, everything: bool, first: bool) -> None:
+    from fanstore.study.simulate.advice import advice
     from fanstore.study.simulate.results import lines_of
 
     if not first:
         click.echo()
     if result.case.changed:
         click.echo(_named(result.case.changed))
-    for line in lines_of(result.simulation, result.caches):
+    said = advice(result.case.scenario.system, result.simulation)
+    if said:
+        click.echo(click.wrap_text(said, 80) + "\n")
+    for line in lines_of(result.simulation, result.caches, everything):
         click.echo(line)

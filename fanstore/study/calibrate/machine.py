@@ -28,6 +28,7 @@ class Machine:
     local_where: str
     copy: Measured
     network: Measured | None
+    nodes: int
     ranks_per_node: int
     threads: int
     memory_bytes: int
@@ -62,11 +63,13 @@ def text_of(machine: Machine) -> str:
         *(f"# {line}" for line in machine.heading),
         "# Spreads follow rates: (slowest - fastest) / median; with four repeats or more,",
         "# these two are left out.",
-        "# nodes, ranks_per_node, compute and preprocess are of a job: fanstore study plan takes",
-        "# them as options, or they are added here.",
+        "# nodes and ranks_per_node are those of this measurement; compute and preprocess are of a",
+        "# job. fanstore study plan takes all four as options, or they are added here.",
         *(f"# {line}" for line in doubts(machine)),
         "",
         "[system]",
+        f"nodes = {machine.nodes}",
+        f"ranks_per_node = {machine.ranks_per_node}",
         *_network(machine.network),
         "",
         *_shared(machine),

@@ -66,6 +66,7 @@ def measure(orders: CalibrationPlan, world: World) -> Machine | None:
             local_where=f"{orders.local.path} ({orders.local.fs_type})",
             copy=copy_rates(budget, repeats, bench),
             network=network,
+            nodes=len(set(hosts)),
             ranks_per_node=ranks_per_node,
             threads=max(1, min(_THREADS_MOST, processors() // ranks_per_node)),
             memory_bytes=free_bytes(),

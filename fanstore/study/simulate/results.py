@@ -121,10 +121,10 @@ class Simulation:
         }
 
 
-_TIMES = ("policy", "first epoch", "median", "total", "stall", "memory")
+_TIMES = ("policy", "first epoch", "median", "total", "stall")
+_MEMORY, _CACHE = "memory", "min. cache"
 _STEPS = ("policy", "samples/s", "bytes/s", "steps", "slow", "warm-up")
 _SOURCES = ("policy", "loaded from")
-_CACHE = "min. cache"
 
 _Row = tuple[str, ...]
 
@@ -137,11 +137,11 @@ def show_s(seconds: float) -> str:
 
 
 def lines_of(
-    simulation: Simulation, min_caches: Mapping[str, int | str] | None = None
+    simulation: Simulation, min_caches: Mapping[str, int | str] | None, everything: bool
 ) -> list[str]:
-    """Returns the lines of three tables (times, steps, sources) of the policies that can run, and
-    then the reasons why others cannot. min_caches: from engine.min_caches, shown as another
-    column."""
+    """Returns the lines of a table of the policies that can run, and then the reasons why others
+    cannot. min_caches: from engine.min_caches, instead of the memory. everything: two more tables,
+    steps and sources."""
     policies = simulation.policies.items()
     ran = {name: each for name, each in policies if isinstance(each, PolicyOutcome)}
     reasons = {name: each for name, each in policies if isinstance(each, str)}
@@ -152,8 +152,11 @@ def lines_of(
     )
     lines = [head, ""]
     if ran:
-        lines += _aligned([_TIMES, *(_times(name, each) for name, each in ran.items())])
-        lines += ["", *_aligned(_steps(ran, min_caches))]
+        last = _MEMORY if min_caches is None else _CACHE
+        times = [_times(name, each, min_caches) for name, each in ran.items()]
+        lines += _aligned([(*_TIMES, last), *times])
+    if ran and everything:
+        lines += ["", *_aligned([_STEPS, *(_steps(name, each) for name, each in ran.items())])]
         sources = [(name, _sources(each)) for name, each in ran.items()]
         lines += ["", *_aligned([_SOURCES, *sources])]
     if ran and reasons:
@@ -161,39 +164,28 @@ def lines_of(
     return [*lines, *(f"{name} cannot run: {reason}" for name, reason in reasons.items())]
 
 
-def _times(name: str, outcome: PolicyOutcome) -> _Row:
+def _times(name: str, outcome: PolicyOutcome, caches: Mapping[str, int | str] | None) -> _Row:
+    room = outcome.memory_max_bytes if caches is None else caches[name]
     return (
         name,
         show_s(outcome.first_epoch_s),
         show_s(median(outcome.epochs_s)),
         show_s(outcome.total_s),
         f"{100 * outcome.stall_share:.1f} %",
-        show_bytes(outcome.memory_max_bytes),
+        show_bytes(room) if isinstance(room, int) else "-",
     )
 
 
-def _steps(ran: Mapping[str, PolicyOutcome], caches: Mapping[str, int | str] | None) -> list[_Row]:
-    rows: list[_Row] = [_STEPS]
-    for name, outcome in ran.items():
-        steps = outcome.steps
-        rows.append(
-            (
-                name,
-                f"{outcome.samples_per_s:,.{0 if outcome.samples_per_s >= 10 else 2}f}",
-                show_bytes(outcome.bytes_per_s),
-                f"{steps.count:,}",
-                f"{steps.slow:,}",
-                f"{steps.warm_up:,}",
-            )
-        )
-    if caches is None:
-        return rows
-    column = [_CACHE, *(_cache(caches[name]) for name in ran)]
-    return [(*row, cell) for row, cell in zip(rows, column, strict=True)]
-
-
-def _cache(found: int | str) -> str:
-    return show_bytes(found) if isinstance(found, int) else "-"
+def _steps(name: str, outcome: PolicyOutcome) -> _Row:
+    steps = outcome.steps
+    return (
+        name,
+        f"{outcome.samples_per_s:,.{0 if outcome.samples_per_s >= 10 else 2}f}",
+        show_bytes(outcome.bytes_per_s),
+        f"{steps.count:,}",
+        f"{steps.slow:,}",
+        f"{steps.warm_up:,}",
+    )
 
 
 def _sources(outcome: PolicyOutcome) -> str:
