@@ -220,7 +220,8 @@ def machine(**changes: Any) -> Machine:
     values: dict[str, Any] = {
         "heading": ("a test",), "shared": slow, "shared_where": "/shared", "local_read": slow,
         "local_write": slow, "local_where": "/local", "copy": steady, "network": network,
-        "nodes": 2, "ranks_per_node": 2, "threads": 4, "memory_bytes": 1 << 34, "disk_bytes": 1 << 40,
+        "nodes": 2, "ranks_per_node": 2, "threads": 4, "memory_bytes": 1 << 34,
+        "disk_bytes": 1 << 40,
     }  # fmt: skip
     return Machine(**{**values, **changes})
 

@@ -13,6 +13,7 @@ from fanstore.study.simulate.engine import simulate
 from fanstore.study.simulate.epochs import epoch_of, padded
 from fanstore.study.simulate.policies import POLICIES
 from fanstore.study.simulate.results import PolicyOutcome
+from fanstore.study.simulate.sources import thread_shares
 from fanstore.study.simulate.steps import Batches, Pipeline
 from fanstore.study.simulate.workload import Workload
 
@@ -181,6 +182,7 @@ def test_says_why_a_policy_cannot_run() -> None:
     assert {name for name, each in bare.items() if isinstance(each, str)} == {
         "deepio-ordered", "parallel-staging", "lbann-dynamic", "lbann-preload", "locality-aware",
         "coordl", "deepio-opportunistic", "close", "lru", "random", "minio", "reuse", "belady",
+        "lobster", "dali",
     }  # fmt: skip
     assert bare["nopfs"] == bare["staging-buffer"]
 
@@ -260,3 +262,34 @@ def test_deepio_fetches_on_demand_what_memory_does_not_hold() -> None:
     all_there = outcome("deepio-ordered", **SLOW, classes=[ROOM]).epochs_s
     assert few[0] == pytest.approx(naive, rel=0.02)
     assert all_there[1] < few[1] < naive
+
+
+GPUS = {
+    "system__nodes": 1,
+    "system__ranks_per_node": 4,
+    "system__compute": "500 MB/s",
+    "system__preprocess": "50 MB/s",
+    "shared__rate": ["20 MB/s", "20 MB/s", "20 MB/s", "20 MB/s"],
+    "staging_buffer__capacity": "500 kB",
+    "staging_buffer__threads": 6,
+    "classes": [storage("ram", "4 MB", "8 GB/s")],
+}
+
+
+def test_threads_are_divided_so_that_all_ranks_of_a_node_are_done_at_once() -> None:
+    system = scenario(**GPUS).system
+    work_s = RNG.random((4, 50)) + 0.1
+    shares = thread_shares(work_s, system)
+    assert (shares.sum(axis=0) == pytest.approx(4)) and shares.min() >= 1 / 6
+    assert np.array_equal(shares * 6, np.rint(shares * 6))
+    before, after = (np.ptp(each, axis=0).mean() for each in (work_s, work_s / shares))
+    assert after < before / 2
+    assert thread_shares(np.zeros((4, 1)), system).tolist() == [[1], [1], [1], [1]]
+
+
+def test_what_the_parts_of_lobster_bring() -> None:
+    fixed, balanced = outcome("dali", **GPUS), outcome("lobster", **GPUS)
+    kept = outcome("reuse", **GPUS)
+    assert balanced.total_s < kept.total_s < fixed.total_s
+    few = simulate(scenario(**{**GPUS, "staging_buffer__threads": 3}), ["dali"]).policies["dali"]
+    assert few == "a rank has 3 threads; it needs more than 3"

@@ -94,6 +94,8 @@ class PolicyPlan:
     rest when it wants it. placement: the class of each file on each node; None: nothing is kept.
     Files are kept once the first epoch has read them, or are loaded before it (preloaded), or by
     threads of their class while the job runs (fills).
+    loaders: so many of a rank's threads fetch and the others prepare; 0: each does both. balanced:
+    the threads of a node are divided among its ranks by their work in each batch.
     caches: keep other files, depending on the reads. reordering: returns reads in place of the
     job's order. covered: which part of the dataset's bytes is read at all."""
 
@@ -104,6 +106,8 @@ class PolicyPlan:
     caches: Caches | None = None
     reordering: Reordering | None = None
     covered: float = 1.0
+    loaders: int = 0
+    balanced: bool = False
 
 
 @dataclass(frozen=True)
@@ -174,14 +178,21 @@ def _shares(workload: Workload, in_memory: bool) -> NDArray[np.uint8] | None:
 
 
 def _cached(
-    policy: str, in_memory: bool = False, together: bool = False
+    policy: str,
+    in_memory: bool = False,
+    together: bool = False,
+    loaders: int = 0,
+    balanced: bool = False,
 ) -> Callable[[Workload], PolicyPlan]:
     """Returns a function that makes a plan as `fanstore run --stage plan --cache-policy POLICY`
     does: a share of the files on each node's disks, and a cache in memory. in_memory: memory holds
     a share of the rest first, and the cache takes what is left of it. together: nodes read from
-    each other's caches."""
+    each other's caches. loaders, balanced: of PolicyPlan."""
 
     def plan(workload: Workload) -> PolicyPlan:
+        threads = workload.system.staging_buffer.threads
+        if threads <= loaders:
+            raise CannotRun(f"a rank has {threads} threads; it needs more than {loaders}")
         memory = _need_room(workload.memory_bytes, "memory (first storage class)")
         placement = _shares(workload, in_memory)
         left = memory[:, 0]
@@ -192,7 +203,9 @@ def _cached(
         except ValueError as error:
             raise CannotRun(str(error)) from None
         fills = len(workload.system.classes) > 1
-        return PolicyPlan(placement=placement, fills=fills, caches=caches)
+        return PolicyPlan(
+            placement=placement, fills=fills, caches=caches, loaders=loaders, balanced=balanced
+        )
 
     return plan
 
@@ -301,5 +314,13 @@ POLICIES = {
     "reuse": Policy(
         "Lobster's: as belady, all comes in, and nodes share their caches",
         _cached("reuse", together=True),
+    ),
+    "lobster": Policy(
+        "as reuse, and the ranks of a node divide their threads by their work",
+        _cached("reuse", together=True, balanced=True),
+    ),
+    "dali": Policy(
+        "as random; three threads of a rank fetch, and the others prepare",
+        _cached("random", loaders=3),
     ),
 }

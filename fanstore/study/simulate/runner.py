@@ -12,7 +12,7 @@ from fanstore.study.simulate.epochs import Epoch
 from fanstore.study.simulate.filling import Filling
 from fanstore.study.simulate.policies import AT_ONCE, IN_TURN, ON_DEMAND, PolicyPlan
 from fanstore.study.simulate.results import PolicyOutcome
-from fanstore.study.simulate.sources import codes_of, contended_sources
+from fanstore.study.simulate.sources import Sources, codes_of, contended_sources, thread_shares
 from fanstore.study.simulate.steps import Batches, Pipeline, StepCounter, staging_s
 from fanstore.study.simulate.workload import Workload
 
@@ -162,21 +162,34 @@ class Runner:
         sources = contended_sources(self._system, code_bytes, others)
         source_bytes = np.zeros(len(self._source_bytes))
         np.add.at(source_bytes, sources.numbers, code_bytes)
-        byte_s = sources.byte_s / self._system.staging_buffer.threads
+        byte_s = self._byte_s(sources)
         later_s = np.zeros(len(byte_s))  # the seconds for a byte that is fetched on demand
         if self._plan.loading == ON_DEMAND:
             later_s = np.where(sources.numbers == sources.numbers[-1], sources.byte_s, 0.0)
             byte_s = np.where(later_s > 0, 0.0, byte_s)
-        load_s, span_s, waits_s = np.empty((3, len(epoch.reads), epoch.batches))
+        shape = (len(epoch.reads), epoch.batches, epoch.batch_size)
+        loaded_s, waits_s = np.empty(shape), np.empty(shape[:2])
         for rank, sizes in enumerate(epoch.sizes_bytes):
             of_rank = slice(-1, None) if codes is None else codes[rank]
-            loaded_s = (byte_s[of_rank] * sizes).reshape(-1, epoch.batch_size).cumsum(axis=1)
-            load_s[rank] = loaded_s[:, -1]
-            loaded_s += epoch.left_s[rank].reshape(-1, epoch.batch_size)
-            waits_s[rank] = (later_s[of_rank] * sizes).reshape(-1, epoch.batch_size).sum(axis=1)
-            span_s[rank] = loaded_s.max(axis=1) + waits_s[rank]
-        left_s = epoch.left_s[:, :: epoch.batch_size] + waits_s
-        return Batches(load_s, span_s, left_s.max(axis=0), epoch.batch_bytes), source_bytes
+            np.cumsum((byte_s[of_rank] * sizes).reshape(shape[1:]), axis=1, out=loaded_s[rank])
+            waits_s[rank] = (later_s[of_rank] * sizes).reshape(shape[1:]).sum(axis=1)
+        if self._plan.balanced:
+            loaded_s /= thread_shares(loaded_s[:, :, -1], self._system)[:, :, None]
+        load_s = loaded_s[:, :, -1].copy()
+        left_s = epoch.left_s.reshape(shape)
+        loaded_s += left_s
+        span_s = loaded_s.max(axis=2) + waits_s
+        compute_s = (left_s[:, :, 0] + waits_s).max(axis=0)
+        return Batches(load_s, span_s, compute_s, epoch.batch_bytes), source_bytes
+
+    def _byte_s(self, sources: Sources) -> NDArray[np.float64]:
+        """Returns the seconds for a byte of each code, with all threads of a rank."""
+        threads, loaders = self._system.staging_buffer.threads, self._plan.loaders
+        if not loaders:
+            return sources.byte_s / threads
+        fetch_s = 1 / sources.rates
+        prepare_s = sources.byte_s - fetch_s
+        return np.maximum(fetch_s / loaders, prepare_s / (threads - loaders))
 
     def _bytes_by_code(
         self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None

@@ -110,3 +110,22 @@ def _shared_part(sources: Sources, code_bytes: NDArray[np.float64]) -> float:
     shared_s = (code_bytes / sources.rates)[sources.numbers == sources.numbers[-1]].sum()
     total_s = (code_bytes * sources.byte_s).sum()
     return float(shared_s / total_s) if total_s else 0.0
+
+
+def thread_shares(work_s: NDArray[np.float64], system: System) -> NDArray[np.float64]:
+    """Returns how many times as many threads as without balancing each rank has in each batch
+    (ranks x batches), if the ranks of a node divide their threads so that all are done at the same
+    time: the solution for which Lobster's Algorithm 1 searches (Liu et al. 2022, section 4.4).
+
+    work_s: the seconds that each rank loads each batch with its own threads. Each rank has one
+    thread at least, and the numbers of threads are whole."""
+    own = system.staging_buffer.threads
+    work = work_s.reshape(system.nodes, system.ranks_per_node, -1) + 1e-12
+    extra = (own - 1) * system.ranks_per_node
+    shares = work / work.sum(axis=1, keepdims=True) * extra
+    counts = np.floor(shares)
+    left = extra - counts.sum(axis=1, keepdims=True)
+    turn = np.argsort(np.argsort(counts - shares, axis=1), axis=1)
+    counts += 1 + (turn < left)
+    shares_of_ranks: NDArray[np.float64] = (counts / own).reshape(work_s.shape)
+    return shares_of_ranks
