@@ -2,6 +2,9 @@
  * Functions of libc that make another call (FAN_FORM and FAN_CHECKED of calls.def). Arguments come
  * in registers, whatever their types are, and an int result lies in the lower half of the answer.
  */
+/* No inline functions in headers: before glibc 2.33, that of stat calls __xstat, which calls stat
+ * here. */
+#define __NO_INLINE__ 1
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
