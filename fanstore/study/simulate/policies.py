@@ -283,25 +283,28 @@ def _frequency_partition(workload: Workload) -> PolicyPlan:
 
 
 POLICIES = {
-    "perfect": Policy("nobody ever waits for a sample", _perfect),
-    "naive": Policy("each sample is loaded when it is wanted, nothing is kept", _naive),
-    "staging-buffer": Policy("loads ahead from shared storage, keeps nothing", _staging_buffer),
-    "deepio-ordered": Policy("memory of all nodes, a stretch of the files each", _deepio_ordered),
+    "perfect": Policy("nobody waits for a sample", _perfect),
+    "naive": Policy("keeps nothing; loading, preparing and computing alternate", _naive),
+    "staging-buffer": Policy("keeps nothing; loads ahead from shared storage", _staging_buffer),
+    "deepio-ordered": Policy(
+        "the memory of each node keeps a stretch of the list of files", _deepio_ordered
+    ),
     "deepio-opportunistic": Policy(
-        "what lies in memory is read, and refilled meanwhile", _deepio_opportunistic
+        "reads files that are in any node's memory, and refills it meanwhile", _deepio_opportunistic
     ),
     "parallel-staging": Policy(
-        "each node stages a part first and reads nothing else", _parallel_staging
+        "each node loads a part before the job, and reads nothing else", _parallel_staging
     ),
-    "lbann-dynamic": Policy("memory: who reads a file first keeps it", _lbann_dynamic),
-    "lbann-preload": Policy("memory: all files are loaded before the job", _lbann_preload),
+    "lbann-dynamic": Policy("the first reader of a file keeps it in memory", _lbann_dynamic),
+    "lbann-preload": Policy("all files are loaded into memory before the job", _lbann_preload),
     "locality-aware": Policy(
-        "who reads a file first keeps it; batches are dealt out by keeper", _locality_aware
+        "the first reader of a file keeps it; batches go to the nodes that keep their samples",
+        _locality_aware,
     ),
-    "coordl": Policy("memory of all nodes, a part of the first epoch each", _coordl),
-    "nopfs": Policy("each node keeps what it reads most often", _nopfs),
+    "coordl": Policy("the memory of each node keeps a part of the first epoch", _coordl),
+    "nopfs": Policy("each node keeps its most frequent files, in its fastest class", _nopfs),
     "frequency-partition": Policy(
-        "as nopfs, but no file twice before each is kept once", _frequency_partition
+        "as nopfs, but no file twice before every file is kept once", _frequency_partition
     ),
     "close": Policy("FanStore's paper: all files on the nodes, nothing else is kept", _close),
     "lru": Policy("disks, and a cache in memory: what was read longest ago goes", _cached("lru")),
