@@ -27,12 +27,6 @@ def fetch_rate(cached: float, cache_rate: float, storage_rate: float) -> float:
     return 1 / (cached / cache + (1 - cached) / checks.rate("storage_rate", storage_rate))
 
 
-def training_rate(fetch: float, preprocess: float, compute: float) -> float:
-    """Returns the rate of training, which is the rate of its slowest stage."""
-    stages = {"fetch": fetch, "preprocess": preprocess, "compute": compute}
-    return min(checks.rate(name, value) for name, value in stages.items())
-
-
 def remote_fetch_s(
     sizes_bytes: NDArray[np.float64], network_bytes_per_s: float, storage: Curve, threads: int
 ) -> NDArray[np.float64]:

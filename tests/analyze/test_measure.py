@@ -82,7 +82,7 @@ def test_the_loader_with_most_samples_is_that_of_training() -> None:
     ]}] * 2  # fmt: skip
     found = training_loader(records)
     assert found is not None
-    assert (found.number, found.samples, found.workers, found.got) == (1, 1000, 1, 96)
+    assert (found.number, found.samples, found.workers, found.got) == (1, 1000, 2, 96)
     rate = rate_of_loader(records, 1)
     assert rate is not None
     assert rate.samples_per_s == pytest.approx(16)

@@ -11,6 +11,8 @@ from inprocess import call
 
 from fanstore.study.analyze.analysis import Analysis, Rate, read
 from fanstore.study.analyze.prediction import Hardware, predict
+from fanstore.study.analyze.session import write_report
+from fanstore.study.analyze.verdict import lines
 
 SAMPLES, SAMPLE_BYTES = 1000, 100_000.0
 
@@ -18,11 +20,15 @@ SAMPLES, SAMPLE_BYTES = 1000, 100_000.0
 def analysis(ingest: float | None, prepare: float, storage: float, cache: float) -> Analysis:
     rates = {"ingest": ingest, "prepare": prepare, "storage": storage, "cache": cache}
     given = {name: Rate(rate, rate, rate) for name, rate in rates.items() if rate is not None}
-    return Analysis(SAMPLES, SAMPLE_BYTES, 4, given)
+    return Analysis(SAMPLES, SAMPLE_BYTES, 4, given, workers=4)
 
 
-def cached(part: float) -> Hardware:
-    return Hardware(round(part * SAMPLES * SAMPLE_BYTES))
+def kept(part: float) -> Hardware:
+    return Hardware(local_bytes=round(part * SAMPLES * SAMPLE_BYTES))
+
+
+def cached(part: float, policy: str = "belady") -> Hardware:
+    return Hardware(cache_bytes=round(part * SAMPLES * SAMPLE_BYTES), policy=policy)
 
 
 @pytest.fixture
@@ -48,31 +54,66 @@ def test_the_slowest_stage_limits(rates: tuple[float, ...], limits: tuple[str, .
     assert predict(analysis(*rates), cached(0)).limits == limits
 
 
-def test_stalls_are_parts_of_what_would_be_without_them() -> None:
+def test_stalls_are_parts_of_the_time() -> None:
     found = predict(analysis(400, 300, 100, 1e6), cached(0))
     assert found.samples_per_s == 100
-    assert found.prepare_stall == pytest.approx(1 - 300 / 400)
     assert found.fetch_stall == pytest.approx(1 - 100 / 300)
+    assert found.prepare_stall == pytest.approx(100 / 300 - 100 / 400)
 
 
 @pytest.mark.parametrize("storage", [20, 100, 250])
-def test_the_smallest_cache_is_where_the_fetch_stall_ends(storage: float) -> None:
+def test_the_smallest_part_to_keep_is_where_the_fetch_stall_ends(storage: float) -> None:
     rates = analysis(400, 300, storage, 10_000)
-    least = predict(rates, cached(0)).min_cache
-    assert predict(rates, cached(least)).fetch_stall < 0.001
-    assert predict(rates, cached(least - 0.05)).fetch_stall > 0.01
+    least = predict(rates, cached(0)).min_kept
+    assert predict(rates, kept(least)).fetch_stall < 0.001
+    assert predict(rates, kept(least - 0.05)).fetch_stall > 0.01
 
 
-def test_the_disk_and_cores_that_are_said_to_do_end_the_stall() -> None:
+def test_the_storage_workers_and_cores_that_are_said_to_do_end_the_stall() -> None:
     slow_disk = analysis(400, 300, 50, 10_000)
-    needed = predict(slow_disk, cached(0.35)).min_disk_bytes_per_s
-    with_it = Hardware(cached(0.35).cache_bytes, None, needed)
+    needed = predict(slow_disk, kept(0.35)).min_storage_bytes_per_s
+    with_it = replace(kept(0.35), storage_bytes_per_s=needed)
     assert predict(slow_disk, with_it).fetch_stall == pytest.approx(0, abs=1e-9)
-    few_cores = analysis(400, 100, 1000, 10_000)
-    cores = predict(few_cores, cached(0)).min_cores
-    assert cores == 16
-    assert predict(few_cores, Hardware(cores=cores)).limits == ("ingest", "prepare")
-    assert predict(few_cores, Hardware(cores=cores - 1)).prepare_stall > 0
+    few = replace(analysis(400, 100, 1000, 10_000), workers=2)
+    found = predict(few, cached(0))
+    assert (found.min_cores, found.min_workers) == (16, 8)
+    for enough, less in ((Hardware(cores=16), Hardware(cores=14)),
+                         (Hardware(workers=8), Hardware(workers=7))):  # fmt: skip
+        assert predict(few, enough).limits == ("ingest", "prepare")
+        assert predict(few, less).prepare_stall > 0
+
+
+def test_workers_add_up_until_all_cores_are_busy() -> None:
+    two = replace(analysis(1e6, 100, 1e6, 1e6), workers=2, processor_s={"prepare": 0.02})
+    speeds = [predict(two, Hardware(workers=n)).samples_per_s for n in (1, 2, 4, 8)]
+    assert speeds == pytest.approx([50, 100, 200, 200])
+    assert predict(two, Hardware(workers=8, cores=8)).samples_per_s == pytest.approx(400)
+    busy = replace(two, workers=8, processor_s={"prepare": 0.04})
+    assert predict(busy, Hardware(workers=16)).samples_per_s == pytest.approx(100)
+    assert predict(busy, Hardware(cores=8)).samples_per_s == pytest.approx(200)
+
+
+def test_a_block_cache_that_knows_the_order_has_all_hits_first() -> None:
+    """Until the last of them storage stands still, except for what is brought ahead."""
+    rates = analysis(400, 300, 100, 1e6)
+    ahead = (2 << 20) / (SAMPLES * SAMPLE_BYTES)
+    seconds = 0.35 / 300 + (0.65 - ahead) / 100
+    assert predict(rates, cached(0.35)).samples_per_s == pytest.approx(1 / seconds, rel=0.01)
+    assert predict(rates, cached(0.35)).limits == ("fetch",)
+    for uniform in (cached(0.35, "minio"), kept(0.35)):
+        assert predict(rates, uniform).samples_per_s == pytest.approx(100 / 0.65, rel=0.001)
+    assert predict(rates, cached(1)).samples_per_s == 300
+    both = replace(kept(0.5), cache_bytes=cached(0.25).cache_bytes)
+    seconds = 0.5 / 300 + max(0.5 / 300, (0.25 - ahead) / 100)
+    assert predict(rates, both).samples_per_s == pytest.approx(1 / seconds, rel=0.01)
+
+
+def test_the_job_is_no_faster_than_it_was_with_all_files_in_memory() -> None:
+    rates = analysis(400, 300, 100, 1e6).with_rate("memory", 240)
+    assert predict(rates, kept(1)).samples_per_s == pytest.approx(240)
+    assert predict(rates, replace(kept(1), training=2)).samples_per_s == pytest.approx(240)
+    twice = replace(kept(1), workers=8, training=2)
+    assert predict(rates, twice).samples_per_s == pytest.approx(480)
 
 
 def test_training_and_preparation_share_their_cores() -> None:
@@ -83,15 +124,42 @@ def test_training_and_preparation_share_their_cores() -> None:
     assert (found.limits, found.samples_per_s) == (("cores",), pytest.approx(4 / 0.02))
     assert found.prepare_stall == pytest.approx(1 - 200 / 400)
     assert predict(shared, Hardware(nodes=2)).samples_per_s == pytest.approx(2 * 4 / 0.02)
-    assert found.min_cores == 8
+    assert (found.min_cores, found.min_workers) == (8, None)
     assert "cores" in predict(shared, Hardware(cores=8)).limits
     assert predict(shared, Hardware(cores=9)).limits == ("ingest",)
-    assert predict(replace(shared, overlap=False), cached(0)).limits != ("cores",)
+    assert predict(replace(shared, workers=0), cached(0)).limits != ("cores",)
+
+
+def test_a_loader_without_workers_takes_turns_with_training() -> None:
+    turns = replace(analysis(200, 200, 1000, 10_000), workers=0)
+    assert predict(turns, kept(1)).samples_per_s == pytest.approx(100)
+    assert predict(turns, replace(kept(1), workers=1)).samples_per_s == pytest.approx(200)
+
+
+def test_compression_makes_room_and_takes_time() -> None:
+    packed = {"ratio": 2.0, "decode_bytes_per_s": 100_000_000.0}
+    rates = replace(analysis(400, 300, 100, 10_000), compression=packed)
+    assert predict(rates, Hardware(codec="zstd")).samples_per_s == pytest.approx(200)
+    assert predict(rates, replace(kept(0.25), codec="zstd")).kept == pytest.approx(0.5)
+    decoding = 1 / (1 / 300 + 0.001 / 4)
+    assert predict(rates, replace(kept(1), codec="zstd")).samples_per_s == pytest.approx(decoding)
+
+
+def test_jobs_that_share_cores_gain_what_their_training_leaves() -> None:
+    took_s = {"ingest": 0.01, "prepare": 0.03}
+    shared = replace(analysis(1000, 600, 200, 50_000), processor_s=took_s)
+    near = replace(kept(1), jobs=2)
+    assert predict(shared, near).samples_per_s == pytest.approx(4 / 0.08)
+    together = replace(near, coordinated="on")
+    assert predict(shared, together).samples_per_s == pytest.approx(4 / 0.05)
+    assert predict(shared, Hardware(jobs=4)).samples_per_s == pytest.approx(4 / 0.16)
+    unshared = replace(shared, processor_s={})
+    assert predict(unshared, Hardware(jobs=4)).samples_per_s == pytest.approx(200 / 4)
 
 
 def test_nodes_share_storage_and_add_their_caches(report: Path) -> None:
-    one, four = (predict(read(report), Hardware(25_000_000, None, None, n)) for n in (1, 4))
-    assert (one.cached, four.cached) == (0.25, 1)
+    one, four = (predict(read(report), Hardware(25_000_000, nodes=n)) for n in (1, 4))
+    assert (one.kept, four.kept) == (0.25, 1)
     assert one.limits == ("fetch",)
     assert four.samples_per_s == 4 * 300
 
@@ -101,9 +169,10 @@ def test_a_sweep_has_all_combinations(report: Path) -> None:
     told = json.loads(call("study", "whatif", report, *asked_for).stdout)
     asked = [(each["asked"]["cache"], each["asked"]["cores"]) for each in told]
     assert asked == [("0%", "2"), ("0%", "8"), ("50MB", "2"), ("50MB", "8")]
-    assert [each["cached"] for each in told] == [0, 0, 0.5, 0.5]
+    assert [each["kept"] for each in told] == [0, 0, 0.5, 0.5]
     lines = call("study", "whatif", report, "--cache", "0%,50MB").stdout.decode().splitlines()
-    assert lines[1].endswith("fetch-bound")
+    assert lines[0].startswith("Enough: cache 50MB. The job then reaches ")
+    assert lines[2].endswith("reading")
     assert len(lines) == 4
 
 
@@ -114,7 +183,9 @@ def test_a_sweep_has_all_combinations(report: Path) -> None:
         ("--cache", "101%", "0% to 100%"),
         ("--cache", "nan%", "0% to 100%"),
         ("--cores", "0", "1 or more"),
-        ("--disk", "2GB", "a unit a second"),
+        ("--storage", "2GB", "a unit a second"),
+        ("--gpu", "0", "above 0"),
+        ("--cache-policy", "lru", "belady or minio"),
         ("--nodes", "1,,2", "1 or more"),
     ],
 )
@@ -165,3 +236,59 @@ def test_an_analysis_that_was_broken_off_says_what_it_lacks(report: Path) -> Non
     del told["rates"]["storage"]
     report.write_text(json.dumps(told))
     assert "has no rate of storage" in call("study", "whatif", report, code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("rates", "near", "said"),
+    [
+        ((100, 300, 300, 9000), True, "Training is the limit: only a faster GPU or more nodes make "
+         "the job faster. A faster disk, more cores or more loader workers would gain nothing by "
+         "itself."),
+        ((500, 300, 100, 9000), True, "Training waits for preparation (decoding and the like): "
+         "add 3 loader workers on each node (7 instead of 4). A faster disk, more cores or a "
+         "faster GPU would gain nothing by itself."),
+        ((500, 300, 100, 9000), False, "Training waits for reading: keep 67 % of the dataset "
+         "(64.3 MiB) on the nodes' disks. More cores, more loader workers or a faster GPU would "
+         "gain nothing by itself."),
+        ((None, 300, 300, 9000), True, "How fast the job trains was not seen; no speed is above "
+         "preparation's. Training waits for preparation on 4 cores of each node. A faster disk "
+         "would gain nothing by itself."),
+    ],
+)  # fmt: skip
+def test_the_first_line_says_what_to_do(rates: tuple[float, ...], near: bool, said: str) -> None:
+    told = analysis(*rates)
+    told = replace(told, near=near, workers=told.workers if rates[0] else None)
+    assert next(lines(told)) == said
+
+
+def test_there_is_no_verdict_about_what_was_not_seen() -> None:
+    unsure = analysis(400, 300, 100, 9000)
+    unsure = replace(unsure, rates={**unsure.rates, "prepare": Rate(300, 200, 400)})
+    assert list(lines(unsure)) == ["No verdict: preparation (P) is known to +-33 % only."]
+    missing = replace(unsure, rates={"prepare": Rate(300, 300, 300)}, whole=False)
+    assert list(lines(missing)) == [
+        "PARTIAL: the analysis was broken off; what follows was measured before that.",
+        "No verdict: fetches from storage (S) was not measured and fetches from memory (C) was not "
+        "measured and training (G) was not measured.",
+    ]
+
+
+def test_the_report_is_one_page_that_fetches_nothing(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    written = write_report(analysis(1000, 600, 200, 50_000), tmp_path)
+    assert [path.name for path in written] == ["analysis.json", "analysis.html"]
+    page = written[1].read_text()
+    assert page.count("<svg") == 1
+    assert "Training waits for reading" in page
+    assert "src=" not in page
+    assert "@import" not in page
+    assert read(written[0]) == analysis(1000, 600, 200, 50_000)
+
+
+def test_a_partial_report_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    partial = Analysis(5000, 100_000, 4, {"job": Rate(50, 49, 51)}, ("broken off: by hand",), False)
+    page = write_report(partial, tmp_path)[1].read_text()
+    assert "PARTIAL" in page
+    assert "broken off: by hand" in page
+    assert "<svg" not in page

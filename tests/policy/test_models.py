@@ -94,7 +94,6 @@ def test_coordl_rates() -> None:
     assert formulas.fetch_rate(0, 100, 10) == 10
     assert formulas.fetch_rate(1, 100, 10) == 100
     assert formulas.fetch_rate(0.5, 100, 10) == pytest.approx(2 / (1 / 100 + 1 / 10))
-    assert formulas.training_rate(3, 2, 4) == 2
 
 
 def simulated_misses(slots: int, samples: int, evicted: Callable[[Any], Any]) -> float:

@@ -1,13 +1,15 @@
-"""Compares what `fanstore study analyze` measures and predicts with what is so: on jobs whose
-rates are known by construction, and on a real job of torch on photographs. Storage is tools/slow.
+"""Measures how far the predictions of `fanstore study whatif` are from what jobs then reach, with
+parts of the dataset in the block cache, on the node's disk, and on both. Storage is tools/slow.
 
-usage: check.py DIR [sleeping] [photos] prints tables in Markdown; creates DIR
+usage: check.py DIR [sleeping] [photos] [--runs N] [--stores NAME,...] prints a table in Markdown
 
-Run it on an idle machine. It needs torch, Pillow and scikit-learn, whose two photographs are cut
-into many."""
+sleeping: jobs whose rates are known by construction; photos: training that shares its cores with
+decoding. DIR is created, or has the datasets and analyses of an earlier call, which are then used.
+Run it on an idle machine. It needs torch, and Pillow for photos."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
@@ -15,6 +17,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,59 +28,51 @@ sys.path.insert(0, str(HERE.parent / "slow"))
 from slow import SlowTree  # noqa: E402
 
 FANSTORE = [sys.executable, "-m", "fanstore"]
-FILES, FILE_BYTES = 1600, 200_000
-CACHE_BYTES = 10 << 20  # the smallest block cache: 3 % of the dataset
-CACHED = (0.35, 0.65, 1.0)
-SLEEPING = HERE / "sleeping_job.py"
-WORKERS, EPOCHS, STEPS = 2, 3, 80
+FILES, FILE_BYTES = 600, 100_000
+KEPT = (0.35, 0.65, 1.0)
+SLEEPING, PHOTOS = HERE / "sleeping_job.py", HERE / "photo_job.py"
+WORKERS, EPOCHS, STEPS = 2, 4, 200
+SETTLED = 2  # epochs until the block cache holds what the order says
 LIMIT_S = 900
-# By the stage that limits, or the two stages at a border: the seconds per sample in which a job
-# trains and a worker prepares, and the bytes per second of the storage.
-REGIMES = {
-    "training": (0.008, 0.004, 60_000_000),
-    "preparation": (0.002, 0.016, 60_000_000),
-    "fetches": (0.002, 0.006, 12_000_000),
-    "training, preparation": (0.008, 0.016, 60_000_000),
-    "preparation, fetches": (0.002, 0.016, 25_000_000),
-}
+WITHIN = 0.05
+STORAGE_BYTES_PER_S = 6_000_000
+# By the stage that limits a job with much in the cache: the seconds per sample in which it trains
+# and in which a worker prepares.
+REGIMES = {"training": (0.008, 0.004), "preparation": (0.002, 0.016), "fetches": (0.002, 0.006)}
+# By name, the parts of what is kept that are in the block cache and on the disk.
+STORES = {"block cache": (1.0, 0.0), "disk": (0.0, 1.0), "both": (0.5, 0.5)}
+# Options of a job that keeps files on its disk alone.
+NO_CACHE = ("--cache-policy", "none", "--cache-bytes", str(10 << 20))
 
 
 class Bench:
     """A dataset on slow storage, and a job that reads it."""
 
-    def __init__(self, work: Path, source: Path, bytes_per_s: int) -> None:
+    def __init__(self, work: Path, source: Path) -> None:
         self.work, self.source, self.dataset = work, source, work / f"{source.name}.fan"
         if not self.dataset.exists():
             subprocess.run([*FANSTORE, "prepare", "--quiet", source, self.dataset], check=True)
         self.bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
         self.env = {**os.environ, "FANSTORE_KEEP_LEARNT": "off"}
         self._slow = SlowTree(
-            self.dataset, work / "slow", total_bytes_per_s=bytes_per_s, direct=True
+            self.dataset, work / "slow", total_bytes_per_s=STORAGE_BYTES_PER_S, direct=True
         )
 
-    def analysed(self, job: Sequence[str]) -> Path:
+    def analysed(self, name: str, job: Sequence[str]) -> Path:
         """Analyses a job. Returns the path of the report as JSON."""
-        out = self.work / "analysis"
-        self._call("study", "analyze", "--steps", str(STEPS), "--out", str(out), job=job)
+        out = self.work / f"analysis of {name}"
+        if not out.exists():
+            self._call("study", "analyze", "--steps", str(STEPS), "--out", str(out), job=job)
         return out / "analysis.json"
 
-    def measured(self, job: Sequence[str], part: float) -> float:
-        """Runs a job while the node has `part` of the dataset. Returns the samples per second of a
-        later epoch, as a median."""
-        index = (self.dataset / "index.fsi").stat().st_size
-        kept = index + int(part * self.bytes)
-        room = ("--stage", "plan", "--local-bytes", str(kept), "--cache-bytes", str(CACHE_BYTES))
-        said = self._call("run", *(room if part < 1 else ()), job=job)
-        return _median_rate(said)
-
-    def prepared(self, prepare_s: float) -> float:
-        """Returns the samples per second of a job that does not train, and reads its files from the
-        page cache without FanStore."""
-        job = [str(SLEEPING), str(self.source), "0", str(prepare_s), str(WORKERS), str(EPOCHS)]
-        said = subprocess.check_output([sys.executable, *job], text=True, timeout=LIMIT_S)
-        for checkpoint in self.source.glob("*.pt"):
-            checkpoint.unlink()
-        return _median_rate(said)
+    def measured(self, job: Sequence[str], cached: float, local: float) -> float:
+        """Runs a job while the node has parts of the dataset in its block cache and on its disk.
+        Returns the samples per second of a later epoch, as a median."""
+        cache = ("--cache-bytes", str(int(cached * self.bytes))) if cached else NO_CACHE
+        room = ("--local-bytes", str(int(local * self.bytes)), *cache)
+        said = self._call("run", "--stage", "plan", *room, job=job)
+        rates = [float(each) for each in re.findall(r": ([0-9.]+) samples/s", said)]
+        return statistics.median(rates[SETTLED:])
 
     def _call(self, command: str, *options: str, job: Sequence[str]) -> str:
         where = ["--dataset", self._slow.mount, "--mount", self.source, "--quiet"]
@@ -90,96 +85,83 @@ class Bench:
         return done.stdout
 
 
-def _median_rate(said: str) -> float:
-    rates = [float(each) for each in re.findall(r": ([0-9.]+) samples/s", said)]
-    return statistics.median(rates[1:])
+def whatif(report: Path, cached: float, local: float) -> dict[str, Any]:
+    """Returns what `fanstore study whatif` predicts for parts of the dataset kept."""
+    kept = ("--cache", f"{100 * cached:g}%", "--local", f"{100 * local:g}%")
+    words = [*FANSTORE, "study", "whatif", str(report), *kept, "--json"]
+    found: list[dict[str, Any]] = json.loads(subprocess.check_output(words))
+    return found[0]
 
 
-def whatif(report: Path, *parts: float) -> list[dict[str, Any]]:
-    """Returns what `fanstore study whatif` predicts for parts of the dataset in the cache."""
-    caches = ",".join(f"{100 * part:g}%" for part in parts)
-    words = [*FANSTORE, "study", "whatif", report, "--cache", caches, "--json"]
-    found: list[dict[str, Any]] = json.loads(subprocess.check_output(list(map(str, words))))
-    return found
+def compare(bench: Bench, jobs: dict[str, Sequence[str]], runs: int, stores: Sequence[str]) -> None:
+    """Analyses jobs, by name, and prints a row for each part of the dataset in each store."""
+    reports = {name: bench.analysed(name, job) for name, job in jobs.items()}
+    for name, report in reports.items():
+        print(f"{name}: {json.loads(report.read_text())['verdict'][0]}", file=sys.stderr)
+    for store, (name, job), part in product(stores, jobs.items(), KEPT):
+        shares = [share * part for share in STORES[store]]
+        told = whatif(reports[name], *shares)["samples_per_s"]
+        ran = sorted(bench.measured(job, *shares) for _ in range(runs))
+        error = told / statistics.median(ran) - 1
+        good = abs(error) <= WITHIN or ran[0] <= told <= ran[-1]
+        cells = [name, store, f"{part:.0%}", f"{told:.1f}", f"{statistics.median(ran):.1f}",
+                 f"{ran[0]:.1f} to {ran[-1]:.1f}", f"{error:+.1%}",
+                 "yes" if good else "no"]  # fmt: skip
+        print(f"| {' | '.join(cells)} |", flush=True)
 
 
-def sleeping(work: Path) -> None:
-    """Prints known and measured rates, limits, and speeds."""
+def sleeping(work: Path, runs: int, stores: Sequence[str]) -> None:
+    """Compares jobs whose rates are known by construction."""
     source = work / "random"
-    source.mkdir()
-    for number in range(FILES):
+    source.mkdir(exist_ok=True)
+    for number in range(FILES if not any(source.iterdir()) else 0):
         (source / f"{number:04}").write_bytes(os.urandom(FILE_BYTES))
-    print("| job | rate | known | measured | measured / known |\n| --- | --- | --- | --- | --- |")
-    reports = {}
-    for name, (train_s, prepare_s, bytes_per_s) in REGIMES.items():
-        bench = Bench(work, source, bytes_per_s)
-        job = [str(SLEEPING), str(source), str(train_s), str(prepare_s),
-               str(WORKERS), str(EPOCHS)]  # fmt: skip
-        report = bench.analysed(job)
-        told = json.loads(report.read_text())
-        known = {"ingest": 1 / train_s, "prepare": bench.prepared(prepare_s),
-                 "storage": bytes_per_s / FILE_BYTES}  # fmt: skip
-        for rate, value in known.items():
-            found = told["rates"][rate]["samples_per_s"]
-            row = f"{name} | {rate} | {value:.1f} | {found:.1f} | {found / value:.3f}"
-            print(f"| {row} |", flush=True)
-        parts = [float(part) for part in CACHED]
-        predicted = [each["samples_per_s"] for each in whatif(report, *parts)]
-        ran = [bench.measured(job, part) for part in parts]
-        cold = whatif(report, 0)[0]
-        wanted = min(known["ingest"], known["prepare"])
-        least = cold["min_cache"], max(0.0, 1 - known["storage"] / wanted)
-        reports[name] = cold["limits"], least, [*zip(parts, predicted, ran, strict=True)]
-    print("\n| job | found limit | least cache | known | cached | predicted | measured | ratio |")
-    print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-    for name, (limits, least, speeds) in reports.items():
-        for part, said, ran_at in speeds:
-            row = [", ".join(limits), *(f"{each:.0%}" for each in (*least, part))]
-            row += [f"{said:.1f}", f"{ran_at:.1f}", f"{said / ran_at:.3f}"]
-            print(f"| {name} | {' | '.join(row)} |")
+    jobs = {
+        name: [str(each) for each in (SLEEPING, source, *seconds, WORKERS, EPOCHS)]
+        for name, seconds in REGIMES.items()
+    }
+    compare(Bench(work, source), jobs, runs, stores)
 
 
-def photos(work: Path) -> None:
-    """Prints predicted and measured speeds of a real job."""
+def photos(work: Path, runs: int, stores: Sequence[str]) -> None:
+    """Compares jobs that decode and train on the same cores."""
     source = work / "photos"
     make_photos(source)
-    print("\n| workers | cached | predicted | measured | predicted / measured |")
-    print("| --- | --- | --- | --- | --- |")
-    for workers in (1, 2):
-        bench = Bench(work, source, 6_000_000)
-        job = [str(HERE / "photo_job.py"), str(source), str(workers), str(EPOCHS)]
-        report = bench.analysed(job)
-        for part, each in zip(CACHED, whatif(report, *CACHED), strict=True):
-            said, ran = each["samples_per_s"], bench.measured(job, part)
-            print(f"| {workers} | {part:.0%} | {said:.1f} | {ran:.1f} | {said / ran:.3f} |")
+    jobs = {
+        f"photos, workers: {count}": [str(each) for each in (PHOTOS, source, count, EPOCHS)]
+        for count in (1, 2)
+    }
+    compare(Bench(work, source), jobs, runs, stores)
 
 
 def make_photos(folder: Path) -> None:
-    """Writes pieces of scikit-learn's two photographs, enlarged, as JPEG files."""
+    """Writes JPEG files with smooth shapes and some noise, as photographs have."""
     from PIL import Image
-    from sklearn.datasets import load_sample_images
 
-    folder.mkdir()
+    folder.mkdir(exist_ok=True)
     draw = np.random.default_rng(1)
-    large = [Image.fromarray(each).resize((1280, 854)) for each in load_sample_images().images]
-    for number in range(FILES):
-        left, top = int(draw.integers(0, 640)), int(draw.integers(0, 427))
-        piece = large[number % 2].crop((left, top, left + 640, top + 427))
-        piece.save(folder / f"{number:04}.jpg", quality=90)
+    for number in range(FILES if not any(folder.iterdir()) else 0):
+        shapes = Image.fromarray(draw.integers(0, 256, (27, 40, 3), np.uint8))
+        smooth = np.asarray(shapes.resize((640, 427), Image.Resampling.BICUBIC), float)
+        noisy = (smooth + draw.normal(0, 8, smooth.shape)).clip(0, 255).astype(np.uint8)
+        Image.fromarray(noisy).save(folder / f"{number:04}.jpg", quality=90)
 
 
-def main() -> int:
+def main() -> None:
     """Runs the named parts, or all."""
-    if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        print(__doc__)
-        return 2
-    work = Path(sys.argv[1]).absolute()
-    work.mkdir()
-    parts = {"sleeping": sleeping, "photos": photos}
-    for name in sys.argv[2:] or list(parts):
-        parts[name](work)
-    return 0
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument("work", type=Path)
+    parser.add_argument("jobs", nargs="*", choices=["sleeping", "photos"], default=[])
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--stores", type=lambda text: text.split(","), default=list(STORES))
+    asked = parser.parse_args()
+    work = asked.work.absolute()
+    work.mkdir(exist_ok=True)
+    print("| job | kept in | part | predicted | measured | runs | error | within |")
+    print("| --- | --- | --- | --- | --- | --- | --- | --- |", flush=True)
+    for job in asked.jobs or ["sleeping", "photos"]:
+        {"sleeping": sleeping, "photos": photos}[job](work, asked.runs, asked.stores)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,17 +22,28 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("report", type=click.Path(path_type=Path))
 @click.option("--cache", metavar="SIZE,...",
-              help="Memory of each node for the dataset: 64G, or 35% of the dataset "
-              "[default: 0%,25%,50%,75%,100%].")  # fmt: skip
+              help="Block cache of each node: 64G, or 35% of the dataset [default: "
+              "0%,25%,50%,75%,100%; with --local 0%].")  # fmt: skip
+@click.option("--cache-policy", metavar="NAME,...",
+              help="The files that it keeps: belady or minio [default: belady].")  # fmt: skip
+@click.option("--local", metavar="SIZE,...",
+              help="Files on the disk of each node: 500G, or 35% of the dataset "
+              "[default: 0%].")  # fmt: skip
+@click.option("--workers", metavar="N,...",
+              help="Loader workers of each node [default: as many for each core "
+              "as measured].")  # fmt: skip
 @click.option("--cores", metavar="N,...", help="Cores of each node [default: as measured].")
-@click.option("--disk", metavar="RATE,...",
+@click.option("--gpu", metavar="TIMES,...", help="GPUs that are so many times as fast.")
+@click.option("--storage", metavar="RATE,...",
               help="Bandwidth of the storage, such as 2GB/s [default: as measured].")  # fmt: skip
-@click.option("--nodes", metavar="N,...", help="Nodes with a cache each [default: as measured].")
+@click.option("--nodes", metavar="N,...", help="Nodes of the job [default: as measured].")
+@click.option("--codec", metavar="NAME,...",
+              help="Compression of the dataset: none or zstd [default: as measured].")  # fmt: skip
+@click.option("--jobs", metavar="N,...", help="Such jobs on each node at a time [default: 1].")
+@click.option("--coordinated", metavar="off,on",
+              help="Whether they share each prepared sample [default: off].")  # fmt: skip
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
-def command(
-    report: Path, cache: str | None, cores: str | None, disk: str | None, nodes: str | None,
-    as_json: bool,
-) -> None:  # fmt: skip
+def command(report: Path, as_json: bool, **texts: str | None) -> None:
     """Say how fast the job of REPORT would be, and what would limit it. Nothing runs.
 
     REPORT is the directory that `fanstore study analyze --out REPORT` made, or the JSON in it.
@@ -39,49 +53,51 @@ def command(
     \b
     Examples:
       fanstore study whatif fanstore-analysis
-      fanstore study whatif job.json --cache 64G --cores 12 --disk 2GB/s
-      fanstore study whatif job.json --cache 25%,50% --nodes 1,2,8
+      fanstore study whatif job.json --cache 64G --cores 12 --storage 2GB/s
+      fanstore study whatif job.json --local 25%,50% --nodes 1,2,8
     """
     from fanstore.study.analyze.analysis import read
     from fanstore.study.analyze.prediction import Hardware, predict
 
     analysis = read(report)
+    if texts["cache"] is None and texts["local"] is None:
+        texts["cache"] = "0%,25%,50%,75%,100%"
+    size = partial(_size, analysis)
+    # By option, the field of Hardware and how its text is read.
+    fields: dict[str, tuple[str, Callable[[str], Any]]] = {
+        "cache": ("cache_bytes", size), "cache_policy": ("policy", _one_of("belady", "minio")),
+        "local": ("local_bytes", size), "workers": ("workers", _count), "cores": ("cores", _count),
+        "gpu": ("training", _times), "storage": ("storage_bytes_per_s", _rate),
+        "nodes": ("nodes", _count), "codec": ("codec", _one_of("none", "zstd")),
+        "jobs": ("jobs", _count), "coordinated": ("coordinated", _one_of("off", "on")),
+    }  # fmt: skip
+    asked = {name: _values(name, text, fields[name][1]) for name, text in texts.items() if text}
     told: list[tuple[dict[str, str], Prediction]] = []
-    options = [
-        _values("--cache", cache or "0%,25%,50%,75%,100%", lambda text: _cache(text, analysis)),
-        _values("--cores", cores, _count),
-        _values("--disk", disk, _rate),
-        _values("--nodes", nodes, _count),
-    ]
-    names = ("cache", "cores", "disk", "nodes")
-    for case in product(*options):
-        values = dict(zip(names, case, strict=True))
-        asked = {name: text for name, (text, _) in values.items() if text}
-        cache_bytes, n_cores, bytes_per_s, n_nodes = (value for _, value in case)
-        setting = Hardware(cache_bytes, n_cores, bytes_per_s, n_nodes)
-        told.append((asked, predict(analysis, setting)))
+    for case in product(*asked.values()):
+        values = {fields[name][0]: value for name, (_, value) in zip(asked, case, strict=True)}
+        written = {name: text for name, (text, _) in zip(asked, case, strict=True)}
+        told.append((written, predict(analysis, Hardware(**values))))
     if as_json:
         click.echo(json.dumps([{"asked": a, **asdict(p)} for a, p in told], indent=2))
         return
     _show(analysis, told)
 
 
-def _values(option: str, text: str | None, parse: Callable[[str], Any]) -> list[tuple[str, Any]]:
-    """Returns each value of an option as written and as parsed; ("", None) if it is not given."""
+def _values(name: str, text: str, parse: Callable[[str], Any]) -> list[tuple[str, Any]]:
+    """Returns each value of an option as written and as parsed."""
     from fanstore.errors import UsageError
 
-    if text is None:
-        return [("", None)]
     values = []
     for part in text.split(","):
         try:
             values.append((part, parse(part)))
         except ValueError as error:
+            option = f"--{name.replace('_', '-')}"
             raise UsageError(f"{option} {part!r}: allowed: {error}") from None
     return values
 
 
-def _cache(text: str, analysis: Analysis) -> int:
+def _size(analysis: Analysis, text: str) -> int:
     from fanstore.plan.fields import SIZES, size_bytes
 
     try:
@@ -110,23 +126,37 @@ def _count(text: str) -> int:
     raise ValueError("an integer, 1 or more")
 
 
-def _show(analysis: Analysis, told: list[tuple[dict[str, str], Prediction]]) -> None:
-    from fanstore.study.analyze.prediction import LIMITS, doubts
+def _times(text: str) -> float:
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise ValueError("a number above 0")
 
-    names = [name for name in ("cache", "cores", "disk", "nodes") if name in told[0][0]]
-    heads = [*names, "samples/s", "prep. stall", "fetch stall", "limit"]
-    rows = [heads]
+
+def _one_of(*names: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text in names:
+            return text
+        raise ValueError(" or ".join(names))
+
+    return parse
+
+
+def _show(analysis: Analysis, told: list[tuple[dict[str, str], Prediction]]) -> None:
+    from fanstore.study.analyze.verdict import LIMITS, compared
+
+    click.echo(compared(analysis, told))
+    heads = [name.replace("_", " ") for name in told[0][0]]
+    rows = [[*heads, "samples/s", "prep. stall", "fetch stall", "limit"]]
     for asked, found in told:
         rows.append([
-            *(asked[name] for name in names), f"{found.samples_per_s:,.1f}",
+            *asked.values(), f"{found.samples_per_s:,.1f}",
             f"{100 * found.prepare_stall:.1f} %", f"{100 * found.fetch_stall:.1f} %",
             " and ".join(LIMITS[name] for name in found.limits),
         ])  # fmt: skip
-    widths = [max(len(row[column]) for row in rows) for column in range(len(heads) - 1)]
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]) - 1)]
     for row in rows:
         cells = [cell.rjust(width) for cell, width in zip(row, widths, strict=False)]
         click.echo("  ".join([*cells, row[-1]]))
-    smallest = told[-1][1]
-    click.echo(f"smallest cache without fetch stall: {100 * smallest.min_cache:.1f} % (last row)")
-    for note in doubts(analysis):
+    for note in analysis.notes:
         click.echo(f"note: {note}")

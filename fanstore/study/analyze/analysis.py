@@ -12,7 +12,12 @@ from fanstore.errors import UsageError
 
 FORMAT = "fanstore analysis 1"
 JSON_NAME = "analysis.json"
-RATES = ("ingest", "prepare", "storage", "cache", "job")
+_PROCESSES = {"ingest", "prepare"}  # the rates of which processor_s is known
+NAMES = {
+    "job": "the job as it is", "ingest": "training (G)", "prepare": "preparation (P)",
+    "memory": "both, from memory (M)", "storage": "fetches from storage (S)",
+    "cache": "fetches from memory (C)",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -27,13 +32,15 @@ class Rate:
 
 @dataclass(frozen=True)
 class Analysis:
-    """Rates by name: `ingest` (G), of training; `prepare` (P), of the loader from memory; `storage`
-    (S) and `cache` (C), of fetches; `job`, as it ran. A rate that was not measured is missing.
-    samples: of the dataset. sample_bytes: their mean size. cores: those that P was measured with.
-    notes: reasons to doubt an answer. whole: all phases were measured. overlap: the loader has
-    workers, so that stages run at the same time; else they take turns. compression: as of
-    fanstore.study.analyze.access. nodes: how many took part in the measurements. processor_s:
-    seconds of a core that `ingest` and `prepare` take for a sample, if known."""
+    """Rates by name: `ingest` (G), of training; `prepare` (P), of the loader from memory; `memory`
+    (M), of both together from memory; `storage` (S) and `cache` (C), of fetches; `job`, as it ran.
+    A rate that was not measured is missing. samples: of the dataset. sample_bytes: their mean size.
+    cores: of a node. notes: reasons to doubt an answer. whole: all phases were measured. workers:
+    of the loader on a node; None if no loader was seen, 0 if it prepares in the training process,
+    so that both take turns. buffered: prepared samples that wait for training. near: the job as it
+    ran waited for no storage and no other node. compression: as of fanstore.study.analyze.access.
+    nodes: how many took part in the measurements. processor_s: seconds of a core that a sample
+    takes in `ingest` and `prepare`, if known."""
 
     samples: int
     sample_bytes: float
@@ -41,7 +48,9 @@ class Analysis:
     rates: dict[str, Rate] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     whole: bool = True
-    overlap: bool = True
+    workers: int | None = None
+    buffered: float = 0.0
+    near: bool = False
     compression: dict[str, float] | None = None
     nodes: int = 1
     processor_s: dict[str, float] = field(default_factory=dict)
@@ -54,7 +63,7 @@ class Analysis:
         """Returns the samples per second that this many training jobs and preparing jobs reach
         together on the cores that they share; infinity if that is unknown, or if stages take
         turns."""
-        if not self.overlap or self.processor_s.keys() != {"ingest", "prepare"}:
+        if self.workers == 0 or self.processor_s.keys() != _PROCESSES:
             return math.inf
         took_s = training * self.processor_s["ingest"] + preparing * self.processor_s["prepare"]
         return self.cores * self.nodes / took_s if took_s > 0 else math.inf
@@ -79,7 +88,8 @@ def read(path: Path) -> Analysis:
         rates = {name: Rate(**rate) for name, rate in told["rates"].items()}
         analysis = Analysis(
             told["samples"], told["sample_bytes"], told["cores"], rates,
-            tuple(told.get("notes", ())), told.get("whole", True), told.get("overlap", True),
+            tuple(told.get("notes", ())), told.get("whole", True), told.get("workers"),
+            told.get("buffered", 0.0), told.get("near", False),
             told.get("compression"), told.get("nodes", 1), told.get("processor_s", {}),
         )  # fmt: skip
         _check(analysis)
@@ -95,12 +105,14 @@ def read(path: Path) -> Analysis:
 
 
 def _check(analysis: Analysis) -> None:
-    unknown = sorted(analysis.rates.keys() - set(RATES))
+    unknown = sorted(analysis.rates.keys() - set(NAMES))
     if unknown:
-        raise ValueError(f"rates.{unknown[0]} is unknown; allowed: {', '.join(RATES)}")
-    unknown = sorted(analysis.processor_s.keys() - {"ingest", "prepare"})
+        raise ValueError(f"rates.{unknown[0]} is unknown; allowed: {', '.join(NAMES)}")
+    unknown = sorted(analysis.processor_s.keys() - _PROCESSES)
     if unknown:
-        raise ValueError(f"processor_s.{unknown[0]} is unknown; allowed: ingest, prepare")
+        raise ValueError(
+            f"processor_s.{unknown[0]} is unknown; allowed: {', '.join(sorted(_PROCESSES))}"
+        )
     numbers = {
         "samples": analysis.samples,
         "sample_bytes": analysis.sample_bytes,

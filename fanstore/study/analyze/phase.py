@@ -22,13 +22,16 @@ _STAGING = (
     "stage", "in_place", "plan", "local_bytes", "local_dir", "replicas", "keep_staged", "order",
     "cache_policy", "verify",
 )  # fmt: skip
-OF_THE_JOB = ("job", "ingest", "prepare")  # phases that run the job's command
+OF_THE_JOB = ("job", "ingest", "prepare", "memory")  # phases that run the job's command
 # By phase, the options of `fanstore run` that replace the user's. In the phase `storage` a node
-# keeps nothing but the indexes, so that the node daemon reads everything from the packs.
+# keeps nothing but the indexes, so that the node daemon reads everything from the packs, as far
+# ahead as for a job.
+ORDER_NAME = "order-{rank}.txt"
 INSTEAD: Mapping[str, tuple[str, ...]] = {
     "prepare": ("--stage", "memory"),
+    "memory": ("--stage", "memory"),
     "storage": (
-        "--stage", "lazy", "--local-bytes", "INDEXES", "--cache-policy", "none", "--order", "off",
+        "--stage", "lazy", "--local-bytes", "INDEXES", "--cache-policy", "none", "--order", "ORDER",
     ),
     "cache": ("--stage", "memory", "--order", "off"),
 }  # fmt: skip
@@ -53,9 +56,12 @@ class AnalysisRequest:
     def words(self, phase: str, directory: str, command: Sequence[str]) -> list[str]:
         """Returns the command line of a phase. directory: for the phase's files."""
         indexes = str(sum((Path(each) / INDEX_NAME).stat().st_size for each in self.datasets))
-        instead = [indexes if word == "INDEXES" else word for word in INSTEAD.get(phase, ())]
+        order = f"{directory}/{ORDER_NAME}"
+        is_known = os.path.exists(order.format(rank=0))
+        words = {"INDEXES": indexes, "ORDER": order if is_known else "off"}
+        instead = [words.get(word, word) for word in INSTEAD.get(phase, ())]
         left_out = {*(_STAGING if instead else ()), "output_dir", "quiet"}
-        kept = [word for name, words in self.options if name not in left_out for word in words]
+        kept = [word for name, given in self.options if name not in left_out for word in given]
         own = ["--output-dir", f"{directory}/outputs", "--trace", f"{directory}/trace", "--quiet"]
         run = [sys.executable, "-m", "fanstore", "run"]
         if self.aside and phase in OF_THE_JOB:

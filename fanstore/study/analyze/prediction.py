@@ -1,127 +1,248 @@
-"""Predicts how fast a job is with another cache, other cores, disk or number of nodes, and which
-stage limits it; and words the results of an analysis."""
+"""Predicts how fast a job is with other hardware or settings, and which stage limits it."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from fanstore.errors import UsageError
 from fanstore.study.analyze.analysis import Analysis
-from fanstore.study.formulas import fetch_rate, training_rate
-from fanstore.wording import show_bytes
+from fanstore.study.formulas import fetch_rate
 
-LIMITS = {
-    "ingest": "GPU-bound", "prepare": "preparation-bound", "fetch": "fetch-bound",
-    "cores": "bound by the cores that training and preparation share",
-}  # fmt: skip
+PREDICTED_FROM = ("prepare", "storage", "cache")
 # If two stages are this close, both are named, because measured rates are no more exact.
 _BORDER = 0.02
+_BUSY = 0.9  # of the cores' time; then more workers prepare no faster
+# The order's share of the block cache for files that it brings ahead (docs/prefetch.md).
+_AHEAD_SHARE, _AHEAD_BYTES = 32, 2 << 20
 
 
 @dataclass(frozen=True)
 class Hardware:
-    """The hardware for a prediction, as far as it differs from the analysis. cache_bytes: of each
-    node. cores: of each node. disk_bytes_per_s: of the storage, for all nodes together. None: as
-    measured."""
+    """The hardware and settings for a prediction, as far as they differ from the analysis.
+    cache_bytes: the block cache of each node, with `policy` (belady or minio). local_bytes: how
+    much of the dataset each node keeps on its disk. cores, workers: of each node.
+    storage_bytes_per_s: for all nodes together. training: how many times as fast as measured.
+    codec: of the dataset, none (as measured) or zstd. jobs: how many such jobs share a node, each
+    with a cache and files as above; coordinated: on if they prepare each sample once for all, else
+    off. None: as measured."""
 
     cache_bytes: int = 0
+    local_bytes: int = 0
     cores: int | None = None
-    disk_bytes_per_s: float | None = None
+    workers: int | None = None
+    storage_bytes_per_s: float | None = None
     nodes: int | None = None
+    training: float = 1.0
+    codec: str = "none"
+    jobs: int = 1
+    coordinated: str = "off"
+    policy: str = "belady"
 
 
 @dataclass(frozen=True)
 class Prediction:
     """Rates in samples a second. stalls: the parts of an epoch's time that training waits for
-    preparation and for fetches. min_cache: the smallest part of the dataset that must be cached for
-    no fetch stall. min_cores: of a node, and min_disk_bytes_per_s: enough for no stall, with the
-    rest as it is; None if that alone is not enough, or G is missing."""
+    preparation and for fetches. kept: the part of the dataset on disks and in caches. The rest is
+    enough for no stall, with everything else as it is; None if that alone is not enough, or G is
+    missing. min_kept: the part of the dataset to keep on the nodes' disks, or with minio in the
+    cache. min_workers, min_cores: of a node. min_storage_bytes_per_s: of the storage."""
 
     samples_per_s: float
-    fetch: float
     limits: tuple[str, ...]
     prepare_stall: float
     fetch_stall: float
-    cached: float
-    min_cache: float
+    kept: float
+    min_kept: float
+    min_workers: int | None
     min_cores: int | None
-    min_disk_bytes_per_s: float | None
+    min_storage_bytes_per_s: float | None
 
 
 def predict(analysis: Analysis, setting: Hardware) -> Prediction:
-    """Predicts the speed under a setting (section 5.1). Raises UsageError if the analysis lacks the
-    rates of preparation, storage or cache.
+    """Predicts the speed under a setting (section 5.1 of the paper, and docs/analyze.md). Raises
+    UsageError if the analysis lacks the rates of preparation, storage or cache.
 
-    With several nodes, each has a part of the samples in its cache, and the others read it as fast
-    as their own; the storage is shared; training and preparation grow with the nodes.
+    With several nodes, each keeps a part of the samples, and the others read it as fast as their
+    own; the storage is shared; training and preparation grow with the nodes.
     """
-    lacking = [name for name in ("prepare", "storage", "cache") if name not in analysis.rates]
+    lacking = [name for name in PREDICTED_FROM if name not in analysis.rates]
     if lacking:
         raise UsageError(f"the analysis has no rate of {', '.join(lacking)}; let it run to its end")
     changed = _changed(analysis, setting)
-    nodes = setting.nodes or analysis.nodes
-    cached = min(1.0, nodes * setting.cache_bytes / _dataset_bytes(analysis))
-    cache, storage = changed.of("cache"), changed.of("storage")
-    ingest, prepare = changed.of("ingest"), changed.of("prepare")
-    fetch = fetch_rate(cached, cache, storage)
-    together = changed.together()
-    if analysis.overlap:
-        unfetched = min(ingest, prepare, together)
-        speed = training_rate(fetch, prepare, unfetched)
-    else:
-        # P includes the fetch from memory.
-        unfetched = 1 / (1 / ingest + 1 / prepare)
-        speed = 1 / (1 / unfetched + max(0.0, 1 / fetch - 1 / cache))
+    loaders = 1 if setting.coordinated == "on" else setting.jobs
+    unfetched = _held_back(analysis) * _without_fetches(changed, setting.jobs, loaders)
+    reads = _reads(changed, setting, unfetched)
+    speed = reads.rate(unfetched)
+    ingest = changed.of("ingest")
+    unprepared = reads.rate(ingest)
     return Prediction(
         samples_per_s=speed,
-        fetch=fetch,
-        limits=_limits({"ingest": ingest, "prepare": prepare, "cores": together, "fetch": fetch}),
-        prepare_stall=_stall(unfetched, ingest),
-        fetch_stall=_stall(speed, unfetched),
-        cached=cached,
-        min_cache=_min_cache(unfetched if analysis.overlap else cache, cache, storage),
-        min_cores=_min_cores(changed, min(ingest, fetch)),
-        min_disk_bytes_per_s=_min_disk(unfetched, cached, cache, analysis.sample_bytes),
+        limits=_limits(changed, reads, unfetched),
+        prepare_stall=0.0 if ingest == math.inf else max(0.0, speed / unfetched - speed / ingest),
+        fetch_stall=max(0.0, 1 - speed / unfetched),
+        kept=1 - reads.from_storage,
+        min_kept=_min_kept(unfetched, changed.of("cache"), changed.of("storage")),
+        min_workers=_min_workers(changed, unprepared),
+        min_cores=_min_cores(changed, unprepared),
+        min_storage_bytes_per_s=reads.min_storage(unfetched, analysis.sample_bytes),
     )
 
 
-def _dataset_bytes(analysis: Analysis) -> float:
-    return analysis.samples * analysis.sample_bytes
+@dataclass(frozen=True)
+class _Reads:
+    """The reads of an epoch. all_near: the part of it, at its start, in which all files are on the
+    nodes. missed: the part of the files that are not, in the rest of the epoch. ahead: the part of
+    the dataset that can be fetched meanwhile. cache, storage: rates in samples a second."""
+
+    all_near: float
+    missed: float
+    ahead: float
+    cache: float
+    storage: float
+
+    @property
+    def from_storage(self) -> float:
+        """The part of the dataset that is read from storage in each epoch."""
+        return (1 - self.all_near) * self.missed
+
+    def rate(self, unfetched: float) -> float:
+        """Returns the speed of a job that would reach `unfetched` without any fetch."""
+        near_s = self.all_near / min(unfetched, self.cache)
+        left = 1 - self.all_near
+        if left == 0:
+            return 1 / near_s
+        ahead = min(self.ahead, near_s * self.storage, self.from_storage)
+        missed = self.missed - ahead / left
+        fetch = fetch_rate(1 - missed, self.cache, self.storage)
+        return 1 / (near_s + left / min(unfetched, fetch))
+
+    def min_storage(self, wanted: float, sample_bytes: float) -> float | None:
+        """Returns the bytes per second of a storage with which reads reach a rate, else None."""
+        if self.from_storage == 0:
+            return 0.0
+        left_s = 1 / wanted - (1 - self.missed) / self.cache
+        return self.missed / left_s * sample_bytes if left_s > 0 else None
+
+
+def _reads(analysis: Analysis, setting: Hardware, unfetched: float) -> _Reads:
+    """Under belady a node without others keeps the files that come next, so that all that are read
+    first are in its cache, and none of those after them. Storage gets ahead of that by the room for
+    files that will be read, and by the loader's batches if workers wait for training. Otherwise a
+    node's share is fixed, and any part of an epoch has as many files of it."""
+    dataset_bytes = analysis.samples * analysis.sample_bytes
+    if setting.codec == "zstd" and analysis.compression:
+        dataset_bytes /= analysis.compression["ratio"]
+    local = min(1.0, analysis.nodes * setting.local_bytes / dataset_bytes)
+    cached = min(1 - local, analysis.nodes * setting.cache_bytes / dataset_bytes)
+    ahead = max(_AHEAD_BYTES, setting.cache_bytes / _AHEAD_SHARE) / dataset_bytes
+    if analysis.of("prepare") > unfetched * (1 + _BORDER):
+        ahead += analysis.buffered / analysis.samples
+    rates = analysis.of("cache"), analysis.of("storage")
+    if setting.policy == "belady" and analysis.nodes == 1 and local < 1:
+        return _Reads(cached / (1 - local), 1 - local, ahead, *rates)
+    return _Reads(0.0, 1 - local - cached, 0.0, *rates)
+
+
+def _without_fetches(analysis: Analysis, jobs: int = 1, loaders: int = 1) -> float:
+    ingest, prepare = analysis.of("ingest"), analysis.of("prepare")
+    if analysis.workers == 0:
+        return 1 / (1 / ingest + 1 / prepare)
+    return min(ingest, prepare, analysis.together(jobs, loaders))
+
+
+def _held_back(analysis: Analysis) -> float:
+    """Returns the part of the speed of its slowest stage that the job reached from memory."""
+    memory, expected = analysis.rates.get("memory"), _without_fetches(analysis)
+    return memory.samples_per_s / expected if memory and memory.high < expected else 1.0
 
 
 def _changed(analysis: Analysis, setting: Hardware) -> Analysis:
-    cores = (setting.cores or analysis.cores) / analysis.cores
-    nodes = (setting.nodes or analysis.nodes) / analysis.nodes
-    changed = analysis.with_rate("prepare", analysis.of("prepare") * cores * nodes)
-    for name in ("ingest", "cache"):
-        if name in analysis.rates:
-            changed = changed.with_rate(name, analysis.of(name) * nodes)
-    if setting.disk_bytes_per_s is not None:
-        changed = changed.with_rate("storage", setting.disk_bytes_per_s / analysis.sample_bytes)
-    return replace(
-        changed, cores=setting.cores or analysis.cores, nodes=setting.nodes or analysis.nodes
-    )
+    """Returns the analysis with the rates, cores, workers and nodes of a setting."""
+    cores, nodes = setting.cores or analysis.cores, setting.nodes or analysis.nodes
+    times = nodes / analysis.nodes
+    workers = setting.workers
+    if workers is None and analysis.workers is not None:
+        workers = math.ceil(analysis.workers * cores / analysis.cores)
+    packed = _compressed(analysis) if setting.codec == "zstd" else analysis
+    storage = setting.storage_bytes_per_s
+    rates = {
+        "ingest": analysis.of("ingest") * setting.training * times,
+        "prepare": _prepared(packed, cores, workers) * times,
+        "cache": analysis.of("cache") * times,
+        "storage": storage / analysis.sample_bytes if storage else analysis.of("storage"),
+    }
+    if setting.codec == "zstd" and analysis.compression:
+        rates["storage"] *= analysis.compression["ratio"]
+    if setting.coordinated == "off":
+        rates["prepare"] /= setting.jobs
+        rates["storage"] /= setting.jobs
+    changed = replace(packed, cores=cores, nodes=nodes, workers=workers)
+    for name, rate in rates.items():
+        changed = changed.with_rate(name, rate)
+    return changed
 
 
-def _limits(stages: dict[str, float]) -> tuple[str, ...]:
-    slowest = min(stages.values())
-    return tuple(name for name, rate in stages.items() if rate <= slowest * (1 + _BORDER))
+def _compressed(analysis: Analysis) -> Analysis:
+    """Returns the analysis if workers also decompress what they read."""
+    if analysis.compression is None:
+        raise UsageError("the dataset is compressed already, or empty")
+    decode_s = analysis.sample_bytes / analysis.compression["decode_bytes_per_s"]
+    hands = min(analysis.cores, max(1, analysis.workers or 1)) * analysis.nodes
+    changed = analysis.with_rate("prepare", 1 / (1 / analysis.of("prepare") + decode_s / hands))
+    took_s = {
+        name: each + decode_s * (name == "prepare") for name, each in analysis.processor_s.items()
+    }
+    return replace(changed, processor_s=took_s)
 
 
-def _stall(with_stage: float, without: float) -> float:
-    """Returns the part of the time that a stage costs: 1 - with_stage / without."""
-    return 0.0 if math.isinf(without) else max(0.0, 1 - with_stage / without)
+def _prepared(analysis: Analysis, cores: int, workers: int | None) -> float:
+    """Returns the rate of preparation with other cores and workers: workers add up until all cores
+    are busy."""
+    prepare, before = analysis.of("prepare"), max(1, analysis.workers or 1)
+    if workers is None:
+        return prepare * cores / analysis.cores
+    after = max(1, workers)
+    took_s = analysis.processor_s.get("prepare", 0.0) / analysis.nodes
+    if prepare * took_s > _BUSY * analysis.cores:
+        return prepare * min(cores, after) / min(analysis.cores, before)
+    found = prepare * after / before
+    return min(found, cores / took_s) if took_s else found
 
 
-def _min_cache(wanted: float, cache: float, storage: float) -> float:
+def _limits(analysis: Analysis, reads: _Reads, unfetched: float) -> tuple[str, ...]:
+    stages = {
+        "ingest": analysis.of("ingest"), "prepare": analysis.of("prepare"),
+        "cores": analysis.together(),
+    }  # fmt: skip
+    waits = reads.rate(unfetched) < unfetched * (1 - _BORDER)
+    most = min(stages.values()) * (1 + _BORDER)
+    found = [] if waits else [name for name, rate in stages.items() if rate <= most]
+    if waits or reads.rate(math.inf) <= unfetched * (1 + _BORDER):
+        found.append("fetch")
+    return tuple(found)
+
+
+def _min_kept(wanted: float, cache: float, storage: float) -> float:
     """Solves F(x) = wanted for x, where 1 / F(x) = x / C + (1 - x) / S (equation 4)."""
     if storage >= wanted:
         return 0.0
     if cache <= storage:
         return 1.0
     return min(1.0, (1 / storage - 1 / wanted) / (1 / storage - 1 / cache))
+
+
+def _min_workers(analysis: Analysis, wanted: float) -> int | None:
+    """Returns how many workers a node needs so that preparation does not limit the speed; None if
+    its cores are too few for that, or G is missing."""
+    if analysis.workers is None or math.isinf(analysis.of("ingest")):
+        return None
+    least = max(1, analysis.workers)
+    least = max(least, math.ceil(least * wanted / analysis.of("prepare") - 1e-9))
+    with_them = replace(analysis, workers=least).with_rate(
+        "prepare", _prepared(analysis, analysis.cores, least)
+    )
+    return least if _without_fetches(with_them) >= wanted * (1 - _BORDER) else None
 
 
 def _min_cores(analysis: Analysis, wanted: float) -> int | None:
@@ -131,57 +252,3 @@ def _min_cores(analysis: Analysis, wanted: float) -> int | None:
         return None
     per_core = min(analysis.of("prepare"), analysis.together()) / analysis.cores
     return math.ceil(wanted / per_core - 1e-9)
-
-
-def _min_disk(wanted: float, cached: float, cache: float, sample_bytes: float) -> float | None:
-    left_s = 1 / wanted - cached / cache
-    if cached == 1 or left_s <= 0:
-        return 0.0 if cached == 1 else None
-    return (1 - cached) / left_s * sample_bytes
-
-
-PREDICTED_FROM = ("prepare", "storage", "cache")
-
-
-def cold(analysis: Analysis) -> Prediction | None:
-    """Returns the prediction for a job without any cache; None if a rate is missing."""
-    if not all(name in analysis.rates for name in PREDICTED_FROM):
-        return None
-    return predict(analysis, Hardware())
-
-
-def lines(analysis: Analysis) -> Iterator[str]:
-    """Yields the lines that tell users the result."""
-    found = cold(analysis)
-    if not analysis.whole:
-        yield "PARTIAL: the analysis was broken off; what follows is what was measured by then"
-    if found is None:
-        missing = [name for name in PREDICTED_FROM if name not in analysis.rates]
-        yield f"no verdict: the rates of {', '.join(missing)} are missing"
-        return
-    limit = " and ".join(LIMITS[name] for name in found.limits)
-    yield f"without a cache the job is {limit}: {found.samples_per_s:,.1f} samples/s"
-    yield from _stalls(found)
-    dataset_bytes = analysis.samples * analysis.sample_bytes
-    part, size = 100 * found.min_cache, show_bytes(round(found.min_cache * dataset_bytes))
-    yield f"smallest cache without fetch stall: {part:.1f} % of the dataset, {size}"
-    if found.min_disk_bytes_per_s:
-        yield f"storage without fetch stall: {show_bytes(round(found.min_disk_bytes_per_s))}/s"
-    if found.min_cores is not None:
-        yield f"cores of a node without preparation stall: {found.min_cores}"
-
-
-def _stalls(found: Prediction) -> Iterator[str]:
-    if found.prepare_stall or found.fetch_stall:
-        yield (
-            f"preparation stall {100 * found.prepare_stall:.1f} % of the time, "
-            f"fetch stall {100 * found.fetch_stall:.1f} %"
-        )
-
-
-def doubts(analysis: Analysis) -> list[str]:
-    """Returns sentences with reasons to doubt the figures."""
-    found = list(analysis.notes)
-    if "ingest" not in analysis.rates:
-        found.append("how fast the job trains was left open: no speed is above preparation's")
-    return found

@@ -112,7 +112,7 @@ _OPENS = 64  # opens in a span, because in a trace this many share one time
 @dataclass(frozen=True)
 class Loader:
     """The loader from which training reads: its number in its process, the samples of an epoch on
-    all ranks (0: unknown), its workers on a rank, and how many samples the job got from it."""
+    all ranks (0: unknown), its workers on all ranks, and how many samples the job got from it."""
 
     number: int
     samples: int
@@ -131,7 +131,7 @@ def training_loader(records: Sequence[dict[str, Any]]) -> Loader | None:
         return None
     number = max(got, key=lambda each: got[each])
     own = [each for record in records for each in record["loaders"] if each["number"] == number]
-    workers = max(each["workers"] for each in own)
+    workers = sum(each["workers"] for each in own)
     return Loader(number, sum(each["samples"] for each in own), workers, got[number])
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from fanstore.arrays import np
 from fanstore.dataset import are_files, open_dataset
 from fanstore.errors import FanstoreError
 from fanstore.study.analyze.access import Access, Served, access_of, tried
-from fanstore.study.analyze.analysis import Analysis, Rate
-from fanstore.study.analyze.phase import OF_THE_JOB, AnalysisRequest, Ran, run_phase
+from fanstore.study.analyze.analysis import NAMES, Analysis, Rate
+from fanstore.study.analyze.phase import OF_THE_JOB, ORDER_NAME, AnalysisRequest, Ran, run_phase
 from fanstore.study.analyze.rates import (
     Loader,
     ahead_samples,
@@ -34,11 +35,7 @@ from fanstore.study.analyze.reader import ReadReplay
 from fanstore.trace import SOURCES, Trace, read_trace
 from fanstore.trees import remove_tree
 
-PHASES = ("job", "ingest", "prepare", "storage", "cache")
-NAMES = {
-    "job": "the job as it is", "ingest": "ingestion (G)", "prepare": "preparation (P)",
-    "storage": "fetches from storage (S)", "cache": "fetches from memory (C)",
-}  # fmt: skip
+PHASES = ("job", "ingest", "prepare", "memory", "storage", "cache")
 _READS_MOST = 200_000
 _MEMORY_S = 2.0  # the least time of the replay from memory
 _CACHED_MOST = 0.1
@@ -65,6 +62,8 @@ class Analyzer:
         scratch = Path(os.path.abspath(tempfile.mkdtemp(prefix=".scratch-", dir=self._out)))
         try:
             for phase in PHASES:
+                if phase == "memory" and self._loader is None:
+                    continue  # its preparation has the training in it
                 if phase == "ingest" and (self._loader is None or self._request.ingest):
                     continue
                 self._tell(f"{NAMES[phase]} ...")
@@ -90,19 +89,18 @@ class Analyzer:
             self._note("no DataLoader of torch was seen: a sample is an opened file, and training "
                        "is part of preparation")  # fmt: skip
             sample_bytes, samples = access.opened_bytes, total_bytes / max(1, access.opened_bytes)
-            rate = rate_of_opens(access)
+            rate, buffered = rate_of_opens(access), 0.0
         else:
-            read = loader.got + ahead_samples(ran.records, loader.number)
+            buffered = ahead_samples(ran.records, loader.number)
+            read = loader.got + buffered
             sample_bytes = access.sample_bytes(read)
             samples = loader.samples or total_bytes / max(1.0, sample_bytes)
             rate = rate_of_loader(ran.records, loader.number)
-        overlap = loader is not None and loader.workers > 0
-        if not overlap and loader is not None:
-            self._note("the loader has no workers: stages take turns")
+        nodes = max(1, len({rank.get("host") for rank in trace.ranks}))
         self.analysis = replace(
             self.analysis, samples=max(1, round(samples)), sample_bytes=max(1.0, sample_bytes),
-            overlap=overlap, compression=compression,
-            nodes=max(1, len({rank.get("host") for rank in trace.ranks})),
+            workers=None if loader is None else loader.workers // nodes, compression=compression,
+            nodes=nodes, buffered=buffered, near=_waited_share(trace) <= _WAITED_MOST,
         )  # fmt: skip
         self._add("job", rate, ran)
 
@@ -110,6 +108,16 @@ class Analyzer:
         ran = self._run("ingest", directory, self._request.command)
         self._add("ingest", self._rate(ran), ran)
         self._note_processors("ingest", ran)
+
+    def _memory(self, directory: Path) -> None:
+        ran = self._run("memory", directory, self._request.command)
+        self._add("memory", self._rate(ran), ran)
+        together = self.analysis.rates.get("memory")
+        for name in ("ingest", "prepare"):  # alone no stage is slower than beside the other
+            if together and self.analysis.of(name) < together.samples_per_s:
+                self.analysis = replace(
+                    self.analysis, rates={**self.analysis.rates, name: together}
+                )
 
     def _prepare(self, directory: Path) -> None:
         ran = self._run("prepare", directory, self._request.command)
@@ -133,6 +141,9 @@ class Analyzer:
         elif cached > _CACHED_MOST:
             self._note(f"WORTHLESS: {100 * cached:.0f} % of the packs stayed in memory, which "
                        "cannot be dropped here: S is a rate of memory")  # fmt: skip
+            rate = self.analysis.of("storage")
+            rates = {**self.analysis.rates, "storage": Rate(rate, 0.0, 2 * rate)}
+            self.analysis = replace(self.analysis, rates=rates)
 
     def _cache(self, directory: Path) -> None:
         self._replay("cache", directory, _MEMORY_S)
@@ -147,6 +158,8 @@ class Analyzer:
             for each in self._request.datasets
             for path in sorted(Path(each).absolute().glob("*.fsp"))
         ]
+        if all(self._access.lists):
+            self._write_orders(directory)
         replay = ReadReplay(self._access.lists, least_s, packs if phase == "storage" else [])
         lists, found = directory / "lists", directory / "found"
         found.mkdir()
@@ -160,6 +173,15 @@ class Analyzer:
         self._add(phase, rate, ran)
         for path in found.glob("cached-*.json"):
             path.rename(directory / path.name)
+
+    def _write_orders(self, directory: Path) -> None:
+        """Writes the order of a replay for each rank."""
+        assert self._access is not None
+        for rank, readers in enumerate(self._access.lists):
+            parts = (part for row in zip_longest(*readers) for part in row if part)
+            paths = [os.fsencode(path) for path in dict.fromkeys(path for path, _ in parts)]
+            escaped = [path.replace(b"\\", b"\\\\").replace(b"\n", b"\\n") for path in paths]
+            (directory / ORDER_NAME.format(rank=rank)).write_bytes(b"\n".join([*escaped, b""]))
 
     def _run(self, phase: str, directory: Path, command: Sequence[str]) -> Ran:
         number = None if self._loader is None else self._loader.number

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -14,28 +14,26 @@ from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
 from fanstore.report.places import can_draw, make_folder, remove_empty
 from fanstore.study.analyze.analysis import JSON_NAME, Analysis
-from fanstore.study.analyze.gains import Gain, best, gains_of
 from fanstore.study.analyze.phase import AnalysisRequest
-from fanstore.study.analyze.prediction import cold, doubts, lines
 from fanstore.study.analyze.run import Analyzer
+from fanstore.study.analyze.verdict import cold, lines
 
 PAGE_NAME = "analysis.html"
 
 
-def write_report(analysis: Analysis, gains: Sequence[Gain], out: Path) -> list[Path]:
+def write_report(analysis: Analysis, out: Path) -> list[Path]:
     """Writes the report to a directory. Returns the paths of its files. Raises OSError."""
     found = cold(analysis)
     told = {
         **analysis.as_dict(),
         "verdict": list(lines(analysis)),
         "without_cache": None if found is None else asdict(found),
-        "gains": [asdict(each) for each in gains],
     }
     texts = {JSON_NAME: json.dumps(told, indent=1) + "\n"}
     if can_draw():
         from fanstore.study.analyze.page import page_of
 
-        texts[PAGE_NAME] = page_of(analysis, gains)
+        texts[PAGE_NAME] = page_of(analysis)
     for name, text in texts.items():
         with whole_file(out / name, force=True) as stream:
             stream.write(text.encode("utf-8", "backslashreplace"))
@@ -69,13 +67,10 @@ def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str
             analysis = analysis.with_rate("ingest", request.ingest)
         if problem:
             analysis = replace(analysis, notes=(*analysis.notes, f"broken off: {problem}"))
-        gains = [] if cold(analysis) is None else gains_of(analysis)
-        written = write_report(analysis, gains, out)
+        written = write_report(analysis, out)
     for line in lines(analysis):
         say(line)
-    for gain in best(gains):
-        say(f"{gain.times:.2f} times as fast as without cache and prefetch: {gain.setting}")
-    for doubt in doubts(analysis):
+    for doubt in analysis.notes:
         say(f"note: {doubt}")
     for path in written:
         tell(f"report: {path}")

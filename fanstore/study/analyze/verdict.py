@@ -1,0 +1,152 @@
+"""Words the results of an analysis: what was not seen, what to do, then the figures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from fanstore.study.analyze.analysis import NAMES, Analysis
+from fanstore.study.analyze.prediction import PREDICTED_FROM, Hardware, Prediction, predict
+from fanstore.study.analyze.rates import WORTHLESS, half_of
+from fanstore.wording import counted, show_bytes
+
+LIMITS = {
+    "ingest": "training", "prepare": "preparation", "fetch": "reading",
+    "cores": "the cores that training and preparation share",
+}  # fmt: skip
+_MORE = 10  # times as much of one resource, to see whether it gains anything
+_NOTHING = 1.02  # a gain that is too small to name, as measured rates are no more exact
+Cases = Sequence[tuple[dict[str, str], Prediction]]
+
+
+def cold(analysis: Analysis) -> Prediction | None:
+    """Returns the prediction for a job that keeps nothing near; None if a rate is missing."""
+    if not all(name in analysis.rates for name in PREDICTED_FROM):
+        return None
+    return predict(analysis, Hardware())
+
+
+def lines(analysis: Analysis) -> Iterator[str]:
+    """Yields the lines that tell users the result."""
+    unseen = _unseen(analysis)
+    if not analysis.whole:
+        yield "PARTIAL: the analysis was broken off; what follows was measured before that."
+    if unseen:
+        yield f"No verdict: {' and '.join(unseen)}."
+        return
+    nothing, all_of_it = Hardware(), Hardware(local_bytes=round(_dataset_bytes(analysis)))
+    as_it_ran, otherwise = (all_of_it, nothing) if analysis.near else (nothing, all_of_it)
+    said, other = (_what_to_do(analysis, each) for each in (as_it_ran, otherwise))
+    yield said
+    if other != said:
+        yield f"With {'no' if analysis.near else 'all'} files kept on the nodes: {other}"
+    yield from _figures(analysis, predict(analysis, nothing), predict(analysis, all_of_it))
+
+
+def _unseen(analysis: Analysis) -> list[str]:
+    """Returns what must be known better before anybody acts on a prediction."""
+    needed = [*PREDICTED_FROM, *(["ingest"] if analysis.workers is not None else [])]
+    found = [f"{NAMES[name]} was not measured" for name in needed if name not in analysis.rates]
+    for name in ("ingest", "prepare", "storage"):
+        rate = analysis.rates.get(name)
+        if rate is not None and half_of(rate) > WORTHLESS:
+            found.append(f"{NAMES[name]} is known to +-{100 * half_of(rate):.0f} % only")
+    return found
+
+
+def _what_to_do(analysis: Analysis, setting: Hardware) -> str:
+    found = predict(analysis, setting)
+    if analysis.workers == 0 and "fetch" not in found.limits:
+        said = "Training and preparation take turns: give the loader workers (num_workers)."
+    else:
+        said = " ".join(_remedy(analysis, found, name) for name in found.limits)
+    idle = _useless(analysis, setting, _NOTHING * found.samples_per_s)
+    gains = f" {idle[0].upper()}{idle[1:]} would gain nothing by itself." if idle else ""
+    return _training_unseen(analysis) + said + gains
+
+
+def _training_unseen(analysis: Analysis) -> str:
+    if "ingest" in analysis.rates:
+        return ""
+    return "How fast the job trains was not seen; no speed is above preparation's. "
+
+
+def _remedy(analysis: Analysis, found: Prediction, limit: str) -> str:
+    """Returns a sentence about a limit and about the way to end it."""
+    if limit == "ingest":
+        return "Training is the limit: only a faster GPU or more nodes make the job faster."
+    if limit == "fetch":
+        kept_bytes = found.min_kept * _dataset_bytes(analysis)
+        return (
+            f"Training waits for reading: keep {100 * found.min_kept:.0f} % of the dataset "
+            f"({show_bytes(kept_bytes)}) on the nodes' disks."
+        )
+    before, after = analysis.workers, found.min_workers
+    if limit == "prepare" and before is not None and after is not None and after > before:
+        more = counted(after - before, "loader worker")
+        return (
+            "Training waits for preparation (decoding and the like): "
+            f"add {more} on each node ({after} instead of {before})."
+        )
+    waits = "waits for preparation on" if limit == "prepare" else "and preparation share"
+    wanted = "" if found.min_cores is None else f"; {found.min_cores} would be enough"
+    return f"Training {waits} {counted(analysis.cores, 'core')} of each node{wanted}."
+
+
+def _useless(analysis: Analysis, setting: Hardware, most: float) -> str:
+    """Returns the resources of which more would not bring a higher speed than `most`."""
+    storage = _MORE * analysis.of("storage") * analysis.sample_bytes
+    more = {
+        "a faster disk": replace(setting, storage_bytes_per_s=storage),
+        "more cores": replace(setting, cores=_MORE * analysis.cores, workers=analysis.workers),
+    }
+    if analysis.workers is not None:
+        more["more loader workers"] = replace(setting, workers=_MORE * max(1, analysis.workers))
+    if "ingest" in analysis.rates:
+        more["a faster GPU"] = replace(setting, training=_MORE)
+    names = [name for name, each in more.items() if predict(analysis, each).samples_per_s < most]
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def _dataset_bytes(analysis: Analysis) -> float:
+    return analysis.samples * analysis.sample_bytes
+
+
+def _figures(analysis: Analysis, cold: Prediction, near: Prediction) -> Iterator[str]:
+    yield (
+        f"{cold.samples_per_s:,.1f} samples/s with no files kept on the nodes, "
+        f"{near.samples_per_s:,.1f} with all"
+    )
+    waits = [
+        f"{100 * stall:.1f} % of the time for {what}"
+        for stall, what in ((cold.fetch_stall, "reading"), (cold.prepare_stall, "preparation"))
+        if stall > 0.001
+    ]
+    if waits:
+        yield f"with no files kept, training waits {' and '.join(waits)}"
+    kept_bytes = cold.min_kept * _dataset_bytes(analysis)
+    yield (
+        f"for no wait for reading: {100 * cold.min_kept:.1f} % of the files kept on disks "
+        f"({show_bytes(kept_bytes)})"
+        + (f", or {show_bytes(cold.min_storage_bytes_per_s)}/s from storage"
+           if cold.min_storage_bytes_per_s else "")
+    )  # fmt: skip
+
+
+def compared(analysis: Analysis, told: Cases) -> str:
+    """Returns a line about several predictions: which of them is enough."""
+    speeds = [found.samples_per_s for _, found in told]
+    most, least = max(speeds), min(speeds)
+    asked, found = next(each for each in told if each[1].samples_per_s * _NOTHING >= most)
+    case = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in asked.items())
+    limit = f"then the limit is {' and '.join(LIMITS[name] for name in found.limits)}"
+    if len(told) == 1:
+        said = f"With {case} the job reaches {most:,.1f} samples/s; {limit}."
+    elif most < least * _NOTHING:
+        said = f"None of these makes a difference: the job reaches {most:,.1f} samples/s; {limit}."
+    else:
+        said = (
+            f"Enough: {case}. The job then reaches {found.samples_per_s:,.1f} samples/s, "
+            f"{most / least:.2f} times the slowest of these; {limit}."
+        )
+    return _training_unseen(analysis) + said
