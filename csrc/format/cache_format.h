@@ -22,10 +22,11 @@
 
 /* cffi: begin */
 enum {
-    FAN_CACHE_VERSION = 8,
-    FAN_CACHE_LAYOUT_ID = 0x46430008,
+    FAN_CACHE_VERSION = 9,
+    FAN_CACHE_LAYOUT_ID = 0x46430009,
     FAN_CACHE_GRANULE_BYTES = 4096,
-    FAN_CACHE_BLOCK_BYTES = 1048576, /* a remote file is fetched in pieces of this many bytes */
+    FAN_CACHE_BLOCK_BYTES = 1048576, /* no more of a remote file is fetched at once */
+    FAN_BLOCK_GRANULES = 256,        /* granules of a block */
     FAN_CACHE_WAYS = 8,
     FAN_SESSIONS_MAX = 4096,
     FAN_SESSION_PINS = 64,
@@ -63,9 +64,12 @@ enum fan_entry_state {
 };
 
 /* `file`: the mount in the highest 8 bits, the record id + 1 in the others. `block`: which block of
- * the file's stored bytes. error: the errno of a FAILED pin: EIO (every copy of the content is
- * damaged), or EREMOTEIO (no rank with the content answers: read the shared file system). source:
- * for a block that was WANTED and is HELD, where it came from: an enum fan_stall_source. */
+ * the file's stored bytes. from: the granule of the block that the client needs first; the answer
+ * is an entry that has it. count: how many granules from there on the client reads; 0: it reads the
+ * file from front to back, so the rest of the block, or all of it, should come. error: the errno of
+ * a FAILED pin: EIO (every copy of the content is damaged), or EREMOTEIO (no rank with the content
+ * answers: read the shared file system). source: for a block that was WANTED and is HELD, where it
+ * came from: an enum fan_stall_source. */
 struct fan_pin {
     uint32_t state;
     uint32_t entry;
@@ -74,7 +78,9 @@ struct fan_pin {
     int32_t error;
     uint32_t waiters; /* clients that sleep on `state`; if 0, the daemon wakes no client */
     uint32_t source;
-    uint32_t reserved[7];
+    uint32_t from;
+    uint32_t count;
+    uint32_t reserved[5];
 };
 
 /* A hint: the client will soon read `count` blocks of a file, from `block` on. It does not wait for
@@ -108,8 +114,10 @@ struct fan_bucket {
     uint32_t entries[FAN_CACHE_WAYS]; /* entry number + 1; 0: none */
 };
 
-/* offset: of the block's data, from the start of the segment. touched: clients set it (relaxed) at
- * a hit, under policies that need to know of hits. */
+/* A block, or a piece of one: the `bytes` from granule `from` of the block on. A block is found in
+ * one bucket; a piece is found in a bucket for each of its granules (fan_cache_key). offset: of the
+ * data, from the start of the segment. touched: clients set it (relaxed) at a hit, under policies
+ * that need to know of hits. */
 struct fan_cache_entry {
     uint32_t state;
     uint32_t bytes;
@@ -117,7 +125,8 @@ struct fan_cache_entry {
     uint64_t block;
     uint64_t offset;
     uint32_t touched;
-    uint32_t reserved[7];
+    uint32_t from;
+    uint32_t reserved[6];
 };
 
 /* doorbell: a futex; clients increment it after they set `wanted`, and wake it if `sleeping` is
@@ -170,7 +179,15 @@ static inline uint64_t fan_cache_record(uint64_t file)
     return (file & ((UINT64_C(1) << 56) - 1)) - 1;
 }
 
-/* Returns the hash of a block. Its lowest bits are the number of the block's bucket. */
+/* Returns the number that stands for a granule of a block in fan_cache_hash; the block's own number
+ * if `granule` is FAN_BLOCK_GRANULES. */
+static inline uint64_t fan_cache_key(uint64_t block, uint32_t granule)
+{
+    return granule == FAN_BLOCK_GRANULES ? block : block ^ (uint64_t)(granule + 1) << 48;
+}
+
+/* Returns the hash of a block or, with its key, of a granule. Its lowest bits are the number of the
+ * bucket. */
 static inline uint64_t fan_cache_hash(uint64_t file, uint64_t block)
 {
     uint64_t x = (file ^ block * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);

@@ -38,6 +38,7 @@ struct control {
     bool refuse;            /* no sessions */
     bool in_pieces;         /* the answer line comes in two, with a descriptor each */
     bool silent;            /* no want is answered */
+    bool piecemeal;         /* a want gets a piece of its block, of a few granules */
     enum lie lie;
     uint64_t damaged_id;    /* EIO */
     uint64_t lost_id;       /* EREMOTEIO */
@@ -213,16 +214,14 @@ static bool fake_is_pinned(struct fake *fake, unsigned entry)
     return false;
 }
 
-static struct fan_bucket *fake_bucket(struct fake *fake, uint64_t file, uint64_t block)
-{
-    return &fake->buckets[fan_cache_hash(file, block) % FAKE_BUCKETS];
-}
-
-/* Replaces `from` by `to` in the bucket of a block: entry + 1, or 0. */
-static void fake_rename(struct fake *fake, uint64_t file, uint64_t block, uint32_t from,
+/* Replaces `from` by `to` in the bucket of an entry: entry + 1, or 0. A piece is only in the bucket
+ * of its first granule, so clients do not find it under the others. */
+static void fake_rename(struct fake *fake, const struct fan_cache_entry *entry, uint32_t from,
                         uint32_t to)
 {
-    struct fan_bucket *bucket = fake_bucket(fake, file, block);
+    uint32_t granule = fake->control->piecemeal ? entry->from : FAN_BLOCK_GRANULES;
+    uint64_t key = fan_cache_key(entry->block, granule);
+    struct fan_bucket *bucket = &fake->buckets[fan_cache_hash(entry->file, key) % FAKE_BUCKETS];
     for (unsigned i = 0; i < FAN_CACHE_WAYS; i++) {
         if (bucket->entries[i] == from) {
             __atomic_store_n(&bucket->entries[i], to, __ATOMIC_SEQ_CST);
@@ -243,18 +242,20 @@ static bool fake_evict(struct fake *fake, unsigned number)
         atomic_fetch_add(&fake->control->spared, 1);
         return false;
     }
-    fake_rename(fake, entry->file, entry->block, number + 1, 0);
+    fake_rename(fake, entry, number + 1, 0);
     memset(fake->base + entry->offset, 0xEE, entry->bytes);
     __atomic_store_n(&entry->state, FAN_ENTRY_FREE, __ATOMIC_SEQ_CST);
     atomic_fetch_add(&fake->control->evictions, 1);
     return true;
 }
 
-static int fake_find(struct fake *fake, uint64_t file, uint64_t block)
+static int fake_find(struct fake *fake, const struct fan_pin *pin)
 {
     for (unsigned i = 0; i < fake->control->entries; i++) {
         const struct fan_cache_entry *entry = &fake->entries[i];
-        if (entry->state == FAN_ENTRY_READY && entry->file == file && entry->block == block)
+        if (entry->state == FAN_ENTRY_READY && entry->file == pin->file &&
+            entry->block == pin->block &&
+            pin->from - entry->from < fan_cache_granules(entry->bytes))
             return (int)i;
     }
     return -1;
@@ -275,22 +276,28 @@ static int fake_room(struct fake *fake)
     return -1;
 }
 
-/* Brings a block into the cache. Its entry, or -1 when there is no room. */
-static int fake_fetch(struct fake *fake, uint64_t file, uint64_t block)
+/* Brings a wanted block, or piece, into the cache. Its entry, or -1 when there is no room. */
+static int fake_fetch(struct fake *fake, const struct fan_pin *pin)
 {
+    uint64_t file = pin->file, block = pin->block;
+    uint32_t granule = fake->control->piecemeal ? pin->from : 0;
     int number = fake_room(fake);
     if (number < 0)
         return -1;
     struct fan_cache_entry *entry = &fake->entries[number];
-    uint64_t id = (file << 8 >> 8) - 1, from = block * FAN_CACHE_BLOCK_BYTES;
-    uint64_t rest = fake->control->stored_bytes(id) - from;
+    uint64_t id = (file << 8 >> 8) - 1, skip = (uint64_t)granule * FAN_CACHE_GRANULE_BYTES;
+    uint64_t from = block * FAN_CACHE_BLOCK_BYTES + skip;
+    uint64_t rest = fake->control->stored_bytes(id) - from, most = FAN_CACHE_BLOCK_BYTES - skip;
+    if (fake->control->piecemeal && most > 5 * FAN_CACHE_GRANULE_BYTES)
+        most = (1 + fake_random(fake, 5)) * FAN_CACHE_GRANULE_BYTES;
     __atomic_store_n(&entry->state, FAN_ENTRY_FILLING, __ATOMIC_SEQ_CST);
-    entry->bytes = rest < FAN_CACHE_BLOCK_BYTES ? (uint32_t)rest : FAN_CACHE_BLOCK_BYTES;
+    entry->bytes = (uint32_t)(rest < most ? rest : most);
+    __atomic_store_n(&entry->from, granule, __ATOMIC_RELAXED);
     __atomic_store_n(&entry->file, file, __ATOMIC_RELAXED);
     __atomic_store_n(&entry->block, block, __ATOMIC_RELAXED);
     fake->control->fill((uint8_t *)fake->base + entry->offset, id, from, entry->bytes);
     __atomic_store_n(&entry->state, FAN_ENTRY_READY, __ATOMIC_SEQ_CST);
-    fake_rename(fake, file, block, 0, (uint32_t)number + 1);
+    fake_rename(fake, entry, 0, (uint32_t)number + 1);
     return number;
 }
 
@@ -320,7 +327,7 @@ static void fake_lie(struct fake *fake, struct fan_pin *pin, unsigned number)
 /* Answers a wanted pin. false: not yet. */
 static bool fake_grant(struct fake *fake, struct fan_pin *pin)
 {
-    uint64_t file = pin->file, id = (file << 8 >> 8) - 1;
+    uint64_t id = (pin->file << 8 >> 8) - 1;
     if (fake->control->silent || fake_random(fake, fake->control->patience + 1) > 0)
         return false;
     bool lost = id == fake->control->lost_id, damaged = id == fake->control->damaged_id;
@@ -330,9 +337,9 @@ static bool fake_grant(struct fake *fake, struct fan_pin *pin)
         fake_settle(pin, FAN_PIN_FAILED);
         return true;
     }
-    int number = fake_find(fake, file, pin->block);
+    int number = fake_find(fake, pin);
     if (number < 0)
-        number = fake_fetch(fake, file, pin->block);
+        number = fake_fetch(fake, pin);
     if (number < 0)
         return false;
     __atomic_store_n(&pin->entry, (uint32_t)number, __ATOMIC_RELAXED);

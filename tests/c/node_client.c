@@ -56,6 +56,8 @@ static void name_block(struct fan_pin *pin, uint64_t file, uint64_t block)
                                       __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
     __atomic_store_n(&pin->file, file, __ATOMIC_RELAXED);
     __atomic_store_n(&pin->block, block, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->from, 0, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->count, 0, __ATOMIC_RELAXED);
 }
 
 static void ask(struct node_client *client, struct fan_pin *pin)
@@ -91,6 +93,41 @@ void client_want(struct node_client *client, unsigned pin, uint64_t file, uint64
     ask(client, &client->session->pins[pin]);
 }
 
+static struct fan_cache_entry *entry_at(struct node_client *client, uint32_t id)
+{
+    CHECK(id < client->header->entry_count);
+    return (struct fan_cache_entry *)(client->base + client->header->entries_offset) + id;
+}
+
+static bool names_block(struct fan_cache_entry *entry, uint64_t file, uint64_t block)
+{
+    return __atomic_load_n(&entry->file, __ATOMIC_RELAXED) == file &&
+           __atomic_load_n(&entry->block, __ATOMIC_RELAXED) == block;
+}
+
+void client_want_part(struct node_client *client, unsigned number, uint64_t record, uint64_t block,
+                      uint32_t from, uint32_t count)
+{
+    struct fan_pin *pin = &client->session->pins[number];
+    name_block(pin, fan_cache_file(0, record), block);
+    __atomic_store_n(&pin->from, from, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->count, count, __ATOMIC_RELAXED);
+    ask(client, pin);
+}
+
+struct fan_piece client_compare_part(struct node_client *client, unsigned pin, uint64_t record,
+                                     uint64_t block)
+{
+    struct fan_cache_entry *entry = entry_at(client, client->session->pins[pin].entry);
+    uint64_t start = block * FAN_CACHE_BLOCK_BYTES + entry->from * FAN_CACHE_GRANULE_BYTES;
+    CHECK(names_block(entry, fan_cache_file(0, record), block));
+    CHECK(entry->offset >= client->header->data_offset);
+    CHECK(entry->offset + entry->bytes <= client->bytes);
+    CHECK(start + entry->bytes <= world_file_bytes(record));
+    CHECK(memcmp(client->base + entry->offset, world_content(record) + start, entry->bytes) == 0);
+    return (struct fan_piece){entry->from, (uint32_t)fan_cache_granules(entry->bytes)};
+}
+
 int client_wait(struct node_client *client, unsigned number)
 {
     struct fan_pin *pin = &client->session->pins[number];
@@ -105,18 +142,6 @@ int client_wait(struct node_client *client, unsigned number)
     uint32_t state = __atomic_load_n(&pin->state, __ATOMIC_SEQ_CST);
     CHECK(state == FAN_PIN_HELD || state == FAN_PIN_FAILED);
     return state == FAN_PIN_HELD ? 0 : -pin->error;
-}
-
-static struct fan_cache_entry *entry_at(struct node_client *client, uint32_t id)
-{
-    CHECK(id < client->header->entry_count);
-    return (struct fan_cache_entry *)(client->base + client->header->entries_offset) + id;
-}
-
-static bool names_block(struct fan_cache_entry *entry, uint64_t file, uint64_t block)
-{
-    return __atomic_load_n(&entry->file, __ATOMIC_RELAXED) == file &&
-           __atomic_load_n(&entry->block, __ATOMIC_RELAXED) == block;
 }
 
 static bool is_block(struct fan_cache_entry *entry, uint64_t file, uint64_t block)

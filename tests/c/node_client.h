@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "../../csrc/format/cache_format.h"
+#include "../../csrc/node/machine/piece.h"
 #include "../../csrc/node/node.h"
 
 struct node_client {
@@ -26,6 +27,13 @@ void client_close(struct node_client *client);
 
 /* Wants a block with a free pin of the caller's; does not wait. */
 void client_want(struct node_client *client, unsigned pin, uint64_t file, uint64_t block);
+
+/* Wants granules of a block of file `record` of mount 0 (cache_format.h). Compares those that a pin
+ * holds, in place, and returns which they are. */
+void client_want_part(struct node_client *client, unsigned pin, uint64_t record, uint64_t block,
+                      uint32_t from, uint32_t count);
+struct fan_piece client_compare_part(struct node_client *client, unsigned pin, uint64_t record,
+                                     uint64_t block);
 
 /* Gives a hint. 0, or -EAGAIN: the daemon has not taken those before it. */
 int client_hint(struct node_client *client, uint64_t file, uint64_t block, uint64_t count);

@@ -311,6 +311,7 @@ int main(void)
 {
     begin();
     run("where", scenario_where, (struct control){.entries = 8});
+    run("fork, pieces", scenario_fork, (struct control){.entries = 8, .piecemeal = true});
     run("unmapped", scenario_unmapped, (struct control){.entries = 8});
     run("counters", scenario_counters, (struct control){.entries = 8});
     run("no memory", scenario_no_memory, (struct control){.entries = 8});

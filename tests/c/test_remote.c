@@ -229,6 +229,8 @@ int main(void)
 {
     begin();
     run("many", scenario_many, (struct control){.entries = 20, .patience = 2, .evict_always = true});
+    run("pieces", scenario_many,
+        (struct control){.entries = 20, .patience = 1, .evict_always = true, .piecemeal = true});
     run("race", scenario_race,
         (struct control){.entries = 1, .evict_always = true, .sleepless = true});
     run("forgotten", scenario_forgotten,

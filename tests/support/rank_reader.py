@@ -193,6 +193,21 @@ def preads(reader: Reader, count: int) -> None:
             assert os.pread(ours, size, offset) == os.pread(original, size, offset), offset
 
 
+def same_pieces(reader: Reader, size: int, count: int) -> None:
+    """Two processes read the same places of the largest file, in the same order."""
+    path, original = max(reader.large(), key=lambda pair: os.path.getsize(pair[1]))
+
+    def work(_: int) -> None:
+        places = random.Random(7)
+        with open(path, "rb", buffering=0) as ours, open(original, "rb") as real:
+            for _ in range(count):
+                offset = places.randrange(1, os.path.getsize(original) - size)
+                wanted = os.pread(real.fileno(), size, offset)
+                assert os.pread(ours.fileno(), size, offset) == wanted, offset
+
+    assert reap(in_children(2, work)) == [0, 0]
+
+
 def seeks(reader: Reader) -> None:
     """Sequential reads with seeks between them."""
     for path, original in reader.large():
@@ -355,7 +370,7 @@ TASKS = {
     for work in (
         same_tree, crowd, metadata, whole, note, preads, seeks, mapped, sendfile, cat, piped,
         numpy_arrays, forked, pressure, killed, sessions_end, emptied, cache_file, further,
-        until_filled, gone, figures, wait_file,
+        until_filled, gone, figures, wait_file, same_pieces,
     )
 }  # fmt: skip
 

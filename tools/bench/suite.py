@@ -45,6 +45,7 @@ OWN_ROWS = (
     "mapping",
     "loading",
     "large",
+    "pieces",
     "many",
     "most",
 )

@@ -47,9 +47,9 @@ size_t fan_fuzz_seed(unsigned number, uint8_t *buffer, size_t capacity)
 
 static void use(struct fan_cache *cache)
 {
-    uint64_t bytes, file = fan_cache_file(0, 7);
-    struct fan_cache_entry *entry = fan_cache_find(cache, file, BLOCK);
-    const char *data = entry != NULL ? fan_cache_data(cache, entry, &bytes) : NULL;
+    uint64_t start, bytes, file = fan_cache_file(0, 7);
+    struct fan_cache_entry *entry = fan_cache_find(cache, file, BLOCK, 0);
+    const char *data = entry != NULL ? fan_cache_data(cache, entry, &start, &bytes) : NULL;
     volatile char sum = 0;
     for (uint64_t i = 0; data != NULL && i < bytes; i++)
         sum = (char)(sum + data[i]);

@@ -65,25 +65,36 @@ int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number)
     return 0;
 }
 
-struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file, uint64_t block)
+/* Looks for a granule of a block in one bucket: that of the block, or that of the granule. */
+static struct fan_cache_entry *find_in(const struct fan_cache *cache, uint64_t file, uint64_t block,
+                                       uint32_t granule, uint64_t key)
 {
     const struct fan_bucket *bucket =
-        &cache->buckets[fan_cache_hash(file, block) & cache->bucket_mask];
+        &cache->buckets[fan_cache_hash(file, key) & cache->bucket_mask];
     for (unsigned i = 0; i < FAN_CACHE_WAYS; i++) {
         uint32_t number = __atomic_load_n(&bucket->entries[i], __ATOMIC_ACQUIRE);
         if (number == 0 || number > cache->entry_count)
             continue;
         struct fan_cache_entry *entry = &cache->entries[number - 1];
-        if (fan_entry_is(entry, file, block))
+        if (fan_entry_is(entry, file, block, granule))
             return entry;
     }
     return NULL;
 }
 
+struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file, uint64_t block,
+                                       uint32_t granule)
+{
+    struct fan_cache_entry *entry = find_in(cache, file, block, granule, block);
+    return entry != NULL ? entry
+                         : find_in(cache, file, block, granule, fan_cache_key(block, granule));
+}
+
 const char *fan_cache_data(const struct fan_cache *cache, const struct fan_cache_entry *entry,
-                           uint64_t *bytes)
+                           uint64_t *start, uint64_t *bytes)
 {
     uint64_t offset = __atomic_load_n(&entry->offset, __ATOMIC_RELAXED);
+    *start = (uint64_t)__atomic_load_n(&entry->from, __ATOMIC_RELAXED) * FAN_CACHE_GRANULE_BYTES;
     *bytes = __atomic_load_n(&entry->bytes, __ATOMIC_RELAXED);
     if (offset > cache->bytes || *bytes > cache->bytes - offset)
         return NULL;

@@ -37,15 +37,15 @@ struct fan_cache {
  * if it is not a cache segment or points outside itself, or -errno. */
 int fan_cache_attach(struct fan_cache *cache, int fd, uint32_t number);
 
-/* Returns the entry that seems to hold the block, or NULL. Check the entry again once a pin is
- * HELD. */
-struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file,
-                                       uint64_t block);
+/* Returns the entry that seems to hold a granule of the block, alone or with others, or NULL. Check
+ * the entry again once a pin is HELD. */
+struct fan_cache_entry *fan_cache_find(const struct fan_cache *cache, uint64_t file, uint64_t block,
+                                       uint32_t granule);
 
-/* Returns the address of a pinned entry's block and sets `bytes` to its size; NULL if the block is
- * not inside the segment. */
+/* Returns the address of a pinned entry's bytes, and sets where in the block they begin and how
+ * many there are; NULL if they are not inside the segment. */
 const char *fan_cache_data(const struct fan_cache *cache, const struct fan_cache_entry *entry,
-                           uint64_t *bytes);
+                           uint64_t *start, uint64_t *bytes);
 
 /* Returns whether the entry belongs to this block of this file; does not look at the entry's state.
  */
@@ -56,13 +56,16 @@ static inline bool fan_entry_names(const struct fan_cache_entry *entry, uint64_t
            __atomic_load_n(&entry->block, __ATOMIC_RELAXED) == block;
 }
 
-/* Returns whether the entry is READY and holds this block. Call it once the pin is HELD; if true,
- * the block may be read. (Later the entry may be EVICTING for a moment, until the daemon sees the
- * pin.) */
-static inline bool fan_entry_is(const struct fan_cache_entry *entry, uint64_t file, uint64_t block)
+/* Returns whether the entry is READY and holds this granule of this block. Call it once the pin is
+ * HELD; if true, the entry's bytes may be read. (Later the entry may be EVICTING for a moment,
+ * until the daemon sees the pin.) */
+static inline bool fan_entry_is(const struct fan_cache_entry *entry, uint64_t file, uint64_t block,
+                                uint32_t granule)
 {
     return __atomic_load_n(&entry->state, __ATOMIC_SEQ_CST) == FAN_ENTRY_READY &&
-           fan_entry_names(entry, file, block);
+           fan_entry_names(entry, file, block) &&
+           granule - __atomic_load_n(&entry->from, __ATOMIC_RELAXED) <
+               fan_cache_granules(__atomic_load_n(&entry->bytes, __ATOMIC_RELAXED));
 }
 
 /* Marks the entry as used, for policies that need to know of hits. Writes only if it is not marked,
@@ -112,6 +115,13 @@ static inline void fan_pin_name(struct fan_pin *pin, uint64_t file, uint64_t blo
     __atomic_store_n(&pin->block, block, __ATOMIC_RELAXED);
 }
 
+/* Sets which granules of the block are wanted (cache_format.h). */
+static inline void fan_pin_part(struct fan_pin *pin, uint32_t from, uint32_t count)
+{
+    __atomic_store_n(&pin->from, from, __ATOMIC_RELAXED);
+    __atomic_store_n(&pin->count, count, __ATOMIC_RELAXED);
+}
+
 /* Sets a pin to HELD. Pairs with the daemon's look at the pins after it has set an entry to
  * EVICTING. */
 static inline void fan_pin_hold(struct fan_pin *pin, uint32_t entry)
@@ -126,6 +136,14 @@ static inline bool fan_pin_still_held(const struct fan_pin *pin, uint32_t entry)
 {
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     return fan_pin_state(pin) == FAN_PIN_HELD && fan_pin_entry(pin) == entry;
+}
+
+/* Ends the reading of a pin's entry, but keeps the pin for another one. Its two orders are those of
+ * fan_pin_free and fan_pin_claim: the copy comes before it, and the next entry's number after it.
+ */
+static inline void fan_pin_keep(struct fan_pin *pin)
+{
+    __atomic_exchange_n(&pin->state, FAN_PIN_CLAIMED, __ATOMIC_ACQ_REL);
 }
 
 /* Frees a pin. The release store orders the copy before it. */

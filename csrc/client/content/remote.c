@@ -18,20 +18,24 @@
 #define NO_PIN_STEP_NS (MILLISECOND_NS / 5)
 
 enum {
-    WINDOW = 8, /* blocks requested at once */
-    SPINS = 200 /* checks of a pin before its thread sleeps */
+    WINDOW = 8,       /* blocks requested at once */
+    SPINS = 200,      /* checks of a pin before its thread sleeps */
+    PART_LEAST = 4,   /* granules: a shorter message costs as much time */
+    NEAR_BYTES = 4096 /* how far behind or before the last read the next one may begin */
 };
 
-/* A block that was requested from the daemon. */
+/* A part of a read that is in one block: the file's stored bytes from `at` to before `end`, and the
+ * pin that is used for it. */
 struct wanted {
     struct fan_pin *pin;
-    uint64_t block;
+    uint64_t at;
+    uint64_t end;
 };
 
-/* One read: its bytes are copied to `to` or, if `span` is not NULL, pinned for it. error: the first
- * error, or EIO; requested blocks are still waited for. lost: nothing is waited for any more.
- * waited_ns: how long it waited, apart from copying; source: where the block came from for which it
- * waited last. */
+/* One read: its bytes are copied to `to` or, if `span` is not NULL, pinned for it. in_order: blocks
+ * that are not in the cache should come whole. error: the first error, or EIO; requested blocks are
+ * still waited for. lost: nothing is waited for any more. waited_ns: how long it waited, apart from
+ * copying; source: where the block came from for which it waited last. */
 struct transfer {
     struct fan_cache *cache;
     uint64_t file;
@@ -41,6 +45,7 @@ struct transfer {
     uint64_t bytes;
     int error;
     bool lost;
+    bool in_order;
     unsigned pending;
     enum fan_stall_source source;
     int64_t waited_ns;
@@ -105,42 +110,102 @@ static void count_bytes(enum fan_stall_source source, uint64_t bytes)
     fan_trace_bytes(source, bytes);
 }
 
-/* Copies the part of a pinned block that the read needs and unpins it; or makes it the span. */
-static void finish_block(struct transfer *transfer, struct fan_pin *pin, uint64_t block,
-                         enum fan_stall_source source)
+/* Returns the number of the granule, in its block, that has a byte. */
+static uint32_t granule_of(uint64_t offset)
+{
+    return (uint32_t)(offset % FAN_CACHE_BLOCK_BYTES / FAN_CACHE_GRANULE_BYTES);
+}
+
+/* Copies what a pinned entry has of a part of the read; or makes it the span, whose bytes must all
+ * be in one entry. Returns whether something is left to read; the pin is then claimed for it, and
+ * otherwise free, unless it is the span's or the session is lost. */
+static bool take(struct transfer *transfer, struct wanted *wanted, enum fan_stall_source source)
 {
     struct fan_cache *cache = transfer->cache;
+    struct fan_pin *pin = wanted->pin;
     uint32_t number = fan_pin_entry(pin);
-    uint64_t start = block * FAN_CACHE_BLOCK_BYTES, stored,
-             end = transfer->offset + transfer->bytes;
-    uint64_t from = transfer->offset > start ? transfer->offset : start;
+    uint64_t block = wanted->at / FAN_CACHE_BLOCK_BYTES, start, stored, end = wanted->end;
     const struct fan_cache_entry *entry =
         number < cache->entry_count ? &cache->entries[number] : NULL;
     const char *data = entry != NULL && fan_entry_names(entry, transfer->file, block)
-                           ? fan_cache_data(cache, entry, &stored)
+                           ? fan_cache_data(cache, entry, &start, &stored)
                            : NULL;
-    if (end > start + FAN_CACHE_BLOCK_BYTES)
-        end = start + FAN_CACHE_BLOCK_BYTES;
-    if (data == NULL || stored < end - start) {
+    uint64_t skip = data != NULL ? wanted->at - block * FAN_CACHE_BLOCK_BYTES - start : 0;
+    if (data == NULL || skip >= stored) { /* also if `at` is before its first byte */
         give_up(transfer);
-        return;
+        return false;
     }
-    data += from - start;
-    if (transfer->span != NULL) {
+    data += skip;
+    if (end - wanted->at > stored - skip)
+        end = wanted->at + stored - skip;
+    if (transfer->span != NULL && end == wanted->end) {
         *transfer->span = (struct fan_span){
-            .at = data, .bytes = end - from, .pin = pin, .entry = number, .source = source};
-        return;
+            .at = data, .bytes = end - wanted->at, .pin = pin, .entry = number, .source = source};
+        return false;
     }
-    int rc = fan_copy(transfer->to + (from - transfer->offset), data, end - from);
+    int rc = transfer->span != NULL
+                 ? -EAGAIN
+                 : fan_copy(transfer->to + (wanted->at - transfer->offset), data, end - wanted->at);
     if (!fan_pin_still_held(pin, number)) {
         give_up(transfer);
-        return;
+        return false;
     }
-    fan_pin_free(pin);
     if (rc != 0)
         fail(transfer, rc);
     else
-        count_bytes(source, end - from);
+        count_bytes(source, end - wanted->at);
+    wanted->at = end;
+    bool more = rc == 0 && end < wanted->end;
+    if (more)
+        fan_pin_keep(pin);
+    else
+        fan_pin_free(pin);
+    return more;
+}
+
+/* Returns whether the next byte of a part is in the cache; its entry is then pinned. */
+static bool pin_cached(struct transfer *transfer, const struct wanted *wanted)
+{
+    struct fan_cache *cache = transfer->cache;
+    uint64_t block = wanted->at / FAN_CACHE_BLOCK_BYTES;
+    uint32_t granule = granule_of(wanted->at);
+    struct fan_cache_entry *entry = fan_cache_find(cache, transfer->file, block, granule);
+    if (entry == NULL)
+        return false;
+    fan_pin_hold(wanted->pin, (uint32_t)(entry - cache->entries));
+    if (!fan_entry_is(entry, transfer->file, block, granule))
+        return false;
+    fan_entry_touch(entry);
+    return true;
+}
+
+/* Requests the rest of a part from the daemon. */
+static void request(struct transfer *transfer, const struct wanted *wanted)
+{
+    uint32_t count = 0;
+    if (!transfer->in_order)
+        count = granule_of(wanted->end - 1) - granule_of(wanted->at) + 1;
+    if (!transfer->in_order && count < PART_LEAST)
+        count = PART_LEAST;
+    FAN_COUNT(cache_misses, 1);
+    int64_t start = fan_clock_ns();
+    fan_pin_part(wanted->pin, granule_of(wanted->at), count);
+    fan_cache_want(transfer->cache, wanted->pin); /* before the next ones: an idle daemon begins */
+    transfer->waited_ns += fan_clock_ns() - start;
+    transfer->window[transfer->pending++] = *wanted;
+}
+
+/* Copies what is in the cache of a part whose pin is claimed, and requests what is not. */
+static void go_on(struct transfer *transfer, struct wanted wanted)
+{
+    do {
+        fan_pin_name(wanted.pin, transfer->file, wanted.at / FAN_CACHE_BLOCK_BYTES);
+        if (!pin_cached(transfer, &wanted)) {
+            request(transfer, &wanted);
+            return;
+        }
+        FAN_COUNT(cache_hits, 1);
+    } while (take(transfer, &wanted, FAN_STALL_CACHE));
 }
 
 /* Handles the answer for a requested block: HELD or FAILED, unless the daemon took this process for
@@ -150,7 +215,8 @@ static void finish_wanted(struct transfer *transfer, struct wanted wanted)
     uint32_t state = fan_pin_state(wanted.pin);
     if (state == FAN_PIN_HELD && transfer->error == 0) {
         transfer->source = fan_pin_source(wanted.pin);
-        finish_block(transfer, wanted.pin, wanted.block, transfer->source);
+        if (take(transfer, &wanted, transfer->source))
+            go_on(transfer, wanted);
     } else if (state == FAN_PIN_HELD) {
         fan_pin_free(wanted.pin);
     } else if (state == FAN_PIN_FAILED) {
@@ -269,39 +335,14 @@ static struct fan_pin *claim_or_wait(struct transfer *transfer)
     }
 }
 
-/* Returns whether the block is in the cache, and now pinned. */
-static bool pin_cached(struct transfer *transfer, struct fan_pin *pin, uint64_t block)
+/* Reads the part of one block. */
+static void start_part(struct transfer *transfer, uint64_t at, uint64_t end)
 {
-    struct fan_cache *cache = transfer->cache;
-    struct fan_cache_entry *entry = fan_cache_find(cache, transfer->file, block);
-    if (entry == NULL)
-        return false;
-    fan_pin_hold(pin, (uint32_t)(entry - cache->entries));
-    if (!fan_entry_is(entry, transfer->file, block))
-        return false;
-    fan_entry_touch(entry);
-    return true;
-}
-
-/* Copies a block that is in the cache, or requests it from the daemon. */
-static void start_block(struct transfer *transfer, uint64_t block)
-{
-    if (transfer->pending == WINDOW)
+    while (transfer->pending == WINDOW) /* one that had a part of its bytes is requested again */
         finish_some(transfer);
     struct fan_pin *pin = claim_or_wait(transfer);
-    if (pin == NULL)
-        return;
-    fan_pin_name(pin, transfer->file, block);
-    if (pin_cached(transfer, pin, block)) {
-        FAN_COUNT(cache_hits, 1);
-        finish_block(transfer, pin, block, FAN_STALL_CACHE);
-        return;
-    }
-    FAN_COUNT(cache_misses, 1);
-    int64_t start = fan_clock_ns();
-    fan_cache_want(transfer->cache, pin); /* before the next ones: an idle daemon can begin */
-    transfer->waited_ns += fan_clock_ns() - start;
-    transfer->window[transfer->pending++] = (struct wanted){pin, block};
+    if (pin != NULL)
+        go_on(transfer, (struct wanted){pin, at, end});
 }
 
 static uint64_t key_of(const struct fan_file *file)
@@ -343,6 +384,8 @@ void fan_remote_open(struct fan_file *file)
 {
     struct fan_cache *cache = fan_session();
     FAN_COUNT(remote_opens, 1);
+    for (unsigned i = 0; i < FAN_FILE_ENDS; i++)
+        atomic_store_explicit(&file->ends[i], 0, memory_order_relaxed);
     if (atomic_load_explicit(&file->registered, memory_order_relaxed) != 0)
         fan_remote_close(file);
     if (cache != NULL)
@@ -354,10 +397,26 @@ void fan_remote_hint(const struct fan_file *file, uint64_t offset, uint64_t byte
     struct fan_cache *cache = fan_session_now();
     uint64_t first = offset / FAN_CACHE_BLOCK_BYTES;
     uint64_t last = (offset + bytes - 1) / FAN_CACHE_BLOCK_BYTES;
-    while (cache != NULL && first <= last && fan_cache_find(cache, key_of(file), first) != NULL)
+    while (cache != NULL && first <= last && fan_cache_find(cache, key_of(file), first, 0) != NULL)
         first++;
     if (cache != NULL && first <= last)
         fan_cache_hint(cache, key_of(file), first, last - first + 1);
+}
+
+/* Returns whether a read goes on where one of the last few reads of the open file ended, or begins
+ * at the start of the file. Several ends are kept for readers that alternate between places: a
+ * compressed file's table and blocks, or two threads. They are only a guess: relaxed. */
+static bool follows(struct fan_file *file, uint64_t offset, uint64_t bytes)
+{
+    _Atomic uint64_t *at = &file->ends[offset / FAN_CACHE_BLOCK_BYTES % FAN_FILE_ENDS];
+    bool near = false;
+    for (unsigned i = 0; i < FAN_FILE_ENDS && !near; i++) {
+        uint64_t end = atomic_load_explicit(&file->ends[i], memory_order_relaxed);
+        near = offset + NEAR_BYTES >= end && offset <= end + NEAR_BYTES;
+        at = near ? &file->ends[i] : at;
+    }
+    atomic_store_explicit(at, offset + bytes, memory_order_relaxed);
+    return near;
 }
 
 static int run(struct fan_file *file, struct transfer *transfer)
@@ -370,11 +429,12 @@ static int run(struct fan_file *file, struct transfer *transfer)
     register_file(cache, file);
     transfer->cache = cache;
     transfer->file = key_of(file);
-    uint64_t last = (transfer->offset + transfer->bytes - 1) / FAN_CACHE_BLOCK_BYTES;
-    for (uint64_t block = transfer->offset / FAN_CACHE_BLOCK_BYTES; block <= last; block++) {
-        start_block(transfer, block);
-        if (transfer->error != 0)
-            break;
+    transfer->in_order = follows(file, transfer->offset, transfer->bytes) ||
+                         file->record->stored_size <= FAN_CACHE_BLOCK_BYTES;
+    uint64_t end = transfer->offset + transfer->bytes, next;
+    for (uint64_t at = transfer->offset; at < end && transfer->error == 0; at = next) {
+        next = at - at % FAN_CACHE_BLOCK_BYTES + FAN_CACHE_BLOCK_BYTES;
+        start_part(transfer, at, next < end ? next : end);
     }
     while (transfer->pending > 0)
         finish_some(transfer);

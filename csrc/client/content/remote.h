@@ -29,7 +29,8 @@ struct fan_span {
 int fan_remote_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes);
 
 /* Like fan_remote_read, but pins the bytes in the cache instead of copying them. `bytes` > 0; all
- * must be in one block. If it returns 0 the caller unpins the span. */
+ * must be in one block. -EAGAIN: they are in the cache, but not next to each other. If it returns 0
+ * the caller unpins the span. */
 int fan_remote_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span);
 
 /* Unpins a span with a pin. Returns false if the daemon took this process for dead meanwhile: the

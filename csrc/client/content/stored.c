@@ -101,9 +101,12 @@ static bool in_one_cache_block(const struct request *request)
 
 static int ask_daemon(struct request *request)
 {
+    int rc = -EAGAIN;
     if (may_stay(request) && in_one_cache_block(request))
-        return fan_remote_pin(request->file, request->offset, request->bytes, request->span);
-    int rc = make_room(request);
+        rc = fan_remote_pin(request->file, request->offset, request->bytes, request->span);
+    if (rc != -EAGAIN)
+        return rc;
+    rc = make_room(request);
     return rc != 0 ? rc
                    : fan_remote_read(request->file, request->to, request->offset, request->bytes);
 }

@@ -50,6 +50,8 @@ struct fan_decoded {
 
 struct fan_entries;
 
+enum { FAN_FILE_ENDS = 4 };
+
 struct fan_file {
     struct fan_slot *slot;
     struct fan_view *view;
@@ -66,6 +68,7 @@ struct fan_file {
     atomic_uint next;       /* in the free list: number + 1; a losing thread may read it */
     atomic_uint waiting;    /* reads that may take long: the struct is not reused meanwhile */
     _Atomic uint64_t registered; /* what remote.c told the daemon; 0: nothing */
+    _Atomic uint64_t ends[FAN_FILE_ENDS]; /* where its last reads ended (remote.c) */
     atomic_int moved; /* holder of the real description (moved.h), if this process needed it */
     struct fan_decoded decoded;
     struct fan_entries *entries; /* the snapshot for getdents (dirstream.h), or NULL */

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "../machine/shared.h"
+#include "listing.h"
 #include "unread.h"
 
 _Static_assert((int)FAN_NO_FRAME == (int)FAN_NO_SLOT, "the slots of a policy are frames");
+_Static_assert((int)FAN_BLOCK_GRANULES == (int)FAN_CACHE_BLOCK_BYTES / FAN_CACHE_GRANULE_BYTES,
+               "a block has so many granules");
 _Static_assert((int)FAN_GRANULES_RUN_MAX == (int)FAN_BLOCK_GRANULES, "a run holds a block");
 
 static void set_state(struct fan_blockcache *cache, uint32_t id, enum fan_entry_state state)
@@ -25,56 +28,10 @@ static void count_resident(struct fan_blockcache *cache, int64_t granules)
     fan_put64(&header->peak_resident_bytes, cache->peak_resident_bytes);
 }
 
-static struct fan_bucket *bucket_of(const struct fan_blockcache *cache, uint64_t file,
-                                    uint64_t block)
-{
-    uint64_t mask = cache->segment->bucket_count - 1;
-    return &cache->segment->buckets[fan_cache_hash(file, block) & mask];
-}
-
 static uint64_t offset_of(const struct fan_blockcache *cache, const struct fan_frame *frame)
 {
     uint64_t granule = (uint64_t)cache->area_start[frame->area] + frame->start;
     return cache->segment->data_offset + granule * FAN_CACHE_GRANULE_BYTES;
-}
-
-uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block)
-{
-    const struct fan_bucket *bucket = bucket_of(cache, file, block);
-    for (unsigned way = 0; way < FAN_CACHE_WAYS; way++) {
-        uint32_t id = fan_relaxed32(&bucket->entries[way]) - 1;
-        if (id >= cache->segment->entry_count)
-            continue;
-        const struct fan_frame *frame = &cache->frames[id];
-        if (frame->state == FAN_ENTRY_READY && frame->file == file && frame->block == block)
-            return id;
-    }
-    return FAN_NO_FRAME;
-}
-
-/* Enters a frame in the bucket in which clients look for its block. Returns false if the bucket is
- * full: clients then only use it through pins that the daemon grants. */
-static bool list_entry(struct fan_blockcache *cache, uint32_t id)
-{
-    const struct fan_frame *frame = &cache->frames[id];
-    struct fan_bucket *bucket = bucket_of(cache, frame->file, frame->block);
-    for (unsigned way = 0; way < FAN_CACHE_WAYS; way++) {
-        if (fan_relaxed32(&bucket->entries[way]) != 0)
-            continue;
-        fan_release32(&bucket->entries[way], id + 1);
-        return true;
-    }
-    return false;
-}
-
-static void unlist_entry(struct fan_blockcache *cache, uint32_t id)
-{
-    const struct fan_frame *frame = &cache->frames[id];
-    struct fan_bucket *bucket = bucket_of(cache, frame->file, frame->block);
-    for (unsigned way = 0; way < FAN_CACHE_WAYS; way++) {
-        if (fan_relaxed32(&bucket->entries[way]) == id + 1)
-            fan_release32(&bucket->entries[way], 0);
-    }
 }
 
 static uint32_t *chain_of(const struct fan_blockcache *cache, uint64_t file)
@@ -91,6 +48,7 @@ static void join_siblings(struct fan_blockcache *cache, uint32_t id)
     if (*first != FAN_NO_FRAME)
         cache->frames[*first].sibling_before = id;
     *first = id;
+    fan_listing_count(cache, frame, 1);
 }
 
 static void leave_siblings(struct fan_blockcache *cache, uint32_t id)
@@ -102,6 +60,7 @@ static void leave_siblings(struct fan_blockcache *cache, uint32_t id)
         cache->frames[frame->sibling_before].sibling = frame->sibling;
     if (frame->sibling != FAN_NO_FRAME)
         cache->frames[frame->sibling].sibling_before = frame->sibling_before;
+    fan_listing_count(cache, frame, -1);
 }
 
 /* Takes granules of an area, and memory for them. Granules without memory are not tried again: the
@@ -152,6 +111,8 @@ uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct
     frame->file = fill->file;
     frame->block = fill->block;
     frame->bytes = fill->bytes;
+    frame->from = (uint8_t)fill->part.from;
+    frame->piece = fill->part.count > 0;
     frame->generation++;
     frame->awaited = 0;
     frame->key = fan_staying_key(fill->source, fill->next_use);
@@ -186,11 +147,12 @@ void fan_blockcache_fill_done(struct fan_blockcache *cache, uint32_t id)
     fan_put64(&entry->block, frame->block);
     fan_put64(&entry->offset, offset_of(cache, frame));
     fan_put32(&entry->bytes, frame->bytes);
+    fan_put32(&entry->from, frame->from);
     fan_put32(&entry->touched, 0);
     set_state(cache, id, FAN_ENTRY_READY);
     fan_frames_detach(cache->frames, filling_with(cache, id), id);
     join_siblings(cache, id);
-    bool listed = list_entry(cache, id);
+    bool listed = fan_listing_enter(cache, id);
     fan_staying_enter(cache, id);
     if (!may_go(cache, id))
         return;
@@ -348,7 +310,7 @@ uint32_t fan_blockcache_reap(struct fan_blockcache *cache, const struct fan_live
             make_ready_again(cache, id);
             continue;
         }
-        unlist_entry(cache, id);
+        fan_listing_remove(cache, id);
         leave_siblings(cache, id);
         set_free(cache, id);
         freed++;
@@ -363,7 +325,7 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file, const st
     for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
         if (!is_ready_block_of(cache, id, file))
             continue;
-        unlist_entry(cache, id);
+        fan_listing_remove(cache, id);
         fan_blockcache_doom(cache, id);
     }
     fan_blockcache_reap(cache, live);

@@ -19,6 +19,7 @@
 #include <stdint.h>
 
 #include "../../policy/victims.h"
+#include "../machine/piece.h"
 #include "frames.h"
 #include "granules.h"
 #include "segment.h"
@@ -26,9 +27,9 @@
 
 enum { FAN_AREA_STAYING, FAN_AREA_PASSING, FAN_AREA_KEPT, FAN_CACHE_AREAS };
 
-/* Describes the block for which a frame is filled. urgency: enum fan_urgency. next_use: when the
- * block is used next, after the use for which it is fetched (staying.h). kept: this node keeps it
- * for all ranks. */
+/* Describes the block, or the part of one, for which a frame is filled. urgency: enum fan_urgency.
+ * next_use: when the block is used next, after the use for which it is fetched (staying.h). kept:
+ * this node keeps it for all ranks. */
 struct fan_fill {
     uint64_t file;
     uint64_t block;
@@ -37,7 +38,10 @@ struct fan_fill {
     uint32_t urgency;
     uint32_t next_use;
     bool kept;
+    struct fan_piece part;
 };
+
+enum { FAN_PIECE_COUNTS = 4096 };
 
 /* The sessions whose pins are looked at. */
 struct fan_live {
@@ -46,8 +50,9 @@ struct fan_live {
 };
 
 /* unread: unread.h. victims: ready frames that may be evicted; staying: under belady, further
- * frames that may be evicted for a better one. files: a hash table with the first frame of each
- * chain, or FAN_NO_FRAME; a chain has the ready and doomed frames of all blocks of a file. */
+ * frames that may be evicted for a better one. pieces: listing.h. files: a hash table with the
+ * first frame of each chain, or FAN_NO_FRAME; a chain has the ready and doomed frames of all blocks
+ * of a file. */
 struct fan_blockcache {
     struct fan_segment *segment;
     struct fan_granules areas[FAN_CACHE_AREAS];
@@ -62,6 +67,7 @@ struct fan_blockcache {
     struct fan_staying staying;
     uint32_t *files;
     uint32_t file_mask;
+    uint32_t pieces[FAN_PIECE_COUNTS];
     uint32_t quarantined[FAN_SOURCES];
     uint64_t resident_bytes; /* bytes of the granules that are not free */
     uint64_t peak_resident_bytes;
@@ -76,9 +82,6 @@ void fan_blockcache_fini(struct fan_blockcache *cache);
 /* Sets granules of an empty cache apart for the blocks that this node keeps for all ranks, if
  * blocks stay under its policy. Returns 0 or -ENOMEM. */
 int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules);
-
-/* Returns the frame of a ready block, or FAN_NO_FRAME. */
-uint32_t fan_blockcache_find(const struct fan_blockcache *cache, uint64_t file, uint64_t block);
 
 /* begin_fill takes a free frame to fill, in any area that the block may use; begin_fill_in takes
  * one in the given area. Return FAN_NO_FRAME if there is no room. */

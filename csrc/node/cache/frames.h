@@ -14,10 +14,10 @@ struct fan_reading;
 /* Where the bytes of a frame come from. */
 enum fan_source { FAN_FROM_RANK, FAN_FROM_SHARED, FAN_SOURCES };
 
-/* flight, rank or reading, deadline_ns: of the attempt that fills the frame; attempts.c sets them.
- * sibling_before, sibling: its neighbours in the chain of its file, while clients can find its
- * block. previous, next: its neighbours in its list; a ready frame is in no list except that of
- * unread frames. */
+/* piece: it is not a whole block, but begins at granule `from` of one. flight, rank or reading,
+ * deadline_ns: of the attempt that fills the frame; attempts.c sets them. sibling_before, sibling:
+ * its neighbours in the chain of its file, while clients can find its block. previous, next: its
+ * neighbours in its list; a ready frame is in no list except that of unread frames. */
 struct fan_frame {
     uint64_t file;
     uint64_t block;
@@ -38,6 +38,8 @@ struct fan_frame {
     uint8_t state; /* enum fan_entry_state */
     uint8_t area;
     uint8_t source; /* enum fan_source */
+    uint8_t from;
+    bool piece;
     bool pinned;
     bool unread;
     bool replacing; /* it replaced blocks whose next use is later */

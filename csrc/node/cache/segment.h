@@ -9,7 +9,6 @@
 #include "../../format/cache_format.h"
 
 enum {
-    FAN_BLOCK_GRANULES = FAN_CACHE_BLOCK_BYTES / FAN_CACHE_GRANULE_BYTES,
     FAN_CACHE_BLOCKS_MIN = 8,
     FAN_SESSIONS_MIN = 64
 };

@@ -15,7 +15,7 @@
 /* Ends a flight that nothing needs. id: the frame with its block, or FAN_NO_FRAME. */
 static void end(struct fan_node *node, struct fan_flight *flight, uint32_t id)
 {
-    fan_reply_all(&node->replies, &flight->asked, id);
+    fan_reply_all(&node->replies, &flight->asked, id, flight->request.offset);
     fan_flight_end(&node->flights, flight);
 }
 
@@ -182,7 +182,8 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
                                shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
                                fan_next_use_of(&node->orders, flight->file, flight->wants != NULL),
                                fan_share_is_in_memory(&node->mounts.mounts[flight->request.mount],
-                                                      &flight->request)});
+                                                      &flight->request),
+                               flight->part});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))

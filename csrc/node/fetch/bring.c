@@ -29,6 +29,9 @@ enum fan_bring fan_bring_check(struct fan_node *node, uint64_t file, uint64_t bl
     if (fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ||
         fan_flight_find(&node->flights, file, block) != NULL)
         return FAN_BRING_THERE;
+    if (whom == FAN_FOR_RUN && (fan_blockcache_may_have_pieces(&node->cache, file, block) ||
+                                fan_flight_find_any(&node->flights, file, block) != NULL))
+        return FAN_BRING_THERE; /* pieces of it: the reader asks for the others */
     if (node->flights.counts[FAN_AHEAD] >= under_way_most(node) || node->flights.grounded.count > 0)
         return FAN_BRING_LATER;
     if (fan_mounts_request(&node->mounts, file, block, request) != 0 ||

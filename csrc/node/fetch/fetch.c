@@ -26,10 +26,11 @@ static void join(struct fan_node *node, struct fan_flight *flight, struct fan_wa
     fan_flight_join(&node->flights, flight, want);
 }
 
-static void start_flight(struct fan_node *node, struct fan_want *want,
+static void start_flight(struct fan_node *node, struct fan_want *want, struct fan_piece part,
                          const struct fan_fetch_request *request, uint64_t now_ns)
 {
-    struct fan_flight *flight = fan_flight_begin(&node->flights, want->file, want->block, request);
+    struct fan_flight *flight =
+        fan_flight_begin(&node->flights, want->file, want->block, part, request);
     if (flight == NULL) {
         fan_want_fail(&node->sessions, want, EREMOTEIO);
         return;
@@ -46,7 +47,8 @@ enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t bl
     enum fan_bring rc = fan_bring_check(node, file, block, whom, &request);
     if (rc != FAN_BRING)
         return rc;
-    struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, &request);
+    struct fan_flight *flight =
+        fan_flight_begin(&node->flights, file, block, (struct fan_piece){0, 0}, &request);
     if (flight == NULL)
         return FAN_BRING_NO_ROOM;
     flight->hinted = whom != FAN_FOR_RUN;
@@ -59,24 +61,44 @@ enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t bl
     return FAN_BRING;
 }
 
+/* Returns a flight that brings all of a part of a block, or NULL. */
+static struct fan_flight *find_part(const struct fan_flights *flights, uint64_t file,
+                                    uint64_t block, struct fan_piece part)
+{
+    struct fan_flight *flight = part.count == 0
+                                    ? fan_flight_find(flights, file, block)
+                                    : fan_flight_find_granule(flights, file, block, part.from);
+    bool all = flight == NULL || flight->part.count == 0 ||
+               part.from + part.count <= flight->part.from + flight->part.count;
+    return all ? flight : NULL;
+}
+
 struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
-                                      enum fan_urgency urgency, uint64_t now_ns)
+                                      struct fan_piece part, enum fan_urgency urgency,
+                                      uint64_t now_ns)
 {
     struct fan_fetch_request request;
-    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    struct fan_flight *flight = find_part(&node->flights, file, block, part);
     if (flight != NULL) {
         if (urgency == FAN_DEMAND)
             hurry(node, flight);
         return flight;
     }
     if (node->flights.grounded.count > 0 ||
-        fan_mounts_request(&node->mounts, file, block, &request) != 0)
+        fan_mounts_request(&node->mounts, file, block, &request) != 0 ||
+        fan_mounts_narrow(&node->mounts, &request, &part) != 0)
         return NULL;
     request.urgency = urgency;
-    flight = fan_flight_begin(&node->flights, file, block, &request);
+    flight = fan_flight_begin(&node->flights, file, block, part, &request);
     if (flight != NULL)
         fan_attempt_go_on(node, flight, now_ns);
-    return fan_flight_find(&node->flights, file, block);
+    return find_part(&node->flights, file, block, part);
+}
+
+static bool is_here(const struct fan_node *node, uint64_t file, uint64_t block, uint32_t granule)
+{
+    return fan_blockcache_find_granule(&node->cache, file, block, granule) != FAN_NO_FRAME ||
+           fan_flight_find_granule(&node->flights, file, block, granule) != NULL;
 }
 
 static void read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
@@ -90,28 +112,50 @@ static void read_ahead(struct fan_node *node, const struct fan_want *want, uint6
     }
 }
 
+/* Returns the part of a block to fetch for a want: what the client asks for, up to the next granule
+ * that is here or on its way, because nothing is fetched twice. */
+static struct fan_piece part_to_fetch(const struct fan_node *node, const struct fan_want *want)
+{
+    struct fan_piece part = want->part;
+    bool untouched = !fan_blockcache_may_have_pieces(&node->cache, want->file, want->block) &&
+                     fan_flight_find_any(&node->flights, want->file, want->block) == NULL;
+    if (part.from < FAN_BLOCK_GRANULES && !untouched) {
+        uint32_t most = FAN_BLOCK_GRANULES - part.from, count = 1;
+        most = part.count == 0 || part.count > most ? most : part.count;
+        while (count < most && !is_here(node, want->file, want->block, part.from + count))
+            count++;
+        part.count = count;
+    }
+    return part;
+}
+
 static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
 {
     struct fan_fetch_request request;
-    uint32_t id = fan_blockcache_find(&node->cache, want->file, want->block);
+    uint32_t granule = want->part.from;
+    uint32_t id = fan_blockcache_find_granule(&node->cache, want->file, want->block, granule);
     if (id != FAN_NO_FRAME) {
         fan_blockcache_use(&node->cache, id);
         fan_want_grant(&node->sessions, want, id, FAN_STALL_CACHE);
         return;
     }
-    struct fan_flight *flight = fan_flight_find(&node->flights, want->file, want->block);
+    struct fan_flight *flight =
+        fan_flight_find_granule(&node->flights, want->file, want->block, granule);
+    struct fan_piece part = part_to_fetch(node, want);
     if (flight != NULL) {
         fan_add64(&node->stats.coalesced, 1);
         join(node, flight, want);
-    } else if (fan_mounts_request(&node->mounts, want->file, want->block, &request) != 0) {
+    } else if (fan_mounts_request(&node->mounts, want->file, want->block, &request) != 0 ||
+               fan_mounts_narrow(&node->mounts, &request, &part) != 0) {
         fan_want_fail(&node->sessions, want, EIO);
     } else {
-        start_flight(node, want, &request, now_ns);
+        start_flight(node, want, part, &request, now_ns);
     }
 }
 
 void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
 {
     answer_or_fly(node, want, now_ns);
-    read_ahead(node, want, now_ns);
+    if (want->part.count == 0)
+        read_ahead(node, want, now_ns);
 }

@@ -22,7 +22,8 @@ void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_n
 enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
                                enum fan_bring_for whom, uint64_t now_ns);
 
-/* Returns the flight of a block that another rank requested and that is not here; begins one if
- * needed. Returns NULL if it cannot begin one. */
+/* Returns a flight with the part of a block that another rank requested and that is not here;
+ * begins one if needed. Returns NULL if it cannot begin one. */
 struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
-                                      enum fan_urgency urgency, uint64_t now_ns);
+                                      struct fan_piece part, enum fan_urgency urgency,
+                                      uint64_t now_ns);

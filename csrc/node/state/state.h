@@ -10,6 +10,7 @@
 
 #include "../cache/blockcache.h"
 #include "../cache/eviction.h"
+#include "../cache/listing.h"
 #include "../wants/flights.h"
 #include "../foresight/hint_line.h"
 #include "../ranks/messages.h"

@@ -233,6 +233,28 @@ int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t 
     return 0;
 }
 
+int fan_mounts_narrow(const struct fan_mounts *mounts, struct fan_fetch_request *request,
+                      struct fan_piece *part)
+{
+    const struct fan_record *record =
+        fan_mount_record(&mounts->mounts[request->mount], request->record);
+    uint32_t granules = (uint32_t)fan_cache_granules(request->bytes);
+    if (part->from >= granules)
+        return -EIO;
+    if (part->count > granules - part->from)
+        part->count = granules - part->from;
+    if (part->count == 0 || part->count == granules ||
+        record->stored_size <= FAN_CACHE_BLOCK_BYTES) {
+        *part = (struct fan_piece){0, 0};
+        return 0;
+    }
+    uint32_t skip = part->from * FAN_CACHE_GRANULE_BYTES,
+             bytes = part->count * FAN_CACHE_GRANULE_BYTES, rest = request->bytes - skip;
+    request->offset += skip;
+    request->bytes = bytes < rest ? bytes : rest;
+    return 0;
+}
+
 int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
 {
     const struct fan_record *record = content_record(mounts, request->mount, request->record);

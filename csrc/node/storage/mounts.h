@@ -10,6 +10,7 @@
 
 #include "../../common/index.h"
 #include "../../format/shm_format.h"
+#include "../machine/piece.h"
 #include "objects.h"
 #include "share.h"
 #include "../machine/transport.h"
@@ -87,6 +88,12 @@ int fan_mounts_set_replicas(struct fan_mounts *mounts, uint32_t mount, uint32_t 
  * -EIO if there is no such block. */
 int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t block,
                        struct fan_fetch_request *request);
+
+/* Makes the request for a block one for a part of it. A part that reaches beyond the block is cut
+ * there; one that has all of the block becomes the whole block, and so does one of a file that is
+ * no longer than a block. Returns 0, or -EIO if the part begins outside the block. */
+int fan_mounts_narrow(const struct fan_mounts *mounts, struct fan_fetch_request *request,
+                      struct fan_piece *part);
 
 /* Returns whether a mount is a bucket. */
 bool fan_mounts_have_objects(const struct fan_mounts *mounts);

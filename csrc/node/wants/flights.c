@@ -26,16 +26,40 @@ static unsigned chain_of(uint64_t file, uint64_t block)
     return (unsigned)(fan_cache_hash(file, block) % FAN_FLIGHT_CHAINS);
 }
 
-struct fan_flight *fan_flight_find(const struct fan_flights *flights, uint64_t file, uint64_t block)
+/* Returns `flight` or the first one behind it in its chain that is for this block. */
+static struct fan_flight *of_block(struct fan_flight *flight, uint64_t file, uint64_t block)
 {
-    struct fan_flight *flight = flights->chains[chain_of(file, block)];
     while (flight != NULL && (flight->file != file || flight->block != block))
         flight = flight->chained;
     return flight;
 }
 
+struct fan_flight *fan_flight_find_any(const struct fan_flights *flights, uint64_t file,
+                                       uint64_t block)
+{
+    return of_block(flights->chains[chain_of(file, block)], file, block);
+}
+
+struct fan_flight *fan_flight_find(const struct fan_flights *flights, uint64_t file, uint64_t block)
+{
+    struct fan_flight *flight = fan_flight_find_any(flights, file, block);
+    while (flight != NULL && flight->part.count > 0)
+        flight = of_block(flight->chained, file, block);
+    return flight;
+}
+
+struct fan_flight *fan_flight_find_granule(const struct fan_flights *flights, uint64_t file,
+                                           uint64_t block, uint32_t granule)
+{
+    struct fan_flight *flight = fan_flight_find_any(flights, file, block);
+    while (flight != NULL && flight->part.count > 0 &&
+           granule - flight->part.from >= flight->part.count) /* also if it is below `from` */
+        flight = of_block(flight->chained, file, block);
+    return flight;
+}
+
 struct fan_flight *fan_flight_begin(struct fan_flights *flights, uint64_t file, uint64_t block,
-                                    const struct fan_fetch_request *request)
+                                    struct fan_piece part, const struct fan_fetch_request *request)
 {
     struct fan_flight *flight = calloc(1, sizeof(*flight));
     if (flight == NULL)
@@ -43,6 +67,7 @@ struct fan_flight *fan_flight_begin(struct fan_flights *flights, uint64_t file, 
     struct fan_flight **chain = &flights->chains[chain_of(file, block)];
     flight->file = file;
     flight->block = block;
+    flight->part = part;
     flight->request = *request;
     flight->frame = FAN_NO_FRAME;
     flight->chained = *chain;

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "../ranks/ranks.h"
+#include "../machine/piece.h"
 #include "../machine/queue.h"
 #include "../machine/transport.h"
 
@@ -21,14 +22,15 @@ struct fan_asked {
     uint32_t rank;
 };
 
-/* frame: of the attempt in progress, or FAN_NO_FRAME. unreadable: a replica answered that the bytes
- * are damaged, or the shared file system could not deliver them. read_shared: the shared file
- * system was tried. asked_ahead: a rank was asked before any client wanted the block, so it is not
- * late for that alone. hinted: the block is kept until it is read. awaited: as in a frame.
- * grounded_ns: when the flight began to wait for room. */
+/* part: of the block that is on its way. frame: of the attempt in progress, or FAN_NO_FRAME.
+ * unreadable: a replica answered that the bytes are damaged, or the shared file system could not
+ * deliver them. read_shared: the shared file system was tried. asked_ahead: a rank was asked before
+ * any client wanted the block, so it is not late for that alone. hinted: the block is kept until it
+ * is read. awaited: as in a frame. grounded_ns: when the flight began to wait for room. */
 struct fan_flight {
     uint64_t file;
     uint64_t block;
+    struct fan_piece part;
     struct fan_fetch_request request;
     struct fan_tried tried;
     struct fan_want *wants;
@@ -57,13 +59,19 @@ struct fan_flights {
 /* Frees all flights. A zeroed struct has none. */
 void fan_flights_fini(struct fan_flights *flights);
 
+/* Return the flight of a whole block; a flight that brings a granule of the block; any flight of
+ * the block. NULL if there is none. */
 struct fan_flight *fan_flight_find(const struct fan_flights *flights, uint64_t file,
                                    uint64_t block);
+struct fan_flight *fan_flight_find_granule(const struct fan_flights *flights, uint64_t file,
+                                           uint64_t block, uint32_t granule);
+struct fan_flight *fan_flight_find_any(const struct fan_flights *flights, uint64_t file,
+                                       uint64_t block);
 
-/* Makes a flight without wants, with the urgency of `request`. Returns NULL if there is no
- * memory. */
+/* Makes a flight without wants, with the urgency of `request`, which is for this part of the block.
+ * Returns NULL if there is no memory. */
 struct fan_flight *fan_flight_begin(struct fan_flights *flights, uint64_t file, uint64_t block,
-                                    const struct fan_fetch_request *request);
+                                    struct fan_piece part, const struct fan_fetch_request *request);
 
 /* Ends a flight that has no wants and is not grounded. */
 void fan_flight_end(struct fan_flights *flights, struct fan_flight *flight);

@@ -42,19 +42,21 @@ void fan_reply(struct fan_replies *replies, uint32_t rank, const struct fan_fetc
 }
 
 void fan_reply_from_frame(struct fan_replies *replies, uint32_t rank,
-                          const struct fan_fetch_request *request, uint32_t id)
+                          const struct fan_fetch_request *request, uint32_t id, uint64_t start)
 {
-    if (reply(replies, rank, request, fan_blockcache_data(replies->cache, id), (uint64_t)id + 1))
+    const char *bytes = fan_blockcache_data(replies->cache, id);
+    if (reply(replies, rank, request, bytes + (request->offset - start), (uint64_t)id + 1))
         replies->cache->frames[id].sending++;
 }
 
-void fan_reply_all(struct fan_replies *replies, struct fan_asked **asked, uint32_t id)
+void fan_reply_all(struct fan_replies *replies, struct fan_asked **asked, uint32_t id,
+                   uint64_t start)
 {
     while (*asked != NULL) {
         struct fan_asked *first = *asked;
         *asked = first->next;
         if (id != FAN_NO_FRAME)
-            fan_reply_from_frame(replies, first->rank, &first->request, id);
+            fan_reply_from_frame(replies, first->rank, &first->request, id, start);
         else
             fan_reply_refuse(replies, first->rank, &first->request, ENOENT);
         free(first);

@@ -107,9 +107,11 @@ struct fan_want *fan_session_next_want(struct fan_sessions *sessions, uint32_t s
         if ((asked & bit) != 0 || fan_total_load(&pins[at].state) != FAN_PIN_WANTED)
             continue;
         struct fan_want *want = &sessions->wants[session * FAN_SESSION_PINS + at];
-        *want = (struct fan_want){.file = fan_relaxed64(&pins[at].file),
-                                  .block = fan_relaxed64(&pins[at].block),
-                                  .since_ns = now_ns};
+        *want = (struct fan_want){
+            .file = fan_relaxed64(&pins[at].file),
+            .block = fan_relaxed64(&pins[at].block),
+            .part = {fan_relaxed32(&pins[at].from), fan_relaxed32(&pins[at].count)},
+            .since_ns = now_ns};
         sessions->asked[session] |= bit;
         *pin = at + 1;
         return want;
@@ -132,6 +134,13 @@ static struct fan_pin *pin_of(const struct fan_sessions *sessions, const struct 
     return &session->pins[number % FAN_SESSION_PINS];
 }
 
+/* Returns whether a pin is still for what the want is for. */
+static bool is_for(const struct fan_pin *pin, const struct fan_want *want)
+{
+    return fan_relaxed64(&pin->file) == want->file && fan_relaxed64(&pin->block) == want->block &&
+           fan_relaxed32(&pin->from) == want->part.from;
+}
+
 /* Answers a want. A client may have withdrawn it meanwhile, and even want another block with the
  * same pin: that pin is looked at again. */
 static void answer(struct fan_sessions *sessions, struct fan_want *want, enum fan_pin_state state)
@@ -140,8 +149,7 @@ static void answer(struct fan_sessions *sessions, struct fan_want *want, enum fa
     uint32_t session = number / FAN_SESSION_PINS;
     struct fan_pin *pin = pin_of(sessions, want);
     sessions->asked[session] &= ~(UINT64_C(1) << number % FAN_SESSION_PINS);
-    if (fan_relaxed64(&pin->file) == want->file && fan_relaxed64(&pin->block) == want->block &&
-        fan_total_change(&pin->state, FAN_PIN_WANTED, state)) {
+    if (is_for(pin, want) && fan_total_change(&pin->state, FAN_PIN_WANTED, state)) {
         if (fan_total_load(&pin->waiters) != 0)
             fan_futex_wake(&pin->state);
         return;

@@ -14,11 +14,12 @@
 
 struct fan_flight;
 
-/* One want for each pin. flight: the flight that will answer it, together with the other wants of
- * the same block. */
+/* One want for each pin. part: `from` is the granule that the client needs first (cache_format.h).
+ * flight: the flight that will answer it, together with the other wants of the same block. */
 struct fan_want {
     uint64_t file;
     uint64_t block;
+    struct fan_piece part;
     uint64_t since_ns;
     struct fan_flight *flight;
     struct fan_want *previous;

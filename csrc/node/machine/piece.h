@@ -1,0 +1,10 @@
+/* A part of a block of a file. */
+#pragma once
+
+#include <stdint.h>
+
+/* Granules of a block: `count` from number `from` on; 0: the whole block. */
+struct fan_piece {
+    uint32_t from;
+    uint32_t count;
+};

@@ -1,0 +1,101 @@
+"""The rows of large files of another rank: reads at random places, compared with files of that
+size, and reads from front to back. The notes say how many bytes came for each byte read."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from data import make_kind
+from mpi import find_mpiexec, run_ranks
+from peers import FANSTORE
+from readers import HERE
+from results import OURS, Goal, Result
+from rows import KIB, MIB, Kind
+from warm import Settings, say
+
+SIZES = {"8k": 8 * KIB, "64k": 64 * KIB}
+LARGE_BYTES, READS = 200 * MIB, 100
+SHORT = "a file of that size"
+SEQUENCE = "pieces-sequence"
+
+
+def row_keys() -> list[str]:
+    """Returns the keys of the rows."""
+    return [*(f"pieces-{size}" for size in SIZES), SEQUENCE]
+
+
+def build(work: Path) -> None:
+    """Makes a dataset of one pack, which rank 0 has: two large files, and short ones."""
+    for size in SIZES.values():
+        make_kind(work / "made" / str(size), Kind(str(size), size, 1, READS))
+        (work / "source").mkdir(exist_ok=True)
+        (work / "made" / str(size) / "folder-00").rename(work / "source" / str(size))
+    make_kind(work / "made" / "large", Kind("large", LARGE_BYTES, 1, 2))
+    (work / "made" / "large" / "folder-00").rename(work / "source" / "large")
+    files = sorted((work / "source" / "large").iterdir())
+    for path, name in zip(files, ("random", "sequence"), strict=True):
+        path.rename(path.with_name(name))
+    for rank in (0, 1):
+        (work / f"node-{rank}").mkdir()
+    pack = [*FANSTORE, "prepare", "--partitions", "1", work / "source", work / "dataset"]
+    subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+
+
+def run_once(work: Path, file_bytes: int) -> dict[str, float]:
+    """Runs one job. Returns the figures of pieces_side.py."""
+    options = [
+        "--quiet", "--dataset", work / "dataset", "--output-dir", work / "output",
+        "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
+        "--replicas", "1", "--order", "off",
+    ]  # fmt: skip
+    side = [sys.executable, HERE / "pieces_side.py", file_bytes, READS]
+    printed = run_ranks(2, [str(word) for word in (*FANSTORE, "run", *options, "--", *side)], {})
+    figures: dict[str, float] = json.loads(printed)
+    return figures
+
+
+def random_row(size: str, runs: Sequence[dict[str, float]]) -> Result:
+    """Returns the row of random reads of one size."""
+    times = {OURS: [run["random_ns"] for run in runs], SHORT: [run["file_ns"] for run in runs]}
+    ratio = statistics.median(run["random_ratio"] for run in runs)
+    return Result(
+        "pieces", f"pieces-{size}", f"{size} of a remote file, at random", "read",
+        {name: statistics.median(values) for name, values in times.items()},
+        {name: (min(values), max(values)) for name, values in times.items()},
+        [Goal(SHORT, 1 / 1.3)],
+        note=f"{ratio:.2f} bytes fetched for each byte read", bytes_per_unit=SIZES[size],
+    )  # fmt: skip
+
+
+def sequence_row(runs: Sequence[dict[str, float]]) -> Result:
+    """Returns the row of a read from front to back."""
+    times = [run["sequence_ns"] for run in runs]
+    ratio = statistics.median(run["sequence_ratio"] for run in runs)
+    return Result(
+        "pieces", SEQUENCE, "a remote file of 200 MiB, front to back", "MiB",
+        {OURS: statistics.median(times)}, {OURS: (min(times), max(times))},
+        note=f"{ratio:.2f} bytes fetched for each byte read", bytes_per_unit=MIB,
+    )  # fmt: skip
+
+
+def measure(
+    work: Path, wanted: Sequence[str], settings: Settings
+) -> tuple[list[Result], list[str]]:
+    """Returns the rows of `wanted`, and the reasons why others are missing."""
+    if find_mpiexec() is None:
+        return [], ["pieces-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
+    build(work)
+    say("a large remote file")
+    runs = {
+        size: [run_once(work, file_bytes) for _ in range(settings.repetitions)]
+        for size, file_bytes in SIZES.items()
+        if f"pieces-{size}" in wanted or SEQUENCE in wanted
+    }
+    rows = [random_row(size, each) for size, each in runs.items()]
+    rows.append(sequence_row([run for each in runs.values() for run in each]))
+    return [row for row in rows if row.key in wanted], []
