@@ -104,12 +104,13 @@ def test_every_way_to_read(stage: RankStage) -> None:
 )
 def test_a_neighbour_that_dies(shared: Ranks, what: tuple[str, ...]) -> None:
     """What is mapped stays."""
-    with shared.running(SIZE, reader("a", "b"), **ON) as run:
+    with shared.running(SIZE, reader("a", "b", "end"), **ON) as run:
         assert run.step("a") == [shared.whole] * SIZE
         assert asked(shared, 0) == 0
         run.kill(1, *what)
         assert run.step("b", ranks=[0]) == [shared.whole]
         assert asked(shared, 0) == 0
+        run.step("end", ranks=[0])  # until then the daemon answers
         run.end()
     run.check_nothing_left(killed=[1] if len(what) > 1 else [])
 
@@ -180,11 +181,12 @@ def test_what_a_neighbour_kept_is_checked_first(tmp_path: Path, mode: str) -> No
 @pytest.mark.parametrize("mode", sampled(["plan", "lazy"], ["lazy"]))
 def test_records_that_come_while_the_job_runs(shared: Ranks, mode: str) -> None:
     options = ("--stage", mode)
-    with shared.running(SIZE, reader("a", "b"), *options, **ON) as run:
+    with shared.running(SIZE, reader("a", "b", "end"), *options, **ON) as run:
         assert run.step("a") == [shared.whole] * SIZE
         before = asked(shared, 0)
         assert run.step("b") == [shared.whole] * SIZE
         assert asked(shared, 0) == before  # all are resident at one of the two
+        run.step("end")  # until then the daemons answer
         run.end()
 
 
