@@ -21,7 +21,8 @@ class Filling:
     that does; it is there once it was read, or once the threads of its class have fetched it. These
     fetch first what is read next. If they fetch a part of some files in the time that is left, the
     files of that part are drawn at random, the same ones in each run. reading_ranks: as how many
-    ranks the threads count among those that read from shared storage.
+    ranks the threads count among those that read from shared storage. fresh: whether a sample is
+    fetched to be kept in this epoch, and in none before; the empty sample is not.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class Filling:
         kept = placement != NOWHERE
         self._keepers = np.where(kept.any(axis=0), kept.argmax(axis=0), len(placement))
         self._missing = kept
+        self._seen = np.zeros(len(sizes_bytes), dtype=bool)  # by some node
         self._missing_bytes = np.array([float(sizes_bytes[row].sum()) for row in kept])
         self._ahead_bytes = np.zeros(len(placement))  # fetched before they are read
         self._draw = np.random.default_rng(0).random(len(sizes_bytes), dtype=np.float32)
@@ -62,6 +64,9 @@ class Filling:
         pairs = zip(self._missing, map(np.concatenate, wanted), strict=True)
         self._wanted = [files[missing[files]] for missing, files in pairs]
         self._wanted_bytes = np.array([float(self._sizes[each].sum()) for each in self._wanted])
+        self.fresh = np.zeros(len(self._sizes) + 1, dtype=bool)
+        self.fresh[np.concatenate(self._wanted)] = True
+        self.fresh[:-1] &= ~self._seen
 
     def codes(self, duration_s: float) -> NDArray[np.uint8]:
         """Returns the code of each sample on each node in this epoch, if it lasts so long."""
@@ -82,6 +87,7 @@ class Filling:
         self._missing_bytes -= self._wanted_bytes
         for missing, files in zip(self._missing, self._wanted, strict=True):
             missing[files] = False
+            self._seen[files] = True
 
     def _used(self, row: NDArray[np.uint8]) -> list[StorageClass]:
         """Returns the storage classes in which a node keeps files."""

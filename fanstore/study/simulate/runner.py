@@ -161,7 +161,9 @@ class Runner:
         others = 0.0 if self._filling is None else self._filling.reading_ranks
         sources = contended_sources(self._system, code_bytes, others)
         source_bytes = np.zeros(len(self._source_bytes))
-        np.add.at(source_bytes, sources.numbers, code_bytes)
+        fetched = self._fetched_by_code(epoch, codes)
+        np.add.at(source_bytes, sources.numbers, code_bytes - fetched)
+        source_bytes[-1] += fetched.sum()
         byte_s = self._byte_s(sources)
         later_s = np.zeros(len(byte_s))  # the seconds for a byte that is fetched on demand
         if self._plan.loading == ON_DEMAND:
@@ -203,6 +205,18 @@ class Runner:
         for row, sizes in zip(codes, epoch.sizes_bytes, strict=True):
             code_bytes += np.bincount(row, sizes, len(code_bytes))
         return code_bytes
+
+    def _fetched_by_code(
+        self, epoch: Epoch, codes: list[NDArray[np.uint8]] | None
+    ) -> NDArray[np.float64]:
+        """Returns, of these bytes, those that are fetched from shared storage in this epoch to be
+        kept, by the rank itself or by the threads of a storage class."""
+        fetched = np.zeros((len(self._system.classes) + 1) ** 2)
+        if self._filling is None or codes is None:
+            return fetched
+        for row, reads, sizes in zip(codes, epoch.reads, epoch.sizes_bytes, strict=True):
+            fetched += np.bincount(row, sizes * self._filling.fresh[reads], len(fetched))
+        return fetched
 
 
 def _cache_codes(classes: int) -> NDArray[np.uint8]:
