@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from statistics import median
 
 import pytest
@@ -73,3 +76,27 @@ def test_lobster_on_one_node_has_no_more_hits_than_room() -> None:
     assert max(hits.values()) == pytest.approx(100 * 40 / 135, abs=0.3)
     assert hits["lru"] < hits["random"] < hits["minio"]
     assert hits["reuse"] == pytest.approx(hits["belady"])
+
+
+@pytest.mark.soak
+def test_the_command_for_figures_prints_what_the_page_says() -> None:
+    root = Path(__file__).resolve().parents[2]
+    command = [
+        sys.executable,
+        root / "tools" / "papers" / "figures.py",
+        "lobster",
+        "coordl",
+        "deepio",
+    ]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
+    rows = [line.strip("| ").split(" | ") for line in said.splitlines() if line.startswith("| ")]
+    found = {row[0]: row[-1] for row in rows}
+    page = (root / "docs" / "papers.md").read_text()
+    for name in ("hits, lru", "hits, random", "hits, reuse"):
+        assert f"| {found[name]} |" in page
+    for name in ("lru", "random", "minio"):
+        assert f"| {found[f'table 5, {name}'].removesuffix(' GB')} |" in page
+    ablation = [each.split("; ") for name, each in found.items() if "as NoPFS" in name]
+    assert len(ablation) == 4
+    for than_dali, than_nopfs in ablation:
+        assert f"| {than_dali} |" in page and f"| {than_nopfs} |" in page
