@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from trainer import Job
 
 from fanstore.policy.orders.registry import reads_of_ranks
@@ -90,12 +91,17 @@ class Regime:
         self.work = work / f"regime-{number}"
         self.shared, self.slow = self.work / "shared", self.work / "slow"
         self.shared.mkdir(parents=True)
-        drawn = np.random.default_rng(number).normal(MEAN_BYTES, DEVIATION_BYTES, 1 << 14)
-        sizes = drawn.clip(8 << 10, 256 << 10).astype(int)
+        sizes = self.drawn_sizes(1 << 14)
         count = int(np.searchsorted(np.cumsum(sizes), REGIMES[number][1]))
         self.sizes = {f"{n:06}": int(size) for n, size in enumerate(sizes[:count])}
         self._make_files()
         self._make_orders()
+
+    def drawn_sizes(self, count: int) -> NDArray[np.integer]:
+        """Returns the bytes of so many files."""
+        drawn = np.random.default_rng(self.number).normal(MEAN_BYTES, DEVIATION_BYTES, count)
+        sizes: NDArray[np.integer] = drawn.clip(8 << 10, 256 << 10).astype(int)
+        return sizes
 
     def _make_files(self) -> None:
         source = self.shared / "source"
