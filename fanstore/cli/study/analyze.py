@@ -23,7 +23,7 @@ from fanstore.cli.dataset_options import ServingCommand, serving_options, writte
               metavar="SECONDS", help="How long a phase may take.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
               default=Path("fanstore-analysis"), show_default=True,
-              help="Write the report here: analysis.json and analysis.html.")  # fmt: skip
+              help="Write the report here: analysis.json.")  # fmt: skip
 @click.option("--ingest", type=click.FloatRange(min=0, min_open=True), metavar="RATE",
               help="Samples a second that training consumes, if known.")  # fmt: skip
 @click.option("--launcher", metavar="WORDS", default="",

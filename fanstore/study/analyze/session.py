@@ -1,5 +1,4 @@
-"""Runs an analysis and writes its report: JSON for programs, and a page if matplotlib is installed.
-Also writes a report if the analysis is interrupted."""
+"""Runs an analysis and writes its report as JSON, also if the analysis is interrupted."""
 
 from __future__ import annotations
 
@@ -12,32 +11,25 @@ from pathlib import Path
 from fanstore.atomic import Ended, ending_on_signals, whole_file
 from fanstore.errors import FanstoreError
 from fanstore.exit_codes import SIGNALLED
-from fanstore.report.places import can_draw, make_folder, remove_empty
+from fanstore.report.places import make_folder, remove_empty
 from fanstore.study.analyze.analysis import JSON_NAME, Analysis
 from fanstore.study.analyze.phase import AnalysisRequest
 from fanstore.study.analyze.run import Analyzer
 from fanstore.study.analyze.verdict import cold, lines
 
-PAGE_NAME = "analysis.html"
 
-
-def write_report(analysis: Analysis, out: Path) -> list[Path]:
-    """Writes the report to a directory. Returns the paths of its files. Raises OSError."""
+def write_report(analysis: Analysis, out: Path) -> Path:
+    """Writes the report to a directory. Returns its path. Raises OSError."""
     found = cold(analysis)
     told = {
         **analysis.as_dict(),
         "verdict": list(lines(analysis)),
         "without_cache": None if found is None else asdict(found),
     }
-    texts = {JSON_NAME: json.dumps(told, indent=1) + "\n"}
-    if can_draw():
-        from fanstore.study.analyze.page import page_of
-
-        texts[PAGE_NAME] = page_of(analysis)
-    for name, text in texts.items():
-        with whole_file(out / name, force=True) as stream:
-            stream.write(text.encode("utf-8", "backslashreplace"))
-    return [out / name for name in texts]
+    text = json.dumps(told, indent=1) + "\n"
+    with whole_file(out / JSON_NAME, force=True) as stream:
+        stream.write(text.encode("utf-8", "backslashreplace"))
+    return out / JSON_NAME
 
 
 def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str], None]) -> int:
@@ -72,6 +64,5 @@ def analyse(request: AnalysisRequest, out: Path, quiet: bool, say: Callable[[str
         say(line)
     for doubt in analysis.notes:
         say(f"note: {doubt}")
-    for path in written:
-        tell(f"report: {path}")
+    tell(f"report: {written}")
     return code

@@ -44,25 +44,40 @@ def lines(analysis: Analysis) -> Iterator[str]:
 
 
 def _unseen(analysis: Analysis) -> list[str]:
-    """Returns what must be known better before anybody acts on a prediction."""
+    """Returns what is missing for a verdict."""
     needed = [*PREDICTED_FROM, *(["ingest"] if analysis.workers is not None else [])]
-    found = [f"{NAMES[name]} was not measured" for name in needed if name not in analysis.rates]
-    for name in ("ingest", "prepare", "storage"):
+    return [f"{NAMES[name]} was not measured" for name in needed if name not in analysis.rates]
+
+
+def _unsure(analysis: Analysis, setting: Hardware) -> list[str]:
+    """Returns the rates that are so rough that another limit is as likely."""
+    limits, found = predict(analysis, setting).limits, []
+    for name in ("ingest", *PREDICTED_FROM):
         rate = analysis.rates.get(name)
-        if rate is not None and half_of(rate) > WORTHLESS:
+        if rate is None or half_of(rate) <= WORTHLESS:
+            continue
+        ends = (max(rate.low, rate.samples_per_s / 100), rate.high)
+        others = (predict(analysis.with_rate(name, end), setting).limits for end in ends)
+        if any(each != limits for each in others):
             found.append(f"{NAMES[name]} is known to +-{100 * half_of(rate):.0f} % only")
     return found
 
 
 def _what_to_do(analysis: Analysis, setting: Hardware) -> str:
+    if unsure := _unsure(analysis, setting):
+        return f"No verdict: {' and '.join(unsure)}."
     found = predict(analysis, setting)
+    idle = _useless(analysis, setting, _NOTHING * found.samples_per_s)
+    useless = f" {idle[0].upper()}{idle[1:]} would gain nothing by itself." if idle else ""
     if analysis.workers == 0 and "fetch" not in found.limits:
         said = "Training and preparation take turns: give the loader workers (num_workers)."
+    elif len(found.limits) > 1 and "cores" not in found.limits:
+        names = " and ".join(LIMITS[name] for name in found.limits)
+        said = f"{names.capitalize()} are equally slow: only more of both makes the job faster."
+        useless = ""
     else:
-        said = " ".join(_remedy(analysis, found, name) for name in found.limits)
-    idle = _useless(analysis, setting, _NOTHING * found.samples_per_s)
-    gains = f" {idle[0].upper()}{idle[1:]} would gain nothing by itself." if idle else ""
-    return _training_unseen(analysis) + said + gains
+        said = _remedy(analysis, found, found.limits[-1])
+    return _training_unseen(analysis) + said + useless
 
 
 def _training_unseen(analysis: Analysis) -> str:
@@ -124,13 +139,8 @@ def _figures(analysis: Analysis, cold: Prediction, near: Prediction) -> Iterator
     ]
     if waits:
         yield f"with no files kept, training waits {' and '.join(waits)}"
-    kept_bytes = cold.min_kept * _dataset_bytes(analysis)
-    yield (
-        f"for no wait for reading: {100 * cold.min_kept:.1f} % of the files kept on disks "
-        f"({show_bytes(kept_bytes)})"
-        + (f", or {show_bytes(cold.min_storage_bytes_per_s)}/s from storage"
-           if cold.min_storage_bytes_per_s else "")
-    )  # fmt: skip
+    if cold.fetch_stall > 0.001 and cold.min_storage_bytes_per_s:
+        yield f"storage that would be fast enough: {show_bytes(cold.min_storage_bytes_per_s)}/s"
 
 
 def compared(analysis: Analysis, told: Cases) -> str:
