@@ -4,6 +4,7 @@ FANSTORE_ANALYZE is JSON with the fields `phase`, `steps`, `directory` (for the 
 `loader`, the number of the loader that training reads from (None: not known yet).
 
     job       batches go to the job as they come
+    memory    the same
     ingest    the job gets the first batch again and again: the loader does nothing
     prepare   the loader's batches are dropped as they come: the job does nothing
 

@@ -1,5 +1,5 @@
-"""Runs an analysis, phase by phase: the job unchanged, ingestion, preparation, and fetches from
-storage and from memory, which replay the job's own reads."""
+"""Runs an analysis, phase by phase: the job unchanged, training, preparation, both with all files
+in memory, and fetches from storage and from memory, which replay the job's own reads."""
 
 from __future__ import annotations
 
