@@ -112,12 +112,6 @@ class Analyzer:
     def _memory(self, directory: Path) -> None:
         ran = self._run("memory", directory, self._request.command)
         self._add("memory", self._rate(ran), ran)
-        together = self.analysis.rates.get("memory")
-        for name in ("ingest", "prepare"):  # alone no stage is slower than beside the other
-            if together and self.analysis.of(name) < together.samples_per_s:
-                self.analysis = replace(
-                    self.analysis, rates={**self.analysis.rates, name: together}
-                )
 
     def _prepare(self, directory: Path) -> None:
         ran = self._run("prepare", directory, self._request.command)
