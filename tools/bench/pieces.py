@@ -1,5 +1,6 @@
 """The rows of large files of another rank: reads at random places, compared with files of that
-size, and reads from front to back. The notes say how many bytes came for each byte read."""
+size, reads from front to back, and mappings. The notes say how many bytes came for each byte
+read."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from warm import Settings, say
 SIZES = {"8k": 8 * KIB, "64k": 64 * KIB}
 LARGE_BYTES, READS = 200 * MIB, 100
 SHORT = "a file of that size"
-SEQUENCE = "pieces-sequence"
+SEQUENCE, MAP = "pieces-sequence", "pieces-map"
 
 
 def row_keys() -> list[str]:
     """Returns the keys of the rows."""
-    return [*(f"pieces-{size}" for size in SIZES), SEQUENCE]
+    return [*(f"pieces-{size}" for size in SIZES), SEQUENCE, MAP]
 
 
 def build(work: Path) -> None:
@@ -72,6 +73,15 @@ def random_row(size: str, runs: Sequence[dict[str, float]]) -> Result:
     )  # fmt: skip
 
 
+def map_row(runs: Sequence[dict[str, float]]) -> Result:
+    """Returns the row of a mapping of which one page is touched."""
+    times = [run["map_ns"] for run in runs]
+    return Result(
+        "pieces", MAP, "mmap of a remote file of 200 MiB, one page touched", "call",
+        {OURS: statistics.median(times)}, {OURS: (min(times), max(times))},
+    )  # fmt: skip
+
+
 def sequence_row(runs: Sequence[dict[str, float]]) -> Result:
     """Returns the row of a read from front to back."""
     times = [run["sequence_ns"] for run in runs]
@@ -94,8 +104,9 @@ def measure(
     runs = {
         size: [run_once(work, file_bytes) for _ in range(settings.repetitions)]
         for size, file_bytes in SIZES.items()
-        if f"pieces-{size}" in wanted or SEQUENCE in wanted
+        if f"pieces-{size}" in wanted or {SEQUENCE, MAP} & set(wanted)
     }
     rows = [random_row(size, each) for size, each in runs.items()]
-    rows.append(sequence_row([run for each in runs.values() for run in each]))
+    every = [run for each in runs.values() for run in each]
+    rows += [sequence_row(every), map_row(every)]
     return [row for row in rows if row.key in wanted], []

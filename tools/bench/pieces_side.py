@@ -4,12 +4,14 @@ rank 0, and prints what each read took and how many bytes it brought.
     pieces_side.py SIZE READS
 
 Prints JSON: the median time in nanoseconds of a read of SIZE bytes of the large file, the same of
-an open, read and close of a file of SIZE bytes, and the bytes fetched for each byte read; then
-nanoseconds and bytes for each byte of the large file, read from front to back."""
+an open, read and close of a file of SIZE bytes, and of an mmap of the large file with one page
+touched; the bytes brought for each byte read; then nanoseconds for each MiB of another large file
+that is read from front to back, and bytes brought for each byte."""
 
 from __future__ import annotations
 
 import json
+import mmap
 import os
 import random
 import socket
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 PART_BYTES = 1 << 20
+MAPS = 10
 
 T = TypeVar("T")
 
@@ -65,6 +68,12 @@ def measure(mount: Path, size: int, reads: int) -> dict[str, float]:
         os.close(fd)
 
     file_ns = median_ns(read_file, sorted((mount / str(size)).iterdir()))
+
+    def touch(offset: int) -> None:
+        with mmap.mmap(large, 0, prot=mmap.PROT_READ) as mapping:
+            assert len(mapping[offset : offset + 1]) == 1
+
+    map_ns = median_ns(touch, offsets[:MAPS])
     before, start_ns, done = brought_bytes(), time.perf_counter_ns(), 0
     with open(mount / "large" / "sequence", "rb", buffering=0) as sequence:
         while count := sequence.readinto(buffer):
@@ -74,6 +83,7 @@ def measure(mount: Path, size: int, reads: int) -> dict[str, float]:
         "random_ns": random_ns,
         "file_ns": file_ns,
         "random_ratio": random_bytes / (size * reads),
+        "map_ns": map_ns,
         "sequence_ns": sequence_ns / done * PART_BYTES,
         "sequence_ratio": (brought_bytes() - before) / done,
     }

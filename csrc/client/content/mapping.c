@@ -15,6 +15,7 @@
 #include "../machine/maps.h"
 #include "../machine/page.h"
 #include "content_io.h"
+#include "in_place.h"
 #include "realcopy.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -35,18 +36,6 @@ static bool is_own(const struct fan_file *file)
     return base != NULL && (base == atomic_load(&pack->base) || base == atomic_load(&pack->sparse));
 }
 
-/* Returns whether a mapping of the pack can serve as a mapping of the file: the file begins at a
- * page, and only the pack's padding follows it in its last page. With larger pages than the pack
- * was made for, more would be visible. */
-static bool lies_in_pages(const struct fan_file *file)
-{
-    const struct fan_record *record = file->record;
-    uint64_t size = record->logical_size;
-    return record->codec == FAN_CODEC_STORE && is_own(file) &&
-           record->offset % fan_page_bytes() == 0 && size >= FAN_MAP_THRESHOLD_BYTES &&
-           page_up(size) - size < FAN_MAP_ALIGN_BYTES;
-}
-
 /* Maps an empty memory file over [at, at + bytes), so that touching it raises SIGBUS, like pages
  * beyond the end of a file. */
 static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
@@ -62,20 +51,42 @@ static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
     return fan_sys_failed(rc) ? (int)rc : 0;
 }
 
-static long map_pack(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
-                     int64_t offset, size_t inside)
+/* Opens this node's pack of a file whose content is mapped. */
+static int open_pack(const struct fan_file *file)
 {
     uint32_t pack = file->record->pack;
     bool partial = fan_view_place(file->view, pack) == FAN_PLACE_PARTIAL;
     int fd = partial ? fan_pack_open_partial(file->view, file->dataset, pack)
                      : fan_pack_open(file->view, pack, FAN_PACK_STAGED);
+    return fd < 0 ? (int)fan_count_error(-EIO) : fd;
+}
+
+/* Maps a file `fd` that has the input's bytes from `start` on, and closes it. */
+static long map_fd(int fd, void *at, size_t bytes, int prot, int flags, int64_t start,
+                   size_t inside)
+{
     if (fd < 0)
-        return fan_count_error(-EIO);
-    long got = fan_sys_mmap(at, bytes, prot, flags, fd, (int64_t)file->record->offset + offset);
+        return fd;
+    long got = fan_sys_mmap(at, bytes, prot, flags, fd, start);
     fan_sys_close(fd);
     if (!fan_sys_failed(got))
         FAN_COUNT(mapped_bytes, inside < bytes ? inside : bytes);
     return got;
+}
+
+/* Maps this rank's pack or the file on the shared file system. Returns -ENOENT if neither can
+ * be mapped as the file; a file system may refuse that, or to execute what is mapped. */
+static long map_pages(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                      int64_t offset, size_t inside)
+{
+    uint64_t start = file->record->offset;
+    if (is_own(file))
+        return fan_lies_in_pages(file) ? map_fd(open_pack(file), at, bytes, prot, flags,
+                                                (int64_t)start + offset, inside)
+                                       : -ENOENT;
+    int fd = fan_in_place_open(file, &start);
+    long got = map_fd(fd, at, bytes, prot, flags, (int64_t)start + offset, inside);
+    return fan_sys_failed(got) ? -ENOENT : got;
 }
 
 /* Reads `bytes` of the file, from `offset` on, into memory. Returns 0 or -errno. */
@@ -154,11 +165,13 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
     if (inside > page_up(bytes))
         inside = page_up(bytes); /* the request ends within a page, the mapping at its end */
-    bool pages = lies_in_pages(file) && inside > 0;
-    bool copy = !pages && fan_file_limit_allows(inside);
-    long got = pages  ? map_pack(file, at, bytes, prot, flags, offset, inside)
-               : copy ? map_copy(file, at, bytes, prot, flags, offset, inside)
-                      : map_anonymous(file, at, bytes, prot, flags, offset, inside);
+    long got = inside > 0 ? map_pages(file, at, bytes, prot, flags, offset, inside) : -ENOENT;
+    bool copy = false;
+    if (got == -ENOENT) {
+        copy = fan_file_limit_allows(inside);
+        got = copy ? map_copy(file, at, bytes, prot, flags, offset, inside)
+                   : map_anonymous(file, at, bytes, prot, flags, offset, inside);
+    }
     if (fan_sys_failed(got))
         return got;
     uint64_t end = page_up(inside), all = page_up(bytes);
@@ -171,15 +184,20 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     return got;
 }
 
+static bool is_pack(const char *path, const struct fan_text *folder)
+{
+    static const char pack[] = "/pack-";
+    return strncmp(path, folder->text, folder->bytes) == 0 &&
+           strncmp(path + folder->bytes, pack, sizeof(pack) - 1) == 0;
+}
+
 static bool is_ours(const char *path)
 {
-    static const char copy[] = "/memfd:" FAN_MAP_COPY, pack[] = "/pack-";
+    static const char copy[] = "/memfd:" FAN_MAP_COPY;
     bool ours = strncmp(path, copy, sizeof(copy) - 1) == 0;
-    for (unsigned i = 0; i < fan_job.view_count && !ours; i++) {
-        const struct fan_text *packs = &fan_job.views[i].staged_dir;
-        ours = strncmp(path, packs->text, packs->bytes) == 0 &&
-               strncmp(path + packs->bytes, pack, sizeof(pack) - 1) == 0;
-    }
+    for (unsigned i = 0; i < fan_job.view_count && !ours; i++)
+        ours = is_pack(path, &fan_job.views[i].staged_dir) ||
+               is_pack(path, &fan_job.views[i].dataset_dir);
     return ours;
 }
 

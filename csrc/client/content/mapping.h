@@ -1,6 +1,8 @@
 /*
  * Is mmap(2) for a file of a mount. If the file is aligned to pages in its pack, it maps the pack
- * itself, otherwise a copy in a memory file. Inputs never change, so a program sees no difference.
+ * itself: this node's or, for a large file that is not on this node, the one on the shared file
+ * system (in_place.h). Otherwise it maps a copy in a memory file. Inputs never change, so a program
+ * sees no difference.
  */
 #pragma once
 
