@@ -95,6 +95,42 @@ static void test_asked_at_once(void)
     close_world(&world, clients);
 }
 
+static void expect(struct node_client *client, uint64_t record, uint64_t block,
+                   struct fan_piece piece)
+{
+    client_want_part(client, 0, record, block, piece.from, piece.count);
+    CHECK(client_wait(client, 0) == 0);
+    struct fan_piece got = client_compare_part(client, 0, record, block);
+    CHECK(got.from == piece.from && got.count == piece.count);
+    client_unpin(client, 0);
+}
+
+/* The rank that keeps a file gives pieces of what it has, a block or a piece, and reads of the
+ * shared file system what it has not. */
+static void test_pieces(void)
+{
+    struct world world;
+    struct node_client clients[RANKS];
+    open_world(&world, clients, WORLD_LARGE_BYTES, LONG_MS);
+    uint64_t record = 1;
+    while (world_file_bytes(record) <= 3 * FAN_CACHE_BLOCK_BYTES)
+        record++;
+    uint32_t keeper = world_keeper(&world, record);
+    struct node_client *one = &clients[(keeper + 1) % RANKS], *two = &clients[(keeper + 2) % RANKS];
+    expect(one, record, 1, (struct fan_piece){20, 4});
+    CHECK(read_of_shared(&world) == 4 * FAN_CACHE_GRANULE_BYTES);
+    expect(two, record, 1, (struct fan_piece){21, 2});
+    expect(&clients[keeper], record, 1, (struct fan_piece){20, 4});
+    CHECK(read_of_shared(&world) == 4 * FAN_CACHE_GRANULE_BYTES);
+    CHECK(client_pin(one, 0, fan_cache_file(0, record), 2) == 0);
+    client_compare(one, 0, record, 2);
+    client_unpin(one, 0);
+    expect(two, record, 2, (struct fan_piece){250, 6});
+    expect(two, record, 2, (struct fan_piece){0, 1});
+    CHECK(read_of_shared(&world) == FAN_CACHE_BLOCK_BYTES + 4 * FAN_CACHE_GRANULE_BYTES);
+    close_world(&world, clients);
+}
+
 /* Caches that hold hardly anything: blocks are evicted while others ask for them. */
 static void test_no_room(void)
 {
@@ -160,6 +196,7 @@ int main(void)
 {
     test_read_once();
     test_asked_at_once();
+    test_pieces();
     test_no_room();
     test_gone();
     test_keeper_is_away();

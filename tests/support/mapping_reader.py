@@ -2,8 +2,8 @@
 
     mapping_reader.py SOURCE SHARED
 
-SOURCE is the plain file. SHARED is the path of the file that must be mapped, or the beginning of the
-name of a copy in memory."""
+SOURCE is the plain file. SHARED is the path of the file that must be mapped, or the beginning of
+the name of a copy in memory."""
 
 from __future__ import annotations
 
