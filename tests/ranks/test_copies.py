@@ -31,6 +31,7 @@ while True:
         with open(os.path.join(root, name), "rb") as file:
             if file.read() != bytes([int(name[1:]) % 251]) * int(sys.argv[2]):
                 bad.append(name)
+    time.sleep(float(sys.argv[4]))
     after = figures()
     if after["fetched_bytes"] == before["fetched_bytes"] or time.monotonic() > end:
         break
@@ -39,14 +40,16 @@ with open(sys.argv[1] + rank, "w") as out:
 """
 
 
-def read(tmp_path: Path, seconds: int, *options: str) -> list[dict[str, Any]]:
-    """Runs a job of two ranks; returns what each of them wrote."""
+def read(
+    tmp_path: Path, seconds: int, *options: str, pause_s: float = 0, **env: str
+) -> list[dict[str, Any]]:
+    """Runs a job of two ranks, which pause after each round; returns what each of them wrote."""
     ranks = make_rank_stage(tmp_path, 2)
     files = {f"f{n:03}": bytes([n % 251]) * SIZE for n in range(COUNT)}
     dataset = ranks.dataset(ranks.source(files=files))
     out = tmp_path / "said-"
-    command = [sys.executable, "-c", READ, str(out), str(SIZE), str(seconds)]
-    ranks.run_ranks(2, dataset, *command, options=["--cache-policy", "close", *options])
+    command = [sys.executable, "-c", READ, str(out), str(SIZE), str(seconds), str(pause_s)]
+    ranks.run_ranks(2, dataset, *command, options=["--cache-policy", "close", *options], **env)
     return [json.loads(Path(f"{out}{rank}").read_text()) for rank in range(2)]
 
 
@@ -64,3 +67,12 @@ def test_with_one_replica_nothing_is_copied(tmp_path: Path) -> None:
     for said in read(tmp_path, 0, "--replicas", "1"):
         assert not said["bad"] and said["after"]["kept_bytes"] == 0
         assert said["after"]["fetched_bytes"] > said["before"]["fetched_bytes"]
+
+
+@needs_ranks
+def test_what_a_neighbour_has_is_not_copied(tmp_path: Path) -> None:
+    """The pause gives a daemon time to do it."""
+    options = ("--stage", "full", "--replicas", "auto")
+    for said in read(tmp_path, 60, *options, pause_s=1, FANSTORE_NEIGHBOURS="on"):
+        assert not said["bad"]
+        assert said["after"]["kept_bytes"] == said["after"]["fetched_bytes"] == 0

@@ -209,7 +209,8 @@ bool fan_share_may_copy(const struct fan_mounts *mounts, const struct fan_fetch_
     uint32_t rank;
     return is_partial(mount, request->pack) && copy_cost(request) <= share->copy_bytes &&
            !fan_share_has(mount, request) && !is_own(mount, request) &&
-           fan_relaxed32(&share->full) == 0 && fan_relaxed32(&share->spoiled[request->pack]) == 0 &&
+           !fan_mount_is_at_neighbour(mount, request->record) && fan_relaxed32(&share->full) == 0 &&
+           fan_relaxed32(&share->spoiled[request->pack]) == 0 &&
            (mount->replicas[request->pack].count > 0 ||
             fan_share_ranks(mount, request, &rank, 1) > 0);
 }

@@ -85,7 +85,8 @@ bool fan_share_is_missing(const struct fan_mounts *mounts, uint32_t mount, uint6
 bool fan_share_wants(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
 /* Returns whether this rank may keep a copy of a record that it need not keep: other ranks have it,
- * and there is room. note_copy takes the room. The node thread alone calls these. */
+ * none of them on this node, and there is room. note_copy takes the room. The node thread alone
+ * calls these. */
 bool fan_share_may_copy(const struct fan_mounts *mounts, const struct fan_fetch_request *request);
 void fan_share_note_copy(struct fan_mounts *mounts, const struct fan_fetch_request *request);
 
