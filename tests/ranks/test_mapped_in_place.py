@@ -46,19 +46,21 @@ def run(
     mapped: str,
     *options: str,
     before: tuple[str, ...] = (),
+    neighbours: str = "off",
 ) -> None:
     plain = stage.path / "plain"
     plain.mkdir()
     (plain / "large").write_bytes((source / "large").read_bytes())
     command = (*before, sys.executable, str(PROGRAM), str(plain / "large"), mapped)
-    stage.run_ranks(2, dataset, *command, options=options)
+    stage.run_ranks(2, dataset, *command, options=options, FANSTORE_NEIGHBOURS=neighbours)
     stage.assert_clean()
 
 
-def test_packed(stage: RankStage) -> None:
+@pytest.mark.parametrize("neighbours", ["on", "off"])
+def test_packed(stage: RankStage, neighbours: str) -> None:
     source = make_source(stage)
     dataset = pack(stage, source)
-    run(stage, dataset, source, f"{dataset}/pack-00000.fsp")
+    run(stage, dataset, source, f"{dataset}/pack-00000.fsp", neighbours=neighbours)
 
 
 def test_directory(stage: RankStage) -> None:

@@ -3,7 +3,7 @@ ranks.
 
 Three programs: bare MPI (a request message, a reply of the whole file), FanStore's transport alone,
 and an ordinary reader under `fanstore run` whose files all lie on the other rank. Each repetition
-runs them in turn. FanStore fetches large files in pieces of 1 MiB. The rows of neighbours compare
+runs them in turn. FanStore fetches large files in blocks of 1 MiB. The rows of neighbours compare
 reads of files that lie on the other rank, of the same node, with reads of the rank's own."""
 
 from __future__ import annotations

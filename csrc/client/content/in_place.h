@@ -1,8 +1,8 @@
 /*
  * Files of the shared file system that hold an input's bytes as a program sees them, from a page
  * on: the pack of an uncompressed file or, if the dataset is a directory, the original file. A
- * large file that is not on this node is mapped there: nothing is copied, and only the pages that
- * the program touches are read.
+ * large file that this rank does not have is mapped there: nothing is copied, and only the pages
+ * that the program touches are read.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
  * behind it in its last page. With larger pages than the pack was made for, more would be there. */
 bool fan_lies_in_pages(const struct fan_file *file);
 
-/* Opens such a file of the shared file system for an open input that is not on this node, and sets
- * where in it the input begins. Returns a descriptor, which the caller closes, or -errno: the input
- * is to be read in another way. */
+/* Opens such a file of the shared file system for an open input that this rank does not have, and
+ * sets where in it the input begins. Returns a descriptor, which the caller closes, or -errno: the
+ * input is to be read in another way. */
 int fan_in_place_open(const struct fan_file *file, uint64_t *start);
