@@ -287,3 +287,13 @@ def test_stages_that_are_equally_slow_are_named_together() -> None:
     assert next(lines(both)) == (
         "Training and preparation are equally slow: only more of both makes the job faster."
     )
+
+
+def test_workers_help_until_all_cores_are_busy() -> None:
+    few = replace(analysis(1000, 100, 300, 9000), near=True, workers=2)
+    few = replace(few, processor_s={"ingest": 1e-6, "prepare": 0.01})
+    assert next(lines(few)) == (
+        "Training waits for preparation (decoding and the like): add loader workers until the "
+        "4 cores of each node are busy. A faster disk, more cores or a faster GPU would gain "
+        "nothing by itself."
+    )

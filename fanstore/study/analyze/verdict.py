@@ -76,7 +76,7 @@ def _what_to_do(analysis: Analysis, setting: Hardware) -> str:
         said = f"{names.capitalize()} are equally slow: only more of both makes the job faster."
         useless = ""
     else:
-        said = _remedy(analysis, found, found.limits[-1])
+        said = _remedy(analysis, found, found.limits[-1], "workers" not in idle)
     return _training_unseen(analysis) + said + useless
 
 
@@ -86,7 +86,7 @@ def _training_unseen(analysis: Analysis) -> str:
     return "How fast the job trains was not seen; no speed is above preparation's. "
 
 
-def _remedy(analysis: Analysis, found: Prediction, limit: str) -> str:
+def _remedy(analysis: Analysis, found: Prediction, limit: str, workers_help: bool) -> str:
     """Returns a sentence about a limit and about the way to end it."""
     if limit == "ingest":
         return "Training is the limit: only a faster GPU or more nodes make the job faster."
@@ -103,8 +103,15 @@ def _remedy(analysis: Analysis, found: Prediction, limit: str) -> str:
             "Training waits for preparation (decoding and the like): "
             f"add {more} on each node ({after} instead of {before})."
         )
+    if limit == "prepare" and before is not None and workers_help:
+        cores = counted(analysis.cores, "core")
+        return (
+            "Training waits for preparation (decoding and the like): "
+            f"add loader workers until the {cores} of each node are busy."
+        )
     waits = "waits for preparation on" if limit == "prepare" else "and preparation share"
-    wanted = "" if found.min_cores is None else f"; {found.min_cores} would be enough"
+    enough = found.min_cores
+    wanted = f"; {enough} would be enough" if enough and enough > analysis.cores else ""
     return f"Training {waits} {counted(analysis.cores, 'core')} of each node{wanted}."
 
 
