@@ -242,6 +242,7 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
     Raises UsageError, which names the source, if the value is not valid."""
     if value == "auto" and _may_be_worked_out(setting):
         return None
+    given = value
     try:
         if isinstance(value, str) and setting.kind is not str:
             value = _from_text(setting, value)
@@ -252,7 +253,7 @@ def _parse(setting: Setting, value: Any, source: str) -> Any:
     except (KeyError, ValueError):
         where = spoken(source, setting.name)
         where = where if source == "flag" else f"{setting.name} from {where}"
-        raise UsageError(f"{where}: {value!r} is not {_wanted(setting)}") from None
+        raise UsageError(f"{where}: {given!r} is not {_wanted(setting)}") from None
     return value
 
 
@@ -271,7 +272,7 @@ def _wanted(setting: Setting) -> str:
     """Returns the words with which a message describes the valid values of a setting."""
     if setting.form == "bytes":
         auto = ", or auto" if _may_be_worked_out(setting) else ""
-        return f"a number of bytes, such as 64M, from {setting.least:,} to {setting.most:,}{auto}"
+        return f"a number of bytes from {setting.least:,} to {setting.most:,}, such as 64M{auto}"
     if setting.kind in (int, float):
         kind = "a whole number" if setting.kind is int else "a number"
         return f"{kind} from {setting.least:g} to {setting.most:,.0f}"

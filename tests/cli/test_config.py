@@ -219,7 +219,7 @@ def test_a_transport_that_hangs_is_given_up(
 def test_what_is_worked_out_may_be_asked_for(name: str) -> None:
     found = config.resolve({name: "auto"}, {f"FANSTORE_{name.upper()}": "64M"})
     assert (getattr(found, name), found.sources[name]) == (None, "flag")
-    with pytest.raises(UsageError, match=r"such as 64M, from .* to [0-9,]+, or auto"):
+    with pytest.raises(UsageError, match=r"from .* to [0-9,]+, such as 64M, or auto"):
         config.resolve({name: "automatic"}, {})
 
 
