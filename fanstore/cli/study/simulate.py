@@ -49,19 +49,10 @@ def command(
 ) -> None:
     """Say how long the job of SCENARIO would take, and what would make it faster.
 
-    SCENARIO is the path of a TOML file, or the name of a built-in one (--list). A policy says which
-    files are kept where: without --policy and --all the table has those that FanStore offers, the
-    job without it (naive; staging-buffer, which reads ahead), and the bound (perfect). Nothing but
-    the scenario is read, and nothing runs.
-
-    \b
-    Tables:
-      times    first epoch, with what is loaded before it; median of all epochs;
-               total; stall, the part of the total in which nothing is computed;
-               memory that a node needs
-      steps    (--all) throughput of the job; its steps (batches); how many are
-               slow, at 1.5 times their computing; after how many it has warmed up
-      sources  (--all) where bytes are read from
+    SCENARIO is the path of a TOML file, or the name of a built-in one (--list). Only the scenario
+    is read, and nothing runs. A policy says which files are kept where. By default the table has
+    those of FanStore, the job without it (naive; staging-buffer, which reads ahead), and the bound
+    (perfect); docs/simulator.md explains its columns.
 
     --sweep changes nodes, ranks_per_node, compute, preprocess, network, staging_buffer, epochs,
     batch, files, and the capacity of storage classes by their name.
