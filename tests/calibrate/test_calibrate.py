@@ -85,6 +85,7 @@ def test_a_machine_lies_where_plan_looks_for_it(
     call("study", "plan", tmp_path / "data", "--out", tmp_path / "p", *job.split(), *order.split())
 
 
+@pytest.mark.soak
 def test_the_packs_of_a_dataset_are_read_and_nothing_is_written(
     places: tuple[Path, Path, Path], tmp_path: Path
 ) -> None:

@@ -7,16 +7,18 @@ import subprocess
 import pytest
 from arena import SELF, fanstore_command
 from case_set import Set
-from output_sets import DENIED, OVER, label, parameters, set_label, whole_sets
+from output_sets import DENIED, OVER, label, parameters, set_label, whole_sets, with_one_kind
 from recorded import Recordings, check, check_staged
 
+QUICK = with_one_kind([OVER[0], DENIED[0], DENIED[1]])
 
-@pytest.mark.parametrize("case", parameters(OVER + DENIED), ids=label)
+
+@pytest.mark.parametrize("case", parameters(OVER + DENIED, QUICK), ids=label)
 def test_case(recordings: Recordings, case: tuple[Set, str, str]) -> None:
     check(recordings, *case)
 
 
-@pytest.mark.parametrize("group", whole_sets(OVER + DENIED), ids=set_label)
+@pytest.mark.parametrize("group", whole_sets(OVER + DENIED, QUICK), ids=set_label)
 def test_all_is_in_the_output_directory(recordings: Recordings, group: Set) -> None:
     check_staged(recordings, group)
 

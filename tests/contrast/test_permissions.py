@@ -12,6 +12,7 @@ import pytest
 from arena import NOBODY, Arena, as_user
 from harness import LS_SIZES, Case, compare
 from programs import CLIENTS, python_cases
+from soak import one_of
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
 
@@ -38,7 +39,7 @@ JOB = [
 
 
 @as_root
-@pytest.mark.parametrize("case", python_cases("py_perm.py"), ids=lambda case: case[1])
+@pytest.mark.parametrize("case", one_of(2, python_cases("py_perm.py")), ids=lambda case: case[1])
 def test_in_one_process(arena: Arena, case: tuple[str, str]) -> None:
     compare(arena, [sys.executable, "-u", str(CLIENTS / case[0]), case[1]], "store")
 

@@ -14,7 +14,7 @@ import pytest
 from arena import Arena
 from harness import Case, compare, run_side, snapshot
 from programs import CLIENTS, Programs, compiled_cases, python_cases
-from soak import combined
+from soak import combined, one_of
 
 SHELL = [
     Case("touch", 'touch "$T/text/x"', exit=1),
@@ -82,7 +82,7 @@ def test_shell(arena: Arena, case: Case, codec: str, can_bind_read_only: bool) -
     refused(arena, [case.shell, "-c", case.command], codec, can_bind_read_only, case.exit)
 
 
-@pytest.mark.parametrize("case, codec", combined(PYTHON, ["store", "over"]), ids=label)
+@pytest.mark.parametrize("case, codec", one_of(2, combined(PYTHON, ["store", "over"])), ids=label)
 def test_python(arena: Arena, case: tuple[str, str], codec: str, can_bind_read_only: bool) -> None:
     refused(
         arena, [sys.executable, "-u", str(CLIENTS / case[0]), case[1]], codec, can_bind_read_only

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from serving import make_stage
+from soak import sampled
 
 TORCH = {
     "__init__.py": "",
@@ -74,7 +75,9 @@ except AttributeError as error:
 SAID = "True [0]\n[1] [2]\n'NoneType' object has no attribute 'num_workers'\n"
 
 
-@pytest.mark.parametrize("how", ["free", "filtered", "early", "late"])
+@pytest.mark.parametrize(
+    "how", sampled(["free", "filtered", "early", "late"], ["filtered", "late"])
+)
 def test_a_loader_after_a_filter_or_an_audit_hook(tmp_path: Path, how: str) -> None:
     stage = make_stage(tmp_path)
     for name, text in TORCH.items():

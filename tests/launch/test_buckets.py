@@ -163,6 +163,7 @@ def test_a_whole_bucket(stage: Stage, bucket: TestBucket) -> None:
     assert run(stage, bucket, *command, source=f"s3://{BUCKET}").stdout == "content"
 
 
+@pytest.mark.soak
 def test_commands_that_show_a_dataset(stage: Stage, bucket: TestBucket) -> None:
     bucket.put("raw/d/a", b"12345")
     env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
@@ -184,6 +185,7 @@ def test_a_listing_of_many_pages(stage: Stage, bucket: TestBucket) -> None:
     assert "1,505 files" in done.stderr
 
 
+@pytest.mark.soak
 def test_a_later_job_sees_what_changed(stage: Stage, bucket: TestBucket) -> None:
     bucket.put("raw/a", b"old")
     command = ("cat", str(stage.mount / "a"))
@@ -248,6 +250,7 @@ LASTING = {
 }
 
 
+@pytest.mark.soak
 def test_a_large_object_comes_in_several_ranges_at_once(stage: Stage, bucket: TestBucket) -> None:
     content = os.urandom(45 << 20)
     bucket.put("raw/big", content)
@@ -408,6 +411,7 @@ def test_without_the_daemon_reads_are_errors(stage: Stage, bucket: TestBucket) -
     assert done.stdout == "Input/output error\n"
 
 
+@pytest.mark.soak
 def test_a_library_in_a_bucket(stage: Stage, bucket: TestBucket) -> None:
     library = Path(_native.__file__).with_name("libfanstore_core.so")
     bucket.put("raw/lib.so", library.read_bytes())

@@ -71,7 +71,7 @@ def test_wrapper_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
     check_next_run(stage, dataset)
 
 
-@pytest.mark.parametrize("delay_ms", DELAYS_MS)
+@pytest.mark.parametrize("delay_ms", FEW_DELAYS_MS)
 def test_daemon_killed(stage: Stage, dataset: Path, delay_ms: int) -> None:
     go = stage.path / "go"
     script = f"until test -e {go}; do sleep 0.1; done; exit 3"

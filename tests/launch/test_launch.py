@@ -176,7 +176,7 @@ def own_lines(stderr: str) -> list[str]:
     [
         (1, "--local-dir", "not a directory"),
         (0, "--dataset", "none"),
-        (1, "--stage", "stage"),
+        pytest.param(1, "--stage", "stage", marks=pytest.mark.soak),
         pytest.param(0, "--local-dir", "not a directory", marks=pytest.mark.soak),
         pytest.param(1, "--dataset", "dataset", marks=pytest.mark.soak),
     ],

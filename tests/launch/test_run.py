@@ -202,6 +202,7 @@ def test_several_datasets_in_order(stage: Stage) -> None:
     assert (stage.leftovers(), p.exists(), q.exists()) == ([], False, False)
 
 
+@pytest.mark.soak
 def test_one_dataset_at_two_prefixes(stage: Stage) -> None:
     dataset = str(stage.dataset(stage.source(files={"a": b"same"})))
     p, q = stage.path / "p", stage.path / "q"
@@ -209,6 +210,7 @@ def test_one_dataset_at_two_prefixes(stage: Stage) -> None:
     assert stage.call("run", *twice, "--", "cat", f"{p}/a", f"{q}/a").stdout == "samesame"
 
 
+@pytest.mark.soak
 def test_two_datasets_at_one_place_are_refused(stage: Stage) -> None:
     dataset = str(stage.dataset())
     done = stage.call("run", "--dataset", dataset, "--dataset", dataset, "--", "true", code=125)
@@ -227,6 +229,7 @@ def test_nested_prefixes_are_refused(stage: Stage, second: str) -> None:
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_a_prefix_that_cannot_be_made_is_named(stage: Stage) -> None:
     (stage.path / "file").write_text("")
     prefix = stage.path / "file" / "below"
@@ -250,6 +253,7 @@ def test_deep_prefix_is_made_and_removed(stage: Stage) -> None:
     assert not (stage.path / "a").exists()
 
 
+@pytest.mark.soak
 def test_a_strangers_file_in_our_prefix_stays_and_is_named(stage: Stage) -> None:
     dataset = stage.dataset()
     stranger, written = stage.mount / "stranger", stage.path / "written"
@@ -311,6 +315,7 @@ def listing(directory: Path) -> dict[str, tuple[int, int, int]]:
     return found
 
 
+@pytest.mark.soak
 def test_the_original_directory_as_prefix_is_untouched(stage: Stage) -> None:
     source = stage.source(files={"a": b"one", "d/b": b"two"})
     dataset = stage.dataset(source)
@@ -334,6 +339,7 @@ def test_drift_of_the_originals_is_warned_of(stage: Stage) -> None:
     assert done.stdout.encode() == stage.files["f03"]
 
 
+@pytest.mark.soak
 def test_a_file_that_was_added_since_is_warned_of(stage: Stage) -> None:
     source = stage.source()
     dataset = stage.dataset(source)
@@ -358,6 +364,7 @@ def test_an_original_that_is_gone_has_not_changed(stage: Stage) -> None:
         assert "changed" not in stage.call(*words).stderr
 
 
+@pytest.mark.soak
 def test_prefix_through_a_symbolic_link(stage: Stage) -> None:
     dataset = stage.dataset()
     real, link = stage.path / "real", stage.path / "link"
@@ -424,6 +431,7 @@ def test_library_path_that_ld_preload_cannot_hold(stage: Stage, odd: str) -> Non
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_a_local_directory_too_deep_for_a_socket_address(stage: Stage) -> None:
     deep = stage.local.joinpath(*["d" * 50] * 4)
     deep.mkdir(parents=True)

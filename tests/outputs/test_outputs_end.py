@@ -137,6 +137,7 @@ def test_the_default_is_beside_the_job_and_made_with_the_first_output(
         assert ("outputs:" in done.stderr) == bool(made)
 
 
+@pytest.mark.soak
 def test_two_mounts_have_a_directory_each(stage: Stage, dataset: Path, out: Path) -> None:
     prefixes = [str(stage.path / "a/set"), str(stage.path / "b/set")]
     where = [word for p in prefixes for word in ("--dataset", str(dataset), "--mount", p)]
@@ -176,6 +177,7 @@ def test_what_is_there_and_not_seen_is_said_at_the_start(
         assert (unseen in done.stderr) == told
 
 
+@pytest.mark.soak
 def test_refused_writes_are_told_at_the_end(stage: Stage, dataset: Path, out: Path) -> None:
     """A call that fails in any directory is not counted: mkdir of a name that exists, unlink of one
     that does not."""
@@ -223,6 +225,7 @@ def test_signals_while_outputs_are_waited_for(stage: Stage, dataset: Path, full:
     assert os.listdir(full) == ["room"]
 
 
+@pytest.mark.soak
 def test_one_signal_is_outlived(stage: Stage, dataset: Path, full: Path) -> None:
     with stage.running(*arguments(stage, dataset, full, write(stage, LARGE)), **PATIENT) as run:
         next_text(run, "waiting for 1 output")
@@ -331,6 +334,7 @@ def start(stage: Stage, dataset: Path, out: Path, **env: str) -> None:
     stage.call("start", *where, **env)
 
 
+@pytest.mark.soak
 def test_stop_waits_for_the_outputs(stage: Stage, dataset: Path, full: Path) -> None:
     start(stage, dataset, full, **PATIENT)
     stage.call("exec", "--", *write(stage, LARGE, 10))

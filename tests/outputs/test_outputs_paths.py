@@ -156,7 +156,8 @@ def seen(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 @needs_ranks
-@pytest.mark.parametrize("place", sampled(PLACES, ["input_kept_there_made_here"]))
+@pytest.mark.soak
+@pytest.mark.parametrize("place", PLACES)
 def test_two_ranks(seen: Seen, place: str) -> None:
     wanted = {case: expected(place, case, plain) for case, plain in seen.plain.items()}
     assert difference(wanted, seen.served[place]) == {}

@@ -169,6 +169,7 @@ def test_many_small_files_of_all_ranks(job: Job) -> None:
         job.wait_for_placed(name, content(name, size))
 
 
+@pytest.mark.soak
 def test_attributes_changed_through_a_copys_descriptor(job: Job) -> None:
     """They are refused: the copy is not the file, and its name may be another's by now."""
     assert job.one(0, "write('d/f', 10)") is None

@@ -22,6 +22,7 @@ import pytest
 import zstandard
 from archive_tools import END, Cpio, block_of, cpio_of, member, pax_block, tar_of
 from inprocess import call
+from soak import sampled
 from trees import make_odd_tree, snapshot
 
 from fanstore._native import archives
@@ -63,7 +64,7 @@ def refused(data: bytes, tmp_path: Path, *words: str) -> None:
 
 
 @needs_tar
-@pytest.mark.parametrize("form", ["gnu", "pax", "ustar"])
+@pytest.mark.parametrize("form", sampled(["gnu", "pax", "ustar"], ["pax"]))
 def test_as_if_unpacked_by_tar(tmp_path: Path, form: str) -> None:
     make_odd_tree(tmp_path / "tree")
     if form == "ustar":  # does not know all of it

@@ -17,6 +17,7 @@ import xxhash
 import zstandard
 from inprocess import call
 from serving import Stage, find_content, flip, make_stage
+from soak import one_of
 
 from fanstore._native import dtype_of, lib
 from fanstore.dataset import Dataset, open_dataset, open_index
@@ -357,7 +358,7 @@ DENTRY_LIES = {
 }
 
 
-@pytest.mark.parametrize("name", DENTRY_LIES)
+@pytest.mark.parametrize("name", one_of(3, list(DENTRY_LIES)))
 def test_a_dentry_that_says_what_its_record_does_not(data: Path, stage: Stage, name: str) -> None:
     index = data / "index.fsi"
     with open_dataset(data) as dataset:
@@ -520,7 +521,7 @@ def groups() -> list[list[str]]:
     return [names for _, names in found]
 
 
-@pytest.mark.parametrize("names", groups(), ids=", ".join)
+@pytest.mark.parametrize("names", one_of(2, groups()), ids=", ".join)
 def test_programs_see_errors_for_hostile_records(
     data: Path, stage: Stage, expected: dict[str, str], names: list[str]
 ) -> None:

@@ -69,7 +69,12 @@ def test_directory(stage: RankStage) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "codec"), [(SHORT_BYTES, "store"), (LARGE_BYTES, "zstd"), (LARGE_BYTES, "lz4")]
+    ("size", "codec"),
+    [
+        (SHORT_BYTES, "store"),
+        pytest.param(LARGE_BYTES, "zstd", marks=pytest.mark.soak),
+        pytest.param(LARGE_BYTES, "lz4", marks=pytest.mark.soak),
+    ],
 )
 def test_copied_where_it_cannot_be(stage: RankStage, size: int, codec: str) -> None:
     source = make_source(stage, size)

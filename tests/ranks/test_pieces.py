@@ -18,7 +18,14 @@ FILE_BYTES = 40 * MIB + 12345
 COUNT = 100
 
 
-@pytest.mark.parametrize(("codec", "size"), [("store", 8192), ("store", 65536), ("zstd", 8192)])
+@pytest.mark.parametrize(
+    ("codec", "size"),
+    [
+        ("store", 8192),
+        pytest.param("store", 65536, marks=pytest.mark.soak),
+        pytest.param("zstd", 8192, marks=pytest.mark.soak),
+    ],
+)
 def test_bytes_by_need(tmp_path: Path, codec: str, size: int) -> None:
     source, dataset = tmp_path / "source", tmp_path / "dataset"
     source.mkdir()

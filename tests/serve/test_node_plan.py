@@ -171,6 +171,7 @@ def refused(stage: Any, dataset: Path, *options: str, code: int = FAILED) -> str
     return str(done.stderr)
 
 
+@pytest.mark.soak
 def test_a_plan_of_another_job_is_refused(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
     dataset = make_dataset(stage)
