@@ -18,10 +18,9 @@ enum { COPIED_BYTES = 8 << 20 };
 bool fan_lies_in_pages(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
-    uint64_t page = fan_page_bytes(), size = record->logical_size;
-    return record->codec == FAN_CODEC_STORE && record->offset % page == 0 &&
-           size >= FAN_MAP_THRESHOLD_BYTES &&
-           (size + page - 1) / page * page - size < FAN_MAP_ALIGN_BYTES;
+    uint64_t size = record->logical_size;
+    return record->codec == FAN_CODEC_STORE && record->offset % fan_page_bytes() == 0 &&
+           size >= FAN_MAP_THRESHOLD_BYTES && fan_page_up(size) - size < FAN_MAP_ALIGN_BYTES;
 }
 
 static int open_original(const struct fan_file *file)

@@ -22,12 +22,6 @@
 #    define F_SEAL_FUTURE_WRITE 0x0010 /* some headers lack it */
 #endif
 
-static uint64_t page_up(uint64_t bytes)
-{
-    uint64_t page = fan_page_bytes();
-    return (bytes + page - 1) / page * page;
-}
-
 /* Returns whether the file's bytes are mapped from a pack of this rank. */
 static bool is_own(const struct fan_file *file)
 {
@@ -163,8 +157,8 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     atomic_store_explicit(&mapped_any, true, memory_order_relaxed);
     uint64_t size = file->record->logical_size;
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
-    if (inside > page_up(bytes))
-        inside = page_up(bytes); /* the request ends within a page, the mapping at its end */
+    if (inside > fan_page_up(bytes))
+        inside = fan_page_up(bytes); /* the request ends within a page, the mapping at its end */
     long got = inside > 0 ? map_pages(file, at, bytes, prot, flags, offset, inside) : -ENOENT;
     bool copy = false;
     if (got == -ENOENT) {
@@ -174,7 +168,7 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     }
     if (fan_sys_failed(got))
         return got;
-    uint64_t end = page_up(inside), all = page_up(bytes);
+    uint64_t end = fan_page_up(inside), all = fan_page_up(bytes);
     if (!copy)
         rc = map_beyond_end((char *)got + end, all - end, prot, flags);
     if (rc != 0) {
@@ -211,5 +205,5 @@ bool fan_mapped_at(const void *address)
 
 bool fan_mapped_grows(const void *address, size_t old_bytes, size_t bytes)
 {
-    return page_up(bytes) > page_up(old_bytes) && fan_mapped_at(address);
+    return fan_page_up(bytes) > fan_page_up(old_bytes) && fan_mapped_at(address);
 }

@@ -25,14 +25,11 @@ long fan_map_whole(int fd, int prot, uint64_t *bytes)
     return at;
 }
 
-enum { TEXT_MAX = 4096 };
-
-/* Copies a string of the segment into our own memory, with a NUL. */
-static int copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm_string from,
-                     char **space, struct fan_text *to)
+int fan_copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm_string from,
+                  char **space, struct fan_text *to)
 {
     if (from.offset > segment_bytes || from.bytes > segment_bytes - from.offset ||
-        from.bytes >= TEXT_MAX)
+        from.bytes >= FAN_TEXT_MAX)
         return -EINVAL;
     memcpy(*space, segment + from.offset, from.bytes);
     (*space)[from.bytes] = '\0';
@@ -47,10 +44,10 @@ size_t fan_views_strings_bytes(const struct fan_mount *mounts, unsigned count)
     uint64_t bytes = 0;
     for (unsigned i = 0; i < count; i++) {
         const struct fan_mount *mount = &mounts[i];
-        bytes += mount->prefix.bytes % TEXT_MAX + mount->alias.bytes % TEXT_MAX +
-                 mount->skeleton.bytes % TEXT_MAX + mount->index_path.bytes % TEXT_MAX +
-                 mount->staged_dir.bytes % TEXT_MAX + mount->dataset_dir.bytes % TEXT_MAX +
-                 mount->outputs.bytes % TEXT_MAX + 7;
+        bytes += mount->prefix.bytes % FAN_TEXT_MAX + mount->alias.bytes % FAN_TEXT_MAX +
+                 mount->skeleton.bytes % FAN_TEXT_MAX + mount->index_path.bytes % FAN_TEXT_MAX +
+                 mount->staged_dir.bytes % FAN_TEXT_MAX + mount->dataset_dir.bytes % FAN_TEXT_MAX +
+                 mount->outputs.bytes % FAN_TEXT_MAX + 7;
     }
     return bytes;
 }
@@ -95,7 +92,7 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
                              &view->index_path, &view->staged_dir, &view->dataset_dir,
                              &view->outputs};
     for (unsigned i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
-        if (copy_text(segment, bytes, texts[i], space, to[i]) != 0)
+        if (fan_copy_text(segment, bytes, texts[i], space, to[i]) != 0)
             return -EINVAL;
     }
     if (view->prefix.bytes < 2 || view->prefix.text[0] != '/' ||

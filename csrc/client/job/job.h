@@ -92,6 +92,13 @@ int fan_job_attach(const char *directory, const char *library);
  * lock. */
 int fan_job_joinable(void);
 
+enum { FAN_TEXT_MAX = 4096 };
+
+/* Copies a string of a segment of `segment_bytes` bytes to `*space`, with a NUL, and moves `*space`
+ * behind it. Returns -EINVAL if it is not inside the segment or has FAN_TEXT_MAX bytes or more. */
+int fan_copy_text(const char *segment, uint64_t segment_bytes, struct fan_shm_string from,
+                  char **space, struct fan_text *to);
+
 /* Makes views of the mounts of a job segment of `bytes` bytes that was checked
  * (fan_is_job_segment). Writes their strings to `space`, which has room for them
  * (fan_views_strings_bytes). Returns 0 or -EINVAL. */

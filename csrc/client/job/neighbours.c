@@ -1,12 +1,9 @@
 #include <fcntl.h>
-#include <string.h>
 
 #include "../../common/segment_check.h"
 #include "../../common/sys.h"
 #include "../machine/limits.h"
 #include "packs.h"
-
-enum { PATH_MOST = 4096 };
 
 /* The views of a neighbour's mounts; NULL until this process has mapped its segment. */
 typedef _Atomic(struct fan_view *) neighbour;
@@ -31,14 +28,10 @@ static int open_segment(unsigned number)
                          sizeof(struct fan_shm_string)))
         return -EINVAL;
     const struct fan_shm_string *paths = (const void *)(segment + own->neighbours_offset);
-    struct fan_shm_string from = paths[number];
-    char path[PATH_MOST];
-    if (from.offset > own->segment_bytes || from.bytes > own->segment_bytes - from.offset ||
-        from.bytes >= sizeof(path))
-        return -EINVAL;
-    memcpy(path, segment + from.offset, from.bytes);
-    path[from.bytes] = '\0';
-    return fan_sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC, 0);
+    char text[FAN_TEXT_MAX], *space = text;
+    struct fan_text path;
+    int rc = fan_copy_text(segment, own->segment_bytes, paths[number], &space, &path);
+    return rc != 0 ? rc : (int)fan_sys_openat(AT_FDCWD, path.text, O_RDONLY | O_CLOEXEC, 0);
 }
 
 /* Returns views of the mounts of a mapped segment, or NULL if it is of another job. views_bytes:

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 #include <unistd.h>
 
 #include "../../common/sys.h"
@@ -17,6 +18,13 @@ enum { FAN_PAGE_MAX_BYTES = 65536 };
 static inline size_t fan_page_bytes(void)
 {
     return FAN_PAGE_MAX_BYTES == 4096 ? 4096 : (size_t)sysconf(_SC_PAGESIZE);
+}
+
+/* Returns `bytes`, rounded up to whole pages. */
+static inline uint64_t fan_page_up(uint64_t bytes)
+{
+    uint64_t page = fan_page_bytes();
+    return (bytes + page - 1) / page * page;
 }
 
 enum { FAN_OWN_PAGE_BYTES = 4096 };
