@@ -19,8 +19,9 @@ _NAMESPACES = ("mnt", "net", "user")
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Where a rank is. node: the same for processes of one user that see the same file systems and
-    network; directory, inode: its job directory, and the device and inode number of that."""
+    """Tells the node of a rank. node: equal for two processes of one user that see the same file
+    systems and network. directory: the rank's job directory. inode: the device and inode number of
+    that directory."""
 
     node: tuple[object, ...]
     directory: str

@@ -189,7 +189,7 @@ def whole_sets(sets: Sequence[Set], quick: Sequence[Set] | None = None) -> list[
 
 
 def set_label(group: Set) -> str:
-    """What pytest calls a set."""
+    """Returns the name of a set for pytest."""
     return "-".join((group.label, *group.kinds))
 
 
@@ -204,7 +204,7 @@ def parameter(case: tuple[Set, str, str], *marks: pytest.MarkDecorator) -> objec
 
 
 def label(value: object) -> str:
-    """What pytest calls a case."""
+    """Returns the name of a case for pytest."""
     assert isinstance(value, tuple)
     group, case, kind = value
     return f"{group.label.removeprefix('out_')}-{case.removeprefix('case_')}-{kind}"

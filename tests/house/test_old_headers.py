@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-# As in glibc 2.32 and older.
+# Headers of glibc 2.32 and older are so.
 OLD_STAT_H = """
 #include_next <sys/stat.h>
 #ifdef __USE_EXTERN_INLINES

@@ -104,7 +104,7 @@ def test_every_way_to_read(stage: RankStage) -> None:
     "what", sampled([("daemon",), ("daemon", "wrapper", "command")], [("daemon",)])
 )
 def test_a_neighbour_that_dies(shared: Ranks, what: tuple[str, ...]) -> None:
-    """What is mapped stays."""
+    """A client keeps the packs of a dead neighbour that it has mapped."""
     with shared.running(SIZE, reader("a", "b", "end"), **ON) as run:
         assert run.step("a") == [shared.whole] * SIZE
         assert asked(shared, 0) == 0
@@ -193,7 +193,7 @@ def test_records_that_come_while_the_job_runs(shared: Ranks, mode: str) -> None:
 
 @pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="mount namespaces")
 def test_a_rank_that_sees_other_file_systems_is_asked(stage: RankStage) -> None:
-    """As are ranks of other nodes: over MPI."""
+    """Such a rank is asked over MPI, like a rank of another node."""
     source, dataset = stage.path / "plain", stage.path / "data"
     source.mkdir()
     for number in range(8):

@@ -48,7 +48,7 @@ class Filling:
 
     @property
     def is_done(self) -> bool:
-        """Whether all files are there."""
+        """Is true once every node has all files that it is to keep."""
         return bool((self._ahead_bytes >= self._missing_bytes).all())
 
     def begin_epoch(self, reads: NDArray[np.intp]) -> None:
