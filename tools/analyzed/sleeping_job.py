@@ -47,7 +47,9 @@ def main():
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)
     dataset = Folder(ROOT)
     checked = data.DataLoader(data.Subset(dataset, range(8)), batch_size=8)
-    trained = data.DataLoader(dataset, batch_size=8, shuffle=True, num_workers=WORKERS)
+    trained = data.DataLoader(
+        dataset, batch_size=8, shuffle=True, num_workers=WORKERS, persistent_workers=True
+    )
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
     for epoch in range(EPOCHS):

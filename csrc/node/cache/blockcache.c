@@ -116,7 +116,6 @@ uint32_t fan_blockcache_begin_fill_in(struct fan_blockcache *cache, const struct
     frame->generation++;
     frame->awaited = 0;
     frame->key = fan_staying_key(fill->source, fill->next_use);
-    frame->replacing = false;
     fan_staying_own(cache, id, true);
     set_state(cache, id, FAN_ENTRY_FILLING);
     count_resident(cache, granules);

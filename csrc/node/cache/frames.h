@@ -42,7 +42,6 @@ struct fan_frame {
     bool piece;
     bool pinned;
     bool unread;
-    bool replacing; /* it replaced blocks whose next use is later */
 };
 
 struct fan_frames {

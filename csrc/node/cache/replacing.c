@@ -123,9 +123,7 @@ uint32_t fan_replacing_begin_fill(struct fan_blockcache *cache, const struct fan
     if (id != FAN_NO_FRAME)
         return id;
     doom(cache, find_run(cache, fill));
-    if (fan_blockcache_reap(cache, live) > 0)
-        id = fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_STAYING);
-    if (id != FAN_NO_FRAME)
-        cache->frames[id].replacing = true;
-    return id;
+    return fan_blockcache_reap(cache, live) > 0
+               ? fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_STAYING)
+               : FAN_NO_FRAME;
 }

@@ -200,8 +200,7 @@ static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool
         flight->awaited += !begun;
     else if (id != FAN_NO_FRAME)
         fan_blockcache_await(&node->cache, id);
-    bool stays = id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id);
-    if (stays && !(begun && id != FAN_NO_FRAME && node->cache.frames[id].replacing))
+    if (id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id))
         return 0;
     return fan_granules_for(node->cache.frames[id].bytes) * FAN_CACHE_GRANULE_BYTES;
 }

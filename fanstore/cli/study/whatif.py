@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 @click.option("--cache", metavar="SIZE,...",
               help="Block cache of each node: 64G, or 35% of the dataset [default: "
               "0%,25%,50%,75%,100%; with --local 0%].")  # fmt: skip
-@click.option("--cache-policy", metavar="NAME,...",
-              help="The files that it keeps: belady or minio [default: belady].")  # fmt: skip
 @click.option("--local", metavar="SIZE,...",
               help="Files on the disk of each node: 500G, or 35% of the dataset "
               "[default: 0%].")  # fmt: skip
@@ -65,11 +63,11 @@ def command(report: Path, as_json: bool, **texts: str | None) -> None:
     size = partial(_size, analysis)
     # By option, the field of Hardware and how its text is read.
     fields: dict[str, tuple[str, Callable[[str], Any]]] = {
-        "cache": ("cache_bytes", size), "cache_policy": ("policy", _one_of("belady", "minio")),
-        "local": ("local_bytes", size), "workers": ("workers", _count), "cores": ("cores", _count),
-        "gpu": ("training", _times), "storage": ("storage_bytes_per_s", _rate),
-        "nodes": ("nodes", _count), "codec": ("codec", _one_of("none", "zstd")),
-        "jobs": ("jobs", _count), "coordinated": ("coordinated", _one_of("off", "on")),
+        "cache": ("cache_bytes", size), "local": ("local_bytes", size),
+        "workers": ("workers", _count), "cores": ("cores", _count), "gpu": ("training", _times),
+        "storage": ("storage_bytes_per_s", _rate), "nodes": ("nodes", _count),
+        "codec": ("codec", _one_of("none", "zstd")), "jobs": ("jobs", _count),
+        "coordinated": ("coordinated", _one_of("off", "on")),
     }  # fmt: skip
     asked = {name: _values(name, text, fields[name][1]) for name, text in texts.items() if text}
     told: list[tuple[dict[str, str], Prediction]] = []

@@ -37,10 +37,9 @@ class Analysis:
     A rate that was not measured is missing. samples: of the dataset. sample_bytes: their mean size.
     cores: of a node. notes: reasons to doubt an answer. whole: all phases were measured. workers:
     of the loader on a node; None if no loader was seen, 0 if it prepares in the training process,
-    so that both take turns. buffered: prepared samples that wait for training. near: the job as it
-    ran waited for no storage and no other node. compression: as of fanstore.study.analyze.access.
-    nodes: how many took part in the measurements. processor_s: seconds of a core that a sample
-    takes in `ingest` and `prepare`, if known."""
+    so that both take turns. near: the job as it ran waited for no storage and no other node.
+    compression: as of fanstore.study.analyze.access. nodes: how many took part in the measurements.
+    processor_s: seconds of a core that a sample takes in `ingest` and `prepare`, if known."""
 
     samples: int
     sample_bytes: float
@@ -49,7 +48,6 @@ class Analysis:
     notes: tuple[str, ...] = ()
     whole: bool = True
     workers: int | None = None
-    buffered: float = 0.0
     near: bool = False
     compression: dict[str, float] | None = None
     nodes: int = 1
@@ -89,8 +87,8 @@ def read(path: Path) -> Analysis:
         analysis = Analysis(
             told["samples"], told["sample_bytes"], told["cores"], rates,
             tuple(told.get("notes", ())), told.get("whole", True), told.get("workers"),
-            told.get("buffered", 0.0), told.get("near", False),
-            told.get("compression"), told.get("nodes", 1), told.get("processor_s", {}),
+            told.get("near", False), told.get("compression"), told.get("nodes", 1),
+            told.get("processor_s", {}),
         )  # fmt: skip
         _check(analysis)
     except (ValueError, KeyError, TypeError, AttributeError, FileNotFoundError) as error:

@@ -13,19 +13,18 @@ PREDICTED_FROM = ("prepare", "storage", "cache")
 # If two stages are this close, both are named, because measured rates are no more exact.
 _BORDER = 0.02
 _BUSY = 0.9  # of the cores' time; then more workers prepare no faster
-# The order's share of the block cache for files that it brings ahead (docs/prefetch.md).
-_AHEAD_SHARE, _AHEAD_BYTES = 32, 2 << 20
+# The room for files that pass through, beside the block cache (docs/prefetch.md).
+_PASSING_SHARE, _PASSING_BYTES = 32, 2 << 20
 
 
 @dataclass(frozen=True)
 class Hardware:
     """The hardware and settings for a prediction, as far as they differ from the analysis.
-    cache_bytes: the block cache of each node, with `policy` (belady or minio). local_bytes: how
-    much of the dataset each node keeps on its disk. cores, workers: of each node.
-    storage_bytes_per_s: for all nodes together. training: how many times as fast as measured.
-    codec: of the dataset, none (as measured) or zstd. jobs: how many such jobs share a node, each
-    with a cache and files as above; coordinated: on if they prepare each sample once for all, else
-    off. None: as measured."""
+    cache_bytes: the block cache of each node. local_bytes: how much of the dataset each node keeps
+    on its disk. cores, workers: of each node. storage_bytes_per_s: for all nodes together.
+    training: how many times as fast as measured. codec: of the dataset, none (as measured) or zstd.
+    jobs: how many such jobs share a node, each with a cache and files as above; coordinated: on if
+    they prepare each sample once for all, else off. None: as measured."""
 
     cache_bytes: int = 0
     local_bytes: int = 0
@@ -37,7 +36,6 @@ class Hardware:
     codec: str = "none"
     jobs: int = 1
     coordinated: str = "off"
-    policy: str = "belady"
 
 
 @dataclass(frozen=True)
@@ -45,8 +43,8 @@ class Prediction:
     """Rates in samples a second. stalls: the parts of an epoch's time that training waits for
     preparation and for fetches. kept: the part of the dataset on disks and in caches. The rest is
     enough for no stall, with everything else as it is; None if that alone is not enough, or G is
-    missing. min_kept: the part of the dataset to keep on the nodes' disks, or with minio in the
-    cache. min_workers, min_cores: of a node. min_storage_bytes_per_s: of the storage."""
+    missing. min_kept: the part of the dataset to keep. min_workers, min_cores: of a node.
+    min_storage_bytes_per_s: of the storage."""
 
     samples_per_s: float
     limits: tuple[str, ...]
@@ -72,76 +70,34 @@ def predict(analysis: Analysis, setting: Hardware) -> Prediction:
     changed = _changed(analysis, setting)
     loaders = 1 if setting.coordinated == "on" else setting.jobs
     unfetched = _held_back(analysis) * _without_fetches(changed, setting.jobs, loaders)
-    reads = _reads(changed, setting, unfetched)
-    speed = reads.rate(unfetched)
+    kept = _kept(changed, setting)
+    cache, storage = changed.of("cache"), changed.of("storage")
+    fetch = fetch_rate(kept, cache, storage)
+    speed = min(unfetched, fetch)
     ingest = changed.of("ingest")
-    unprepared = reads.rate(ingest)
     return Prediction(
         samples_per_s=speed,
-        limits=_limits(changed, reads, unfetched),
+        limits=_limits(changed, fetch, unfetched),
         prepare_stall=0.0 if ingest == math.inf else max(0.0, speed / unfetched - speed / ingest),
         fetch_stall=max(0.0, 1 - speed / unfetched),
-        kept=1 - reads.from_storage,
-        min_kept=_min_kept(unfetched, changed.of("cache"), changed.of("storage")),
-        min_workers=_min_workers(changed, unprepared),
-        min_cores=_min_cores(changed, unprepared),
-        min_storage_bytes_per_s=reads.min_storage(unfetched, analysis.sample_bytes),
+        kept=kept,
+        min_kept=_min_kept(unfetched, cache, storage),
+        min_workers=_min_workers(changed, min(ingest, fetch)),
+        min_cores=_min_cores(changed, min(ingest, fetch)),
+        min_storage_bytes_per_s=_min_storage(unfetched, kept, cache, analysis.sample_bytes),
     )
 
 
-@dataclass(frozen=True)
-class _Reads:
-    """The reads of an epoch. all_near: the part of it, at its start, in which all files are on the
-    nodes. missed: the part of the files that are not, in the rest of the epoch. ahead: the part of
-    the dataset that can be fetched meanwhile. cache, storage: rates in samples a second."""
-
-    all_near: float
-    missed: float
-    ahead: float
-    cache: float
-    storage: float
-
-    @property
-    def from_storage(self) -> float:
-        """The part of the dataset that is read from storage in each epoch."""
-        return (1 - self.all_near) * self.missed
-
-    def rate(self, unfetched: float) -> float:
-        """Returns the speed of a job that would reach `unfetched` without any fetch."""
-        near_s = self.all_near / min(unfetched, self.cache)
-        left = 1 - self.all_near
-        if left == 0:
-            return 1 / near_s
-        ahead = min(self.ahead, near_s * self.storage, self.from_storage)
-        missed = self.missed - ahead / left
-        fetch = fetch_rate(1 - missed, self.cache, self.storage)
-        return 1 / (near_s + left / min(unfetched, fetch))
-
-    def min_storage(self, wanted: float, sample_bytes: float) -> float | None:
-        """Returns the bytes per second of a storage with which reads reach a rate, else None."""
-        if self.from_storage == 0:
-            return 0.0
-        left_s = 1 / wanted - (1 - self.missed) / self.cache
-        return self.missed / left_s * sample_bytes if left_s > 0 else None
-
-
-def _reads(analysis: Analysis, setting: Hardware, unfetched: float) -> _Reads:
-    """Under belady a node without others keeps the files that come next, so that all that are read
-    first are in its cache, and none of those after them. Storage gets ahead of that by the room for
-    files that will be read, and by the loader's batches if workers wait for training. Otherwise a
-    node's share is fixed, and any part of an epoch has as many files of it."""
+def _kept(analysis: Analysis, setting: Hardware) -> float:
+    """Returns the part of the dataset that is on disks and in caches when it is read. A block cache
+    that knows the order keeps, on a node alone, also the last files that passed through."""
     dataset_bytes = analysis.samples * analysis.sample_bytes
     if setting.codec == "zstd" and analysis.compression:
         dataset_bytes /= analysis.compression["ratio"]
-    local = min(1.0, analysis.nodes * setting.local_bytes / dataset_bytes)
-    cached = min(1 - local, analysis.nodes * setting.cache_bytes / dataset_bytes)
-    ahead = max(_AHEAD_BYTES, setting.cache_bytes / _AHEAD_SHARE) / dataset_bytes
-    if analysis.of("prepare") > unfetched * (1 + _BORDER):
-        ahead += analysis.buffered / analysis.samples
-    rates = analysis.of("cache"), analysis.of("storage")
-    if setting.policy == "belady" and analysis.nodes == 1 and local < 1:
-        return _Reads(cached / (1 - local), 1 - local, ahead, *rates)
-    return _Reads(0.0, 1 - local - cached, 0.0, *rates)
+    kept_bytes = analysis.nodes * (setting.local_bytes + setting.cache_bytes)
+    if analysis.nodes == 1 and setting.cache_bytes:
+        kept_bytes += max(_PASSING_BYTES, setting.cache_bytes // _PASSING_SHARE)
+    return min(1.0, kept_bytes / dataset_bytes)
 
 
 def _without_fetches(analysis: Analysis, jobs: int = 1, loaders: int = 1) -> float:
@@ -210,15 +166,15 @@ def _prepared(analysis: Analysis, cores: int, workers: int | None) -> float:
     return min(found, cores / took_s) if took_s else found
 
 
-def _limits(analysis: Analysis, reads: _Reads, unfetched: float) -> tuple[str, ...]:
+def _limits(analysis: Analysis, fetch: float, unfetched: float) -> tuple[str, ...]:
     stages = {
         "ingest": analysis.of("ingest"), "prepare": analysis.of("prepare"),
         "cores": analysis.together(),
     }  # fmt: skip
-    waits = reads.rate(unfetched) < unfetched * (1 - _BORDER)
     most = min(stages.values()) * (1 + _BORDER)
+    waits = fetch < unfetched * (1 - _BORDER)
     found = [] if waits else [name for name, rate in stages.items() if rate <= most]
-    if waits or reads.rate(math.inf) <= unfetched * (1 + _BORDER):
+    if fetch <= unfetched * (1 + _BORDER):
         found.append("fetch")
     return tuple(found)
 
@@ -230,6 +186,14 @@ def _min_kept(wanted: float, cache: float, storage: float) -> float:
     if cache <= storage:
         return 1.0
     return min(1.0, (1 / storage - 1 / wanted) / (1 / storage - 1 / cache))
+
+
+def _min_storage(wanted: float, kept: float, cache: float, sample_bytes: float) -> float | None:
+    """Returns the bytes per second of a storage with which fetches reach a rate, else None."""
+    if kept == 1:
+        return 0.0
+    left_s = 1 / wanted - kept / cache
+    return (1 - kept) / left_s * sample_bytes if left_s > 0 else None
 
 
 def _min_workers(analysis: Analysis, wanted: float) -> int | None:

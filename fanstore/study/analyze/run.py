@@ -89,10 +89,9 @@ class Analyzer:
             self._note("no DataLoader of torch was seen: a sample is an opened file, and training "
                        "is part of preparation")  # fmt: skip
             sample_bytes, samples = access.opened_bytes, total_bytes / max(1, access.opened_bytes)
-            rate, buffered = rate_of_opens(access), 0.0
+            rate = rate_of_opens(access)
         else:
-            buffered = ahead_samples(ran.records, loader.number)
-            read = loader.got + buffered
+            read = loader.got + ahead_samples(ran.records, loader.number)
             sample_bytes = access.sample_bytes(read)
             samples = loader.samples or total_bytes / max(1.0, sample_bytes)
             rate = rate_of_loader(ran.records, loader.number)
@@ -100,7 +99,7 @@ class Analyzer:
         self.analysis = replace(
             self.analysis, samples=max(1, round(samples)), sample_bytes=max(1.0, sample_bytes),
             workers=None if loader is None else loader.workers // nodes, compression=compression,
-            nodes=nodes, buffered=buffered, near=_waited_share(trace) <= _WAITED_MOST,
+            nodes=nodes, near=_waited_share(trace) <= _WAITED_MOST,
         )  # fmt: skip
         self._add("job", rate, ran)
 
