@@ -286,6 +286,36 @@ static void test_epochs(uint64_t cache_bytes)
     world_close(&world);
 }
 
+/* A file is fetched for one of two loaders: the other one's use still counts, and it will fetch the
+ * file itself if that is gone by then. */
+static void test_two_loaders(void)
+{
+    enum { COUNT = 4 };
+    const uint64_t records[2][COUNT] = {{1, 2, 3, 4}, {3, 1, 4, 2}};
+    struct fan_order *loaders[2];
+    struct world world;
+    world_open(&world, (struct world_shape){1, 1, WORLD_TINY_BYTES, LONG_MS, FAN_POLICY_BELADY}, 0);
+    struct fan_orders orders = {.uses = world.nodes[0]->orders.uses};
+    for (int i = 0; i < 2; i++) {
+        loaders[i] = fan_order_make(0, records[i], COUNT, COUNT);
+        CHECK(loaders[i] != NULL);
+        fan_queue_put(&orders.turns, &loaders[i]->turn.link);
+    }
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 2), false) == 1);
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 2), true) == 3);
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 3), true) == 2);
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 4), true) == 3);
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 5), true) == FAN_NEVER);
+    fan_orders_note_want(&orders, fan_cache_file(0, 3));
+    CHECK(fan_order_is_wanted(loaders[1], 0) && !fan_order_is_wanted(loaders[0], 2));
+    loaders[0]->next = 3; /* record 1 is under way for the first loader, which waits for it now */
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 1), true) == 1);
+    fan_orders_note_want(&orders, fan_cache_file(0, 1));
+    CHECK(!fan_order_is_wanted(loaders[1], 1));
+    fan_orders_fini(&orders);
+    world_close(&world);
+}
+
 int main(void)
 {
     test_no_places();
@@ -296,6 +326,7 @@ int main(void)
     test_sizes(WORLD_TINY_BYTES);
     test_sizes(WORLD_TINY_BYTES + 123456);
     test_sizes(2 * WORLD_TINY_BYTES);
+    test_two_loaders();
     test_epochs(WORLD_TINY_BYTES);
     test_epochs(2 * WORLD_TINY_BYTES);
     test_epochs(WORLD_LARGE_BYTES);

@@ -177,7 +177,7 @@ static void test_rank_dies(void)
     client_want_part(&client, 1, record, 1, 10, 4);
     client_want_part(&client, 2, record, 1, 12, 4);
     client_want_part(&client, 3, record, 1, 20, 0);
-    EVENTUALLY(world_stats(&world, 0).outstanding == 2);
+    EVENTUALLY(world_stats(&world, 0).outstanding == 2 && world_stats(&world, 0).coalesced == 1);
     fan_node_lose(world.nodes[0], 1);
     for (unsigned pin = 1; pin < 4; pin++) {
         CHECK(client_wait(&client, pin) == -EIO); /* there is no shared file system here */

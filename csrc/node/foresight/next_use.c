@@ -40,11 +40,13 @@ uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is
         fan_record_request(mount, fan_cache_mount(file), fan_cache_record(file));
     if (fan_share_is_in_memory(mount, &whole))
         return 0;
+    uint32_t place;
+    const struct fan_order *reader = is_read ? fan_orders_reader(orders, file, &place) : NULL;
     for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;
-        uint64_t time = time_in(order, fan_cache_record(file), is_read);
+        uint64_t time = time_in(order, fan_cache_record(file), order == reader);
         soonest = time < soonest ? time : soonest;
     }
     return soonest != UINT64_MAX ? key_of(&orders->uses, soonest) : FAN_NEVER;

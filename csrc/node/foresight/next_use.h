@@ -27,7 +27,7 @@ struct fan_next_uses {
 
 /* Returns the key of a file's next use: 0 for a file that this node keeps for all ranks; FAN_NEVER
  * if no order uses it; otherwise the first use for which the orders have not fetched it yet.
- * is_read: a client reads the file now, so the use after that one counts. */
+ * is_read: a client reads the file now, so the soonest use is this one and does not count. */
 uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read);
 
 /* Sets the keys of a file's blocks to the key of its next use. */

@@ -57,17 +57,30 @@ struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id)
     return order;
 }
 
-void fan_orders_note_want(const struct fan_orders *orders, uint64_t file)
+struct fan_order *fan_orders_reader(const struct fan_orders *orders, uint64_t file, uint32_t *place)
 {
-    uint64_t record = fan_cache_record(file);
+    struct fan_order *reader = NULL;
     for (struct fan_order *order = fan_orders_first(orders); order != NULL;
          order = fan_orders_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;
-        uint64_t place = fan_places_find(&order->places, record, order->passed, order->next);
-        if (place != FAN_NO_PLACE && place < order->next + NEAR_RECORDS)
-            order->wanted[place / WORD_BITS] |= UINT64_C(1) << place % WORD_BITS;
+        uint32_t found =
+            fan_places_find(&order->places, fan_cache_record(file), order->passed, order->passed);
+        if (found == FAN_NO_PLACE ||
+            (reader != NULL && order->begins + found >= reader->begins + *place))
+            continue;
+        reader = order;
+        *place = found;
     }
+    return reader;
+}
+
+void fan_orders_note_want(const struct fan_orders *orders, uint64_t file)
+{
+    uint32_t place;
+    struct fan_order *order = fan_orders_reader(orders, file, &place);
+    if (order != NULL && place >= order->next && place < order->next + NEAR_RECORDS)
+        order->wanted[place / WORD_BITS] |= UINT64_C(1) << place % WORD_BITS;
 }
 
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place)

@@ -68,7 +68,13 @@ void fan_order_free(struct fan_order *order);
 /* Returns the order with an id, or NULL. */
 struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id);
 
-/* note_want: a client wants a file that is not here, so orders that would soon fetch it need not do
- * so. fan_order_is_wanted: returns whether a client wanted a record in this way. */
+/* Returns the order that reads a file soonest, and the place of its record there; NULL if none
+ * reads it. A client that wants the file is probably the reader of that order. */
+struct fan_order *fan_orders_reader(const struct fan_orders *orders, uint64_t file,
+                                    uint32_t *place);
+
+/* note_want: a client wants a file that is not here, so the order that would soon fetch it for this
+ * client need not do so. fan_order_is_wanted: returns whether a client wanted a record in this
+ * way. */
 void fan_orders_note_want(const struct fan_orders *orders, uint64_t file);
 bool fan_order_is_wanted(const struct fan_order *order, uint64_t place);
