@@ -176,11 +176,15 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
             fan_attempt_fail(node, flight);
             return true;
         }
+        uint32_t next_use =
+            flight->wants != NULL
+                ? fan_next_use_of(&node->orders, flight->file, true)
+                : fan_next_use_ahead(&node->orders, flight->file, flight->request.bytes);
         uint32_t id = fan_eviction_begin_fill(
             &node->eviction,
             &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
                                shared ? FAN_FROM_SHARED : FAN_FROM_RANK, flight->request.urgency,
-                               fan_next_use_of(&node->orders, flight->file, flight->wants != NULL),
+                               next_use,
                                fan_share_is_in_memory(&node->mounts.mounts[flight->request.mount],
                                                       &flight->request),
                                flight->part});

@@ -52,6 +52,25 @@ uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is
     return soonest != UINT64_MAX ? key_of(&orders->uses, soonest) : FAN_NEVER;
 }
 
+uint32_t fan_next_use_late(const struct fan_orders *orders, const struct fan_order *order,
+                           uint64_t bytes)
+{
+    const struct fan_blockcache *cache = orders->uses.cache;
+    uint64_t granules = cache->areas[FAN_AREA_STAYING].count + fan_blockcache_passing(cache);
+    uint64_t held = granules / fan_cache_granules(bytes > 0 ? bytes : 1);
+    return key_of(&orders->uses, order->begins + order->count + held);
+}
+
+uint32_t fan_next_use_ahead(const struct fan_orders *orders, uint64_t file, uint64_t bytes)
+{
+    uint32_t place, key = fan_next_use_of(orders, file, false);
+    const struct fan_order *reader = fan_orders_reader(orders, file, &place);
+    if (reader == NULL || fan_window_fits(&orders->window, FAN_POOL_CACHE, bytes))
+        return key;
+    uint32_t late = fan_next_use_late(orders, reader, bytes);
+    return key < late ? key : late;
+}
+
 void fan_next_use_renew(struct fan_orders *orders, uint64_t file)
 {
     if (fan_blockcache_foresees(orders->uses.cache))

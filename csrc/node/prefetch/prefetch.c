@@ -80,6 +80,20 @@ static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order
     return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
 }
 
+/* Returns whether a block stays that may go for the next record of an order, though the window is
+ * full. The record may come from another rank, which counts as the least reason to evict. */
+static bool has_way(const struct fan_node *node, const struct fan_order *order)
+{
+    const struct fan_blockcache *cache = &node->cache;
+    if (!fan_blockcache_foresees(cache) || order->next == order->count)
+        return false;
+    enum fan_source source = node->ranks.transport != NULL ? FAN_FROM_RANK : FAN_FROM_SHARED;
+    uint64_t bytes = stored_bytes(node, order, order->records[order->next]);
+    uint32_t late = fan_next_use_late(&node->orders, order, bytes);
+    const struct fan_victims *victims = &cache->staying.by_next_use;
+    return victims->count > 0 && !fan_victims_declines(victims, fan_staying_key(source, late));
+}
+
 /* Updates an order after the loader has read the first of its fetched records. */
 static void pass_one(struct fan_node *node, struct fan_order *order)
 {
@@ -124,8 +138,11 @@ static bool pass(struct fan_node *node, struct fan_order *order, uint64_t positi
     if (order->begins + order->passed > node->orders.uses.now)
         node->orders.uses.now = order->begins + order->passed;
     for (struct fan_order *each = fan_orders_first(&node->orders); each != NULL;
-         each = fan_orders_after(each))
+         each = fan_orders_after(each)) {
         fan_window_wake(&node->orders.window, &each->part, each == order);
+        if (each->part.rests == FAN_POOL_CACHE && has_way(node, each))
+            each->part.rests = FAN_POOLS;
+    }
     return true;
 }
 
@@ -252,8 +269,11 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     struct fan_fetch_request whole = fan_record_request(mount, order->mount, id);
     bool here = fan_disk_ahead_serves(node, &whole);
     enum fan_pool pool = here ? FAN_POOL_PAGES : FAN_POOL_CACHE;
-    if (!fan_window_admit(&node->orders.window, &order->part, pool, whole.bytes, full))
-        return HELD_UP;
+    if (!fan_window_admit(&node->orders.window, &order->part, pool, whole.bytes, full)) {
+        if (here || !has_way(node, order))
+            return HELD_UP;
+        order->part.rests = FAN_POOLS;
+    }
     return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
 }
 
