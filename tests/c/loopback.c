@@ -213,12 +213,12 @@ static int poll(void *context, struct fan_transport_event *events, int count)
     int filled = 0;
     if (atomic_load(&own->knobs.broken))
         return -EIO;
-    if (atomic_load(&own->knobs.frozen))
-        return 0;
     pthread_mutex_lock(&own->loopback->lock);
+    /* Looked at with the lock: a letter that was sent to a frozen rank must not come. */
+    bool frozen = atomic_load(&own->knobs.frozen) != 0;
     uint64_t now = now_ns();
     struct letter **at = &own->letters;
-    while (*at != NULL && filled < count) {
+    while (*at != NULL && filled < count && !frozen) {
         struct letter *letter = *at;
         if (letter->due_ns > now) {
             at = &letter->next;

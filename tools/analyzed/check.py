@@ -54,7 +54,7 @@ class Bench:
             subprocess.run([*FANSTORE, "prepare", "--quiet", source, self.dataset], check=True)
         self.bytes = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
         self.env = {**os.environ, "FANSTORE_KEEP_LEARNT": "off"}
-        self._slow = SlowTree(
+        self.slow = SlowTree(
             self.dataset, work / "slow", total_bytes_per_s=STORAGE_BYTES_PER_S, direct=True
         )
 
@@ -75,11 +75,11 @@ class Bench:
         return statistics.median(rates[SETTLED:])
 
     def _call(self, command: str, *options: str, job: Sequence[str]) -> str:
-        where = ["--dataset", self._slow.mount, "--mount", self.source, "--quiet"]
+        where = ["--dataset", self.slow.mount, "--mount", self.source, "--quiet"]
         if command == "run":
             where += ["--output-dir", self.work / "outputs"]
         words = [*FANSTORE, command, *options, *map(str, where), "--", sys.executable, *job]
-        with self._slow:
+        with self.slow:
             done = subprocess.run(words, env=self.env, check=True, stdout=subprocess.PIPE,
                                   text=True, timeout=LIMIT_S)  # fmt: skip
         return done.stdout
@@ -112,15 +112,21 @@ def compare(bench: Bench, jobs: dict[str, Sequence[str]], runs: int, stores: Seq
 
 def sleeping(work: Path, runs: int, stores: Sequence[str]) -> None:
     """Compares jobs whose rates are known by construction."""
-    source = work / "random"
-    source.mkdir(exist_ok=True)
-    for number in range(FILES if not any(source.iterdir()) else 0):
-        (source / f"{number:04}").write_bytes(os.urandom(FILE_BYTES))
+    source = make_files(work)
     jobs = {
         name: [str(each) for each in (SLEEPING, source, *seconds, WORKERS, EPOCHS)]
         for name, seconds in REGIMES.items()
     }
     compare(Bench(work, source), jobs, runs, stores)
+
+
+def make_files(work: Path) -> Path:
+    """Writes files with random bytes, and returns their folder; an earlier call's are used."""
+    source = work / "random"
+    source.mkdir(exist_ok=True)
+    for number in range(FILES if not any(source.iterdir()) else 0):
+        (source / f"{number:04}").write_bytes(os.urandom(FILE_BYTES))
+    return source
 
 
 def photos(work: Path, runs: int, stores: Sequence[str]) -> None:

@@ -2,7 +2,7 @@
 the trainer sleeps for the rest of it. After each epoch prints the samples per second, without the
 first batch of each worker, because those come all at once.
 
-usage: sleeping_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS (seconds per sample)"""
+usage: sleeping_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS [SEED] (seconds per sample)"""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from torch.utils import data
 
 ROOT, TRAIN_S, PREPARE_S = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 WORKERS, EPOCHS = int(sys.argv[4]), int(sys.argv[5])
+SEED = int(sys.argv[6]) if len(sys.argv) > 6 else 7
+SUFFIX = ".pt"  # of checkpoints
 PR_SET_TIMERSLACK = 29  # prctl(2): otherwise sleeps are 50 us too long
 
 
@@ -28,7 +30,7 @@ class Folder(data.Dataset):
 
     def __init__(self, root):
         found = (os.path.join(d, name) for d, _, names in os.walk(root) for name in names)
-        self.paths = sorted(found)
+        self.paths = sorted(path for path in found if not path.endswith(SUFFIX))
 
     def __len__(self):
         return len(self.paths)
@@ -43,7 +45,7 @@ class Folder(data.Dataset):
 
 
 def main():
-    torch.manual_seed(7)
+    torch.manual_seed(SEED)
     ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, 1000, 0, 0, 0)
     dataset = Folder(ROOT)
     checked = data.DataLoader(data.Subset(dataset, range(8)), batch_size=8)
@@ -52,6 +54,7 @@ def main():
     )
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
+    first_s = time.monotonic()
     for epoch in range(EPOCHS):
         for _ in checked:
             pass
@@ -67,9 +70,10 @@ def main():
             samples += len(batch) * (number > WORKERS)
             begin_s = time.monotonic() if number == WORKERS else begin_s
         seconds = time.monotonic() - begin_s
-        with open(os.path.join(ROOT, f"checkpoint-{epoch}.pt"), "wb") as stream:
+        with open(os.path.join(ROOT, f"{SEED}-{epoch}{SUFFIX}"), "wb") as stream:
             torch.save(model.state_dict(), stream)
         print(f"epoch {epoch}: {samples / seconds:.1f} samples/s, loss {total!r}", flush=True)
+    print(f"all epochs: {time.monotonic() - first_s:.1f} s", flush=True)
 
 
 if __name__ == "__main__":
