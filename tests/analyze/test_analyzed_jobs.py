@@ -110,7 +110,7 @@ def rates_of(told: dict[str, Any]) -> dict[str, float]:
         pytest.param(
             0.001, 0.06, 100_000_000, "Training waits for preparation", marks=pytest.mark.soak
         ),
-        (0.001, 0.001, 1_000_000, "no files kept on the nodes: Training waits for reading"),
+        (0.001, 0.001, 1_000_000, "Training waits for reading"),
     ],
 )
 def test_the_slowest_stage_is_found(
@@ -172,14 +172,14 @@ def test_a_job_without_torch_has_the_rates_but_that_of_training(stage: Stage) ->
     assert set(told["rates"]) == {"job", "prepare", "storage", "cache"}
     assert told["whole"]
     assert "no DataLoader of torch was seen" in said.stdout
-    assert said.stdout.startswith(("How fast the job trains was not seen", "No verdict: "))
+    assert "How fast the job trains was not seen" in said.stdout or "no verdict" in said.stdout
 
 
 @pytest.mark.soak
 def test_a_job_without_torch_may_be_told_the_rate_of_training(stage: Stage) -> None:
     job = (sys.executable, "-c", _PLAIN, str(stage.path / "plain"))
     said = analyse(stage, *job, options=("--ingest", "0.5"))
-    assert said.stdout.startswith("Training is the limit")
+    assert "samples/s. Training is the limit" in said.stdout.splitlines()[0]
     assert "was not seen" not in said.stdout
 
 

@@ -167,7 +167,7 @@ def test_a_sweep_has_all_combinations(report: Path) -> None:
     assert asked == [("0%", "2"), ("0%", "8"), ("50MB", "2"), ("50MB", "8")]
     assert [each["kept"] for each in told] == pytest.approx([0, 0, 0.521, 0.521], abs=1e-4)
     lines = call("study", "whatif", report, "--cache", "0%,50MB").stdout.decode().splitlines()
-    assert lines[0].startswith("Enough: cache 50MB. The job then reaches ")
+    assert lines[0].startswith("The first of these that is enough: cache 50MB. The job reaches ")
     assert lines[2].endswith("reading")
     assert len(lines) == 4
 
@@ -237,18 +237,21 @@ def test_an_analysis_that_was_broken_off_says_what_it_lacks(report: Path) -> Non
 @pytest.mark.parametrize(
     ("rates", "near", "said"),
     [
-        ((100, 300, 300, 9000), True, "Training is the limit: only a faster GPU or more nodes make "
-         "the job faster. A faster disk, more cores or more loader workers would gain nothing by "
-         "itself."),
-        ((500, 300, 100, 9000), True, "Training waits for preparation (decoding and the like): "
-         "add 3 loader workers on each node (7 instead of 4). A faster disk, more cores or a "
-         "faster GPU would gain nothing by itself."),
-        ((500, 300, 100, 9000), False, "Training waits for reading: keep 67 % of the dataset "
-         "(64.3 MiB) on the nodes' disks. More cores, more loader workers or a faster GPU would "
-         "gain nothing by itself."),
-        ((None, 300, 300, 9000), True, "How fast the job trains was not seen; no speed is above "
-         "preparation's. Training waits for preparation on 4 cores of each node. A faster disk "
-         "would gain nothing by itself."),
+        ((100, 300, 300, 9000), True, "As it ran, with all files on the nodes: 100.0 samples/s. "
+         "Training is the limit: only a faster GPU or more nodes make the job faster. Faster "
+         "storage, more cores or more loader workers would gain nothing."),
+        ((500, 300, 100, 9000), True, "As it ran, with all files on the nodes: 300.0 samples/s. "
+         "Training waits for preparation (decoding and the like): use 7 loader workers on each "
+         "node instead of 4, for 500.0 samples/s. Before that, faster storage, more cores or a "
+         "faster GPU would gain nothing."),
+        ((500, 300, 100, 9000), False, "As it ran, with no files on the nodes: 100.0 samples/s. "
+         "Training waits for reading: keep 67 % of the dataset (64.3 MiB) on the nodes' disks, for "
+         "300.0 samples/s. Before that, more cores, more loader workers or a faster GPU would gain "
+         "nothing."),
+        ((None, 300, 300, 9000), True, "As it ran, with all files on the nodes: 300.0 samples/s. "
+         "How fast the job trains was not seen; no speed is above preparation's. Training waits "
+         "for preparation on 4 cores of each node. Before that, faster storage would gain "
+         "nothing."),
     ],
 )  # fmt: skip
 def test_the_first_line_says_what_to_do(rates: tuple[float, ...], near: bool, said: str) -> None:
@@ -261,8 +264,13 @@ def test_there_is_no_verdict_about_what_was_not_seen() -> None:
     unsure = replace(analysis(400, 300, 100, 9000), near=True)
     unsure = replace(unsure, rates={**unsure.rates, "prepare": Rate(300, 180, 420)})
     first, second, *_ = lines(unsure)
-    assert first == "No verdict: preparation (P) is known to +-40 % only."
-    assert second.startswith("With no files kept on the nodes: Training waits for reading")
+    assert first == (
+        "As it ran, with all files on the nodes: no verdict, because preparation (P) is known to "
+        "+-40 % only."
+    )
+    assert second.startswith(
+        "With no files on the nodes: 100.0 samples/s. Training waits for reading: keep 67 %"
+    )
     missing = replace(unsure, rates={"prepare": Rate(300, 300, 300)}, whole=False)
     assert list(lines(missing)) == [
         "PARTIAL: the analysis was broken off; what follows was measured before that.",
@@ -280,16 +288,16 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 def test_stages_that_are_equally_slow_are_named_together() -> None:
     both = replace(analysis(100, 101, 300, 9000), near=True)
-    assert next(lines(both)) == (
-        "Training and preparation are equally slow: only more of both makes the job faster."
+    assert next(lines(both)).endswith(
+        "/s. Training and preparation are equally slow: only more of both makes the job faster."
     )
 
 
 def test_workers_help_until_all_cores_are_busy() -> None:
     few = replace(analysis(1000, 100, 300, 9000), near=True, workers=2)
     few = replace(few, processor_s={"ingest": 1e-6, "prepare": 0.01})
-    assert next(lines(few)) == (
-        "Training waits for preparation (decoding and the like): add loader workers until the "
-        "4 cores of each node are busy. A faster disk, more cores or a faster GPU would gain "
-        "nothing by itself."
+    assert next(lines(few)).endswith(
+        "/s. Training waits for preparation (decoding and the like): add loader workers until the "
+        "4 cores of each node are busy. Before that, faster storage, more cores or a faster GPU "
+        "would gain nothing."
     )

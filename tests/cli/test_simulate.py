@@ -20,7 +20,9 @@ def rows(lines: list[str]) -> list[str]:
 def test_the_first_screen_says_what_to_do() -> None:
     lines = call("study", "simulate", "thesis-1").stdout.decode().splitlines()
     text = " ".join(lines[: lines.index("")])
-    assert text.startswith("Run the job with FanStore: 7.58 s instead of 10.26 s, of which it")
+    assert text.startswith(
+        "Run the job with FanStore: 7.58 s instead of 10.26 s with reading ahead alone, "
+    )
     assert max(map(len, lines)) <= 80
     assert rows(lines[lines.index("", lines.index("") + 1) :]) == ["policy", *CHOICES]
 
@@ -29,7 +31,11 @@ def test_the_first_screen_says_what_to_do() -> None:
 ADVICE = (
     ("nopfs-1", (), "The shared file system is fast enough"),
     ("coordl-ssd", ("files=1743", "ram=420MB"), "together keep 65% of the dataset, and read the"),
-    ("coordl-ssd", ("files=1743", "ram=420MB"), "Add 214.5 MiB of memory or disk to each node"),
+    (
+        "coordl-ssd",
+        ("files=1743", "ram=420MB"),
+        "Add 214.5 MiB of memory or disk to each of the job's",
+    ),
     ("coordl-ssd", ("files=1743", "ram=1GB"), "Only the first epoch"),
     ("nopfs-1", ("preprocess=5MB/s",), "Preparing samples takes longer than computing"),
     ("nopfs-1", ("preprocess=5MB/s", "ram=0B", "disk=0B"), "Add threads (loader workers)."),

@@ -145,7 +145,7 @@ def _show(analysis: Analysis, told: list[tuple[dict[str, str], Prediction]]) -> 
 
     click.echo(compared(analysis, told))
     heads = [name.replace("_", " ") for name in told[0][0]]
-    rows = [[*heads, "samples/s", "prep. stall", "fetch stall", "limit"]]
+    rows = [[*heads, "samples/s", "waits for preparation", "for reading", "limit"]]
     for asked, found in told:
         rows.append([
             *asked.values(), f"{found.samples_per_s:,.1f}",

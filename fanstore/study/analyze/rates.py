@@ -18,7 +18,7 @@ from fanstore.study.analyze.analysis import Rate
 # Student's t for 95 %, by the number of blocks minus one.
 _T95 = (12.71, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
 _BLOCKS = len(_T95) + 1
-_BETTER = "more --steps, or a quieter machine"
+_BETTER = "use more --steps, or a quieter machine"
 # Half of an interval, as a part of the rate: then it is doubtful, or worthless.
 UNSURE, WORTHLESS = 0.05, 0.25
 

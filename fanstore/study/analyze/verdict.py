@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from fanstore.study.analyze.analysis import NAMES, Analysis
@@ -36,11 +36,18 @@ def lines(analysis: Analysis) -> Iterator[str]:
         return
     nothing, all_of_it = Hardware(), Hardware(local_bytes=round(_dataset_bytes(analysis)))
     as_it_ran, otherwise = (all_of_it, nothing) if analysis.near else (nothing, all_of_it)
-    said, other = (_what_to_do(analysis, each) for each in (as_it_ran, otherwise))
-    yield said
-    if other != said:
-        yield f"With {'no' if analysis.near else 'all'} files kept on the nodes: {other}"
-    yield from _figures(analysis, predict(analysis, nothing), predict(analysis, all_of_it))
+    yield _judged(analysis, as_it_ran, "As it ran, with")
+    yield _judged(analysis, otherwise, "With")
+    yield from _figures(analysis, predict(analysis, nothing))
+
+
+def _judged(analysis: Analysis, setting: Hardware, begin: str) -> str:
+    """Returns the speed of the job under a setting, and what to do then."""
+    begin += " all files on the nodes: " if setting.local_bytes else " no files on the nodes: "
+    if unsure := _unsure(analysis, setting):
+        return f"{begin}no verdict, because {' and '.join(unsure)}."
+    speed = predict(analysis, setting).samples_per_s
+    return f"{begin}{speed:,.1f} samples/s. {_what_to_do(analysis, setting)}"
 
 
 def _unseen(analysis: Analysis) -> list[str]:
@@ -64,11 +71,11 @@ def _unsure(analysis: Analysis, setting: Hardware) -> list[str]:
 
 
 def _what_to_do(analysis: Analysis, setting: Hardware) -> str:
-    if unsure := _unsure(analysis, setting):
-        return f"No verdict: {' and '.join(unsure)}."
     found = predict(analysis, setting)
     idle = _useless(analysis, setting, _NOTHING * found.samples_per_s)
-    useless = f" {idle[0].upper()}{idle[1:]} would gain nothing by itself." if idle else ""
+    first = "" if found.limits == ("ingest",) else "before that, "
+    useless = f"{first}{idle} would gain nothing."
+    useless = f" {useless[0].upper()}{useless[1:]}" if idle else ""
     if analysis.workers == 0 and "fetch" not in found.limits:
         said = "Training and preparation take turns: give the loader workers (num_workers)."
     elif len(found.limits) > 1 and "cores" not in found.limits:
@@ -76,7 +83,10 @@ def _what_to_do(analysis: Analysis, setting: Hardware) -> str:
         said = f"{names.capitalize()} are equally slow: only more of both makes the job faster."
         useless = ""
     else:
-        said = _remedy(analysis, found, found.limits[-1], "workers" not in idle)
+        said, then = _remedy(analysis, setting, found, found.limits[-1], "workers" not in idle)
+        if then is not None:
+            speed = predict(analysis, then).samples_per_s
+            said = f"{said.removesuffix('.')}, for {speed:,.1f} samples/s."
     return _training_unseen(analysis) + said + useless
 
 
@@ -86,40 +96,42 @@ def _training_unseen(analysis: Analysis) -> str:
     return "How fast the job trains was not seen; no speed is above preparation's. "
 
 
-def _remedy(analysis: Analysis, found: Prediction, limit: str, workers_help: bool) -> str:
-    """Returns a sentence about a limit and about the way to end it."""
+def _remedy(
+    analysis: Analysis, setting: Hardware, found: Prediction, limit: str, workers_help: bool
+) -> tuple[str, Hardware | None]:
+    """Returns a sentence about a limit and about the way to end it; and the setting after that, if
+    it is known."""
     if limit == "ingest":
-        return "Training is the limit: only a faster GPU or more nodes make the job faster."
+        return "Training is the limit: only a faster GPU or more nodes make the job faster.", None
     if limit == "fetch":
         kept_bytes = found.min_kept * _dataset_bytes(analysis)
         return (
             f"Training waits for reading: keep {100 * found.min_kept:.0f} % of the dataset "
             f"({show_bytes(kept_bytes)}) on the nodes' disks."
-        )
+        ), replace(setting, local_bytes=round(kept_bytes))
     before, after = analysis.workers, found.min_workers
     if limit == "prepare" and before is not None and after is not None and after > before:
-        more = counted(after - before, "loader worker")
         return (
             "Training waits for preparation (decoding and the like): "
-            f"add {more} on each node ({after} instead of {before})."
-        )
+            f"use {after} loader workers on each node instead of {before}."
+        ), replace(setting, workers=after)
+    cores = counted(analysis.cores, "core")
     if limit == "prepare" and before is not None and workers_help:
-        cores = counted(analysis.cores, "core")
         return (
             "Training waits for preparation (decoding and the like): "
             f"add loader workers until the {cores} of each node are busy."
-        )
+        ), None
     waits = "waits for preparation on" if limit == "prepare" else "and preparation share"
     enough = found.min_cores
     wanted = f"; {enough} would be enough" if enough and enough > analysis.cores else ""
-    return f"Training {waits} {counted(analysis.cores, 'core')} of each node{wanted}."
+    return f"Training {waits} {cores} of each node{wanted}.", None
 
 
 def _useless(analysis: Analysis, setting: Hardware, most: float) -> str:
     """Returns the resources of which more would not bring a higher speed than `most`."""
     storage = _MORE * analysis.of("storage") * analysis.sample_bytes
     more = {
-        "a faster disk": replace(setting, storage_bytes_per_s=storage),
+        "faster storage": replace(setting, storage_bytes_per_s=storage),
         "more cores": replace(setting, cores=_MORE * analysis.cores, workers=analysis.workers),
     }
     if analysis.workers is not None:
@@ -134,20 +146,20 @@ def _dataset_bytes(analysis: Analysis) -> float:
     return analysis.samples * analysis.sample_bytes
 
 
-def _figures(analysis: Analysis, cold: Prediction, near: Prediction) -> Iterator[str]:
-    yield (
-        f"{cold.samples_per_s:,.1f} samples/s with no files kept on the nodes, "
-        f"{near.samples_per_s:,.1f} with all"
-    )
+def _figures(analysis: Analysis, cold: Prediction) -> Iterator[str]:
     waits = [
         f"{100 * stall:.1f} % of the time for {what}"
         for stall, what in ((cold.fetch_stall, "reading"), (cold.prepare_stall, "preparation"))
         if stall > 0.001
     ]
     if waits:
-        yield f"with no files kept, training waits {' and '.join(waits)}"
+        yield f"with no files on the nodes, training waits {' and '.join(waits)}"
     if cold.fetch_stall > 0.001 and cold.min_storage_bytes_per_s:
-        yield f"storage that would be fast enough: {show_bytes(cold.min_storage_bytes_per_s)}/s"
+        now = show_bytes(analysis.of("storage") * analysis.sample_bytes)
+        yield (
+            "storage that would be fast enough without files on the nodes: "
+            f"{show_bytes(cold.min_storage_bytes_per_s)}/s (now {now}/s)"
+        )
 
 
 def compared(analysis: Analysis, told: Cases) -> str:
@@ -155,15 +167,20 @@ def compared(analysis: Analysis, told: Cases) -> str:
     speeds = [found.samples_per_s for _, found in told]
     most, least = max(speeds), min(speeds)
     asked, found = next(each for each in told if each[1].samples_per_s * _NOTHING >= most)
-    case = ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in asked.items())
+    case = _case(asked)
     limit = f"then the limit is {' and '.join(LIMITS[name] for name in found.limits)}"
+    slowest = _case(next(asked for asked, each in told if each.samples_per_s == least))
     if len(told) == 1:
         said = f"With {case} the job reaches {most:,.1f} samples/s; {limit}."
     elif most < least * _NOTHING:
         said = f"None of these makes a difference: the job reaches {most:,.1f} samples/s; {limit}."
     else:
         said = (
-            f"Enough: {case}. The job then reaches {found.samples_per_s:,.1f} samples/s, "
-            f"{most / least:.2f} times the slowest of these; {limit}."
+            f"The first of these that is enough: {case}. The job reaches "
+            f"{found.samples_per_s:,.1f} samples/s ({least:,.1f} with {slowest}); {limit}."
         )
     return _training_unseen(analysis) + said
+
+
+def _case(asked: Mapping[str, str]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in asked.items())

@@ -16,15 +16,19 @@ _NEAR = 1.05  # times that differ by less count as equal
 
 def advice(system: System, simulation: Simulation) -> str:
     """Returns some sentences about the job; "" if the policies that they need are missing."""
-    found = [simulation.policies.get(name) for name in ("perfect", "staging-buffer", "belady")]
-    best, alone, ours = (each if isinstance(each, PolicyOutcome) else None for each in found)
+    names = ("perfect", "naive", "staging-buffer", "belady")
+    found = [simulation.policies.get(name) for name in names]
+    best, plain, alone, ours = (each if isinstance(each, PolicyOutcome) else None for each in found)
     if best is None or alone is None:
         return ""
     least = f"of which it computes {show_s(best.total_s)}"
     if alone.total_s <= _NEAR * best.total_s:
+        ahead = ""
+        if plain is not None and plain.total_s > _NEAR * alone.total_s:
+            ahead = f" if files are read ahead (without that, {show_s(plain.total_s)})"
         return (
-            f"The shared file system is fast enough: the job takes {show_s(alone.total_s)}, "
-            f"{least}. Only faster computing shortens it."
+            f"The shared file system is fast enough{ahead}: the job takes "
+            f"{show_s(alone.total_s)}, {least}. Only faster computing shortens it."
         )
     if ours is None:
         return (
@@ -33,7 +37,7 @@ def advice(system: System, simulation: Simulation) -> str:
         )
     saves = alone.total_s > _NEAR * ours.total_s
     first = "Run the job with FanStore" if saves else "FanStore gains little"
-    times = f"{show_s(ours.total_s)} instead of {show_s(alone.total_s)}"
+    times = f"{show_s(ours.total_s)} instead of {show_s(alone.total_s)} with reading ahead alone"
     return f"{first}: {times}, {least}. {_what_is_left(system, simulation, best, ours)}"
 
 
@@ -68,7 +72,8 @@ def _what_is_left(
         return (
             f"All nodes together keep {room / simulation.dataset_bytes:.0%} of the dataset, and "
             "read the rest from the shared file system in each epoch. Add "
-            f"{show_bytes(-(-lacking // system.nodes))} of memory or disk to each node, or nodes."
+            f"{show_bytes(-(-lacking // system.nodes))} of memory or disk to each of the job's "
+            f"nodes ({system.nodes}), or more nodes."
         )
     source = max(ours.source_bytes, key=lambda name: ours.source_bytes[name])
     return f"Every file is kept, but {source} is read too slowly. Add threads (loader workers)."
