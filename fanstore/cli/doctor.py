@@ -259,10 +259,12 @@ def _show(found: DoctorFindings) -> None:
         click.echo(_show_local(entry.directory, entry.chosen))
     click.echo(f"mount prefix where none is given: {found.mount_prefix}")
     click.echo(f"settings (file: {found.settings_file}):")
-    for setting in found.settings:
-        value = "-" if setting.value is None else setting.value
-        click.echo(f"  {setting.name:<19}{value!s:<10} from {setting.source}")
-        click.echo(f"  {'':<19}{setting.meaning} ({setting.variable})")
+    given = [each for each in found.settings if each.source != "default"]
+    for setting in given:
+        click.echo(f"  {setting.name:<19}{setting.value!s:<10} from {setting.source}")
+        click.echo(f"  {'':<19}{setting.meaning}")
+    others = len(found.settings) - len(given)
+    click.echo(f"  {others} others have their defaults; --json shows them, and their variables")
 
 
 def check_programs(programs: Sequence[str]) -> list[Verdict]:
