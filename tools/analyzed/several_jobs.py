@@ -66,6 +66,7 @@ def train(bench: Bench, jobs: int, kept: float, epochs: int, together: bool) -> 
     run += ["--cache-bytes", str(int(kept * bench.bytes)), "--dataset", str(bench.slow.mount)]
     run += ["--mount", str(bench.source), "--output-dir"]
     with bench.slow:
+        before = bench.slow.counts()["read"].bytes
         running = [
             subprocess.Popen(
                 [*run, str(bench.work / f"outputs-{number}"), "--", "sh", "-c", command],
@@ -74,7 +75,7 @@ def train(bench: Bench, jobs: int, kept: float, epochs: int, together: bool) -> 
             for number, command in enumerate(commands)
         ]  # fmt: skip
         said = [each.communicate(timeout=LIMIT_S)[0] for each in running]
-        read_bytes = bench.slow.counts()["read"].bytes
+        read_bytes = bench.slow.counts()["read"].bytes - before
     seconds = [float(each) for each in re.findall(r"all epochs: ([0-9.]+) s", "".join(said))]
     assert len(seconds) == jobs, said
     return max(seconds), read_bytes / bench.bytes / epochs
