@@ -81,7 +81,8 @@ class Settings:
     )
     output_dir: str = _setting(
         "./fanstore-output",
-        "Directory for the files that CMD writes under a PREFIX; made with the first output "
+        "Directory, or s3://BUCKET/PREFIX, for the files that CMD writes under a PREFIX; made with "
+        "the first output "
         "[default: ./fanstore-output].",
         "--output-dir DIR",
     )

@@ -85,7 +85,9 @@ C_SYSTEM: Rooms = {"Python.h": set(), "mpi.h": {"transport"}, "lz4.h": set(), "z
 _BASE = {"arrays", "errors", "exit_codes", "wording", "_native"}
 _DATASET = {*_BASE, "dataset", "decoding"}
 _MAKING = {*_DATASET, "atomic"}
-_OUTPUTS = {*_BASE, "dataset", "config", "rank_calls", "messages", "process_stat"}
+_OUTPUTS = {
+    *_BASE, "dataset", "config", "rank_calls", "messages", "process_stat", "buckets",
+}  # fmt: skip
 _ORDERS = {"arrays", "policy", "policy.orders"}
 _STUDY = {
     *_DATASET, "config", "policy", "policy.orders", "policy.placement", "atomic", "plan", "trace",

@@ -32,6 +32,7 @@ _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials 
 _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
+_PASSING = ("SlowDown", "ConditionalRequestConflict")  # codes of errors that may pass
 
 
 @dataclass
@@ -71,10 +72,11 @@ class Bucket:
             from obstore.store import S3Store
         except ImportError as error:
             raise UsageError(
-                f"{address}: to read a bucket, run: pip install 'fanstore-fs[objects]'"
+                f"{address}: to use a bucket, run: pip install 'fanstore-fs[objects]'"
             ) from error
+        self._session = botocore.session.get_session()
         try:
-            self._set_up(botocore.session.get_session())
+            self._set_up(self._session)
         except BotoCoreError as error:
             raise UsageError(f"{address}: {error}") from error
         self._get = obstore.get
@@ -121,6 +123,38 @@ class Bucket:
             "token": now.token,
             "expires_at": expires if hasattr(self._credentials, "refresh_needed") else None,
         }
+
+    def client(self) -> Any:
+        """Returns a client of botocore for requests that write, which `ask` sends."""
+        from botocore import UNSIGNED
+        from botocore.config import Config
+
+        config = Config(
+            signature_version=UNSIGNED if self._credentials is None else "s3v4",
+            s3={"addressing_style": "path"},
+            connect_timeout=_CONNECT_S, read_timeout=_SILENCE_S,
+            max_pool_connections=_CONNECTIONS,
+            retries={"total_max_attempts": 1},  # patience.py repeats them
+            request_checksum_calculation="when_required",  # not all servers know others
+        )  # fmt: skip
+        return self._session.create_client(
+            "s3", self._region, endpoint_url=self.endpoint, config=config
+        )
+
+    def ask(self, client: Any, operation: str, **options: Any) -> Any:
+        """Sends a request by a client of botocore. Raises as _failure says."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        self.counts.add(requests=1)
+        try:
+            return getattr(client, operation)(Bucket=self.address.bucket, **options)
+        except ClientError as error:
+            head = error.response["ResponseMetadata"]
+            after = head.get("HTTPHeaders", {}).get("retry-after", "")
+            text = f"<Code>{error.response['Error']['Code']}</Code>"
+            raise self._failure(head["HTTPStatusCode"], text, after) from None
+        except BotoCoreError as error:
+            raise self._failure(0, f"HTTP error: {type(error).__name__}") from error
 
     def list_page(self, query: Mapping[str, str], deadline_s: float, pause: Pause) -> bytes:
         """Returns the XML of one page of ListObjectsV2. Raises BucketRefused."""
@@ -189,7 +223,7 @@ class Bucket:
         text: may say much; only its error code is shown."""
         code = _CODE.search(text)
         named = f"{status} {code[1] if code else ''}".strip()
-        if not status or may_pass(status) or (code and code[1] == "SlowDown"):
+        if not status or may_pass(status) or (code and code[1] in _PASSING):
             self.counts.add(failed=1)
             after_s = float(retry_after) if retry_after.isdigit() else 0.0
             return PassingFailure(named if status else _reason(text), after_s)
@@ -197,9 +231,12 @@ class Bucket:
         if status in (404, 416) and not bucket_missing:
             return ObjectChanged()
         if bucket_missing:
-            return BucketRefused(f"{self.address}: there is no such bucket at {self.endpoint}")
+            where = f"{self.address}: there is no such bucket at {self.endpoint}"
+            return BucketRefused(where, status)
         who = "no credentials were found" if self._credentials is None else "check the credentials"
-        return BucketRefused(f"{self.address}: the server refused a request ({named}); {who}")
+        return BucketRefused(
+            f"{self.address}: the server refused a request ({named}); {who}", status
+        )
 
 
 def _reason(text: str) -> str:

@@ -21,7 +21,11 @@ class ObjectChanged(Exception):
 
 class BucketRefused(FanstoreError):
     """The bucket refused a request, or did not answer it in time. The message is a sentence for
-    the user."""
+    the user. status: that of the answer; 0 if none came in time."""
+
+    def __init__(self, sentence: str, status: int = 0) -> None:
+        super().__init__(sentence)
+        self.status = status
 
 
 class PassingFailure(Exception):

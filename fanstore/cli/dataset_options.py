@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from fanstore import config
-from fanstore.buckets.address import refuse_address
+from fanstore.buckets.address import absolute
 from fanstore.cli.command import Command
 from fanstore.cli.local import local_of
 from fanstore.errors import FanstoreError, UsageError
@@ -249,7 +249,6 @@ def make_plan(
     with failure_told_to_others(launcher):
         settings = config.resolve(flags)
         refuse_idle_options(settings)
-        refuse_address(settings.output_dir, "--output-dir wants a directory")
         pairs = pair_mounts(ctx.meta[_ORDER], dataset, mount)
         pairs = tuple((path, for_rank(prefix, launcher)) for path, prefix in pairs)
         local = local_of(settings)
@@ -262,7 +261,7 @@ def make_plan(
             kind,
             budget,
             launcher,
-            os.path.abspath(settings.output_dir),
+            absolute(settings.output_dir),
             current_umask(),
             trace_file(settings, page),
             page,

@@ -123,7 +123,8 @@ class NodeJob:
         pairs = zip(given, defaults, strict=True)
         prefixes = [spell(default if mount is None else mount) for (_, mount), default in pairs]
         check_prefixes(prefixes, self.base)
-        warning = check_output_dir(self.plan, [prefix.path for prefix in prefixes])
+        paths = [prefix.path for prefix in prefixes]
+        warning = check_output_dir(self.plan, paths, self.world.rank)
         if warning and self.world.rank == 0:
             self.warn(warning)
         return prefixes

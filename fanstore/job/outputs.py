@@ -13,6 +13,10 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
+from fanstore.buckets.address import is_address, parse
+from fanstore.buckets.bucket import Bucket
+from fanstore.buckets.keys import holds_objects
+from fanstore.buckets.writing import Writer
 from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.job.plan import JobPlan
@@ -40,11 +44,14 @@ _PREDECESSOR_S = 30.0
 _PREDECESSOR_TELL_S = 1.0
 
 
-def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> str:
+def check_output_dir(plan: JobPlan, prefixes: Sequence[str], rank: int) -> str:
     """Raises UsageError if the output directory, given or default, is under a mount or in
     FanStore's own directories, or cannot be written. Checked early, so that a job does not fail
     after it has written everything. Returns a warning instead if only the default cannot be
     written: many jobs write nothing under their mounts."""
+
+    if is_address(plan.output_dir):
+        return _check_bucket(plan, rank)
 
     def refusal(path: str) -> str:
         if is_within_any(os.path.realpath(path)):
@@ -67,6 +74,20 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str]) -> str:
         if refused or where != "default":
             raise UsageError(line)
         return line
+    return ""
+
+
+def _check_bucket(plan: JobPlan, rank: int) -> str:
+    """Does the same for outputs that go to a bucket, with one rank's requests. Returns a warning if
+    it holds objects."""
+    bucket = Bucket(parse(plan.output_dir))
+    if plan.settings.continue_outputs:
+        raise UsageError(f"--continue wants an output directory, not {plan.output_dir}")
+    if rank == 0:
+        Writer(bucket).try_out()
+        with contextlib.suppress(FanstoreError):  # writing may be all that the user may do there
+            if holds_objects(bucket):
+                return f"{bucket.address} has objects already, of which outputs replace none"
     return ""
 
 

@@ -24,11 +24,11 @@ from fanstore.outputs.ranks.ranks import Ranks
 from fanstore.outputs.tree.dead_job import NOT_WAITED_FOR
 from fanstore.outputs.tree.end import keep_the_rest
 from fanstore.outputs.tree.inputs import Inputs
-from fanstore.outputs.tree.passes import GivenUpError, StageOut
+from fanstore.outputs.tree.passes import GivenUpError
 from fanstore.outputs.tree.placed import FILE, Header, Placed
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.taking_up import TakingUp
-from fanstore.outputs.tree.target import Target
+from fanstore.outputs.tree.uploads import stage_out_of
 from fanstore.outputs.tree.walk import take_stock
 
 LOCK = ".fanstore-continued"  # locked by the only job that continues with an output directory
@@ -73,13 +73,14 @@ class OutputService:
         """directory: the job's. roots: as for take_stock. prefixes: of the mounts. wait_s: how long
         to retry, at the end, to place outputs that cannot be placed."""
         self._wait_s = wait_s
-        self._target = Target(header)
         self._placed = Placed(os.path.join(directory, FILE), header)
         self._shared = Shared(os.path.join(directory, "segment"))
         self._ended = ffi.new("int32_t *")
         self._roots = roots
         self._prefixes = prefixes
-        self._stage_out = StageOut(roots, self._target, self._placed, self._shared, self._ended)
+        self._target, self._stage_out = stage_out_of(
+            header, roots, self._placed, self._shared, self._ended
+        )
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._loop.run_forever, name="fanstore-outputs", daemon=True

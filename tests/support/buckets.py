@@ -24,9 +24,10 @@ _ACCOUNT = "123456789012"
 
 @dataclass
 class Fault:
-    """What happens to the answers to requests for the keys that match, `times` times. status: the
-    answer in place of the right one. cut: how many bytes of the body come before the connection
-    ends. length: added to the Content-Length, without bytes. etag: in place of the right one."""
+    """What happens to the answers to requests for the keys that match, `times` times. methods: of
+    these requests. status: the answer in place of the right one. cut: how many bytes of the body
+    come before the connection ends. length: added to the Content-Length, without bytes. etag: in
+    place of the right one. lost: the request is passed on, but not answered."""
 
     keys: str
     times: int = 1 << 30
@@ -35,13 +36,16 @@ class Fault:
     length: int = 0
     etag: str = ""
     delay_s: float = 0.0
+    methods: str = "GET"
+    lost: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
 
 class TestBucket:
-    """A bucket behind the proxy. gets: how often each key was asked for; lists: how many pages of
-    the listing were; most_at_once: how many requests were under way; signed: how many were signed.
-    before_get: called before a request for an object is passed on."""
+    """A bucket behind the proxy. gets: how often each key was asked for; writes: how often by each
+    other method; lists: how many pages of the listing were; most_at_once: how many requests were
+    under way; signed: how many were signed. before_get: called before a request for an object is
+    passed on."""
 
     __test__ = False
 
@@ -51,6 +55,7 @@ class TestBucket:
         self._lock = threading.Lock()
         self.faults: list[Fault] = []
         self.gets: Counter[str] = Counter()
+        self.writes: Counter[tuple[str, str]] = Counter()
         self.lists = 0
         self.at_once = self.most_at_once = self.signed = 0
         self.url = ""
@@ -80,12 +85,26 @@ class TestBucket:
     def remove(self, key: str) -> None:
         self._backend.delete_object(BUCKET, key)
 
-    def taken(self, key: str) -> Fault | None:
+    def objects(self, prefix: str = "") -> dict[str, bytes]:
+        """Returns the objects of which the key begins with `prefix`, by the rest of the key."""
+        keys = self._backend.get_bucket(BUCKET).keys
+        names = [name for name in keys if name.startswith(prefix)]
+        return {name.removeprefix(prefix): keys[name].value for name in names}
+
+    def begun(self) -> int:
+        """Returns how many objects of several parts are not whole yet."""
+        return len(self._backend.list_multipart_uploads(BUCKET))
+
+    def taken(self, key: str, method: str = "GET") -> Fault | None:
         """Counts a request for a key, and takes the fault that it meets."""
         with self._lock:
-            self.gets[key] += 1
+            if method == "GET":
+                self.gets[key] += 1
+            else:
+                self.writes[method, key] += 1
             for fault in self.faults:
-                if fault.times > 0 and re.fullmatch(fault.keys, key):
+                matches = re.fullmatch(fault.methods, method) and re.fullmatch(fault.keys, key)
+                if fault.times > 0 and matches:
                     fault.times -= 1
                     return fault
         return None
@@ -106,11 +125,13 @@ class TestBucket:
             self.lists += 1
         return self.taken("?list")
 
-    def asked(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, Any, bytes]:
+    def asked(
+        self, method: str, path: str, headers: dict[str, str], body: bytes | None = None
+    ) -> tuple[int, Any, bytes]:
         """Passes a request on to moto."""
         connection = http.client.HTTPConnection(*self._server, timeout=30)
         try:
-            connection.request(method, path, headers=headers)
+            connection.request(method, path, body, headers)
             answer = connection.getresponse()
             return answer.status, answer.getheaders(), answer.read()
         finally:
@@ -133,23 +154,48 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
             if key:
                 bucket.before_get(key)
             if fault is not None and fault.status:
-                self._answer(fault.status, fault.headers, b"<Code>Test</Code>", Fault(""))
+                self._answer(
+                    fault.status, fault.headers, b"<Error><Code>Test</Code></Error>", Fault("")
+                )
                 return
             status, headers, body = bucket.asked("GET", self.path, dict(self.headers))
             self._answer(status, dict(headers), body, fault or Fault(""))
 
+        def _write(self) -> None:
+            with bucket.under_way():
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                key = unquote(urlsplit(self.path).path).removeprefix(f"/{BUCKET}/")
+                fault = bucket.taken(key, self.command) or Fault("")
+                time.sleep(fault.delay_s)
+                if fault.status:
+                    self._answer(
+                        fault.status, fault.headers, b"<Error><Code>Test</Code></Error>", Fault("")
+                    )
+                    return
+                headers = {k: v for k, v in self.headers.items() if k.lower() != "expect"}
+                status, got, body = bucket.asked(self.command, self.path, headers, body)
+                if fault.lost:
+                    self.close_connection = True
+                else:
+                    self._answer(status, dict(got), body, Fault(""))
+
+        do_PUT = do_POST = do_DELETE = do_HEAD = _write
+
         def _answer(self, status: int, headers: dict[str, str], body: bytes, fault: Fault) -> None:
             time.sleep(fault.delay_s)
             self.send_response_only(status)
+            size = {k.lower(): v for k, v in headers.items()}.get("content-length", "0")
             headers = {k: v for k, v in headers.items() if k.lower() not in _OF_ONE_LINK}
             if fault.etag:
                 headers = {k: v for k, v in headers.items() if k.lower() != "etag"}
                 headers["ETag"] = fault.etag
             for name, value in headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body) + fault.length))
+            length = len(body) + fault.length if self.command != "HEAD" else size
+            self.send_header("Content-Length", str(length))
             self.end_headers()
             with contextlib.suppress(ConnectionError):
+                body = b"" if self.command == "HEAD" else body
                 self.wfile.write(body if fault.cut is None else body[: fault.cut])
             self.close_connection = fault.cut is not None or fault.length != 0
 

@@ -17,7 +17,7 @@ from fanstore.messages.job import WaitingOutputs
 from fanstore.outputs.files.apart import Tell, told_apart
 from fanstore.outputs.model.entries import Identity
 from fanstore.outputs.tree.end import keep_the_rest, unstaged_of
-from fanstore.outputs.tree.passes import GivenUpError, StageOut
+from fanstore.outputs.tree.passes import GivenUpError
 from fanstore.outputs.tree.placed import (
     FILE,
     Copy,
@@ -29,7 +29,7 @@ from fanstore.outputs.tree.placed import (
     read_lines,
 )
 from fanstore.outputs.tree.shared import shared_of
-from fanstore.outputs.tree.target import Target
+from fanstore.outputs.tree.uploads import stage_out_of
 from fanstore.outputs.tree.walk import Stock, take_stock
 from fanstore.wording import lines_naming
 
@@ -144,13 +144,13 @@ class _DeadJob:
     def place(self, tell: Tell, given_up: Callable[[], bool]) -> None:
         """In the other process: runs a pass, and passes to `tell` the files that it placed, and
         those that it could not place."""
-        target, ended = Target(self._header), ffi.new("int32_t *")
+        ended = ffi.new("int32_t *")
         threading.Thread(target=_watch, args=(given_up, ended), daemon=True).start()
         # told_apart closed its file in this process.
         self.placed = Placed(self.placed.path, self._header)
+        target, stage_out = stage_out_of(self._header, self.roots, self.placed, self.shared, ended)
         self.placed.take_over(target.look)
         known = dict(self.placed.copies)
-        stage_out = StageOut(self.roots, target, self.placed, self.shared, ended)
         stage_out.each = lambda name, partial: tell(
             ["placed", os.fsdecode(name), self._told(name), partial]
         )
