@@ -135,7 +135,7 @@ PYTHON_ROOMS: Rooms = {
         "outputs", "model files tree ranks service", _OUTPUTS, "."
     ),
     "outputs": {*_OUTPUTS, "outputs."},
-    "staging": {*_DATASET, "config", "progress", "trees", "startup"},
+    "staging": {*_DATASET, "buckets", "config", "progress", "trees", "startup"},
     "coordinate": {"errors", "messages"},
     # The daemon: its C core and files; predicting reads; watchers; and the job, which uses all of
     # these.

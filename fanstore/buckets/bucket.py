@@ -7,7 +7,10 @@ import datetime
 import os
 import re
 import threading
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote
@@ -28,6 +31,7 @@ from fanstore.errors import UsageError
 # How long to wait for a connection, for the next bytes, and for a whole answer.
 _CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
 _CONNECTIONS = 16  # for listing
+_RANGES, _RANGE_BYTES = 4, 8 << 20  # of a large object, at a time
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
@@ -191,7 +195,7 @@ class Bucket:
         deadline_s: float, pause: Pause,
     ) -> Any:  # fmt: skip
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
-        this size and state. Raises ObjectChanged, or BucketRefused."""
+        this size and state; 0: of any state. Raises ObjectChanged, or BucketRefused."""
 
         def once() -> Any:
             return self._fetch(key, offset, count, size, state)
@@ -205,7 +209,9 @@ class Bucket:
         try:
             found = self._get(self._store, key, options=options)
             # All bytes of one answer are of the version that its head names.
-            if object_state(found.meta["e_tag"] or "", found.meta["size"]) != state:
+            found_bytes = found.meta["size"]
+            is_other = state and object_state(found.meta["e_tag"] or "", found_bytes) != state
+            if is_other or found_bytes != size:
                 raise ObjectChanged
             content = found.bytes()
         except ObjectChanged:
@@ -217,6 +223,31 @@ class Bucket:
             raise self._failure(0, f"{len(content)} bytes came in place of {count}")
         self.counts.add(amount_bytes=count)
         return content
+
+    def pieces(self, name: str, size: int, check: Callable[[], None]) -> Iterator[Any]:
+        """Yields the content of an object in ranges, several of which are under way. name: behind
+        the prefix. check: may raise to end the work. Raises BucketRefused."""
+
+        def pause(pause_s: float) -> None:
+            check()
+            time.sleep(pause_s)
+
+        def get(at: int) -> Any:
+            count = min(_RANGE_BYTES, size - at)
+            return self.fetch(self.address.prefix + name, at, count, size, 0, _ANSWER_S, pause)
+
+        with ThreadPoolExecutor(_RANGES, "fanstore-range") as pool:
+            coming: deque[Future[Any]] = deque()
+            try:
+                for at in range(0, size, _RANGE_BYTES):
+                    coming.append(pool.submit(get, at))
+                    if len(coming) > _RANGES:
+                        yield coming.popleft().result()
+                while coming:
+                    yield coming.popleft().result()
+            except ObjectChanged:
+                what = f"{self.address}/{name}: there is no such object of {size:,} bytes"
+                raise BucketRefused(what) from None
 
     def _failure(self, status: int, text: str, retry_after: str = "") -> Exception:
         """Returns the exception for a request that failed. status: 0 if there was no whole answer.

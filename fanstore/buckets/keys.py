@@ -60,11 +60,6 @@ def list_objects(bucket: Bucket, check: Callable[[int], None]) -> list[ListedObj
         raise BucketRefused(f"{bucket.address}: the server has no listing (404)") from None
 
 
-def holds_objects(bucket: Bucket) -> bool:
-    """Returns whether there are objects below the bucket's address. Raises BucketRefused."""
-    return bool(_Lister(bucket).page({"max-keys": "1"}).objects)
-
-
 def _list(
     lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[int], None]
 ) -> list[ListedObject]:

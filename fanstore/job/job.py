@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fanstore import _native
+from fanstore.buckets.address import is_address
 from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
 from fanstore.dataset import Dataset, device_number, open_dataset
@@ -175,7 +176,7 @@ class NodeJob:
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
         budget = replace(self.plan.budget, tables_bytes=self._lanes.size_bytes())
         choose = None if self._node_plan is None else self._node_plan.choose
-        return stage_datasets(crew, pairs, self.plan.local, settings, budget, choose)
+        return stage_datasets(crew, pairs, self.plan.local, settings, budget, choose, self._buckets)
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
@@ -228,7 +229,9 @@ class NodeJob:
             skeleton=skeleton,
             index_path=os.path.abspath(item.dataset.index_path),
             staged_dir=item.staged.path if item.staged else "",
-            dataset_dir="" if item.dataset.is_of_objects else os.path.realpath(item.info.directory),
+            dataset_dir=""
+            if is_address(item.info.source)
+            else os.path.realpath(item.info.directory),
             outputs=make_tree(self.directory, number),
             device=device_number(item.info.dataset_id),
             record_count=item.dataset.header.record_count,

@@ -15,7 +15,6 @@ from typing import Any
 
 from fanstore.buckets.address import is_address, parse
 from fanstore.buckets.bucket import Bucket
-from fanstore.buckets.keys import holds_objects
 from fanstore.buckets.writing import Writer
 from fanstore.config import spoken
 from fanstore.errors import FanstoreError, UsageError
@@ -42,6 +41,7 @@ from fanstore.wording import counted
 
 _PREDECESSOR_S = 30.0
 _PREDECESSOR_TELL_S = 1.0
+_BUCKET_WAIT_S = 10.0
 
 
 def check_output_dir(plan: JobPlan, prefixes: Sequence[str], rank: int) -> str:
@@ -86,7 +86,8 @@ def _check_bucket(plan: JobPlan, rank: int) -> str:
     if rank == 0:
         Writer(bucket).try_out()
         with contextlib.suppress(FanstoreError):  # writing may be all that the user may do there
-            if holds_objects(bucket):
+            one = {"prefix": bucket.address.prefix, "max-keys": "1"}
+            if b"<Key>" in bucket.list_page(one, _BUCKET_WAIT_S, time.sleep):
                 return f"{bucket.address} has objects already, of which outputs replace none"
     return ""
 

@@ -23,8 +23,17 @@ def open_source(path: str, settings: Settings, check: Callable[[], None]) -> tup
         return open_dataset(path), ""
     from fanstore.prepare.listing import open_listing  # loads NumPy
 
-    _refuse_for_listing(path, settings)
-    return open_listing(path, lambda _: check(), settings.quiet)
+    if not is_address(path):
+        _refuse_for_listing(path, settings)
+    opened = open_listing(path, lambda _: check(), settings.quiet)
+    if opened[0].is_planned:
+        _refuse_for_listing(path, settings)
+    elif settings.in_place or settings.stage in ("plan", "lazy"):
+        raise UsageError(
+            f"{path} is a dataset in a bucket, which is copied before the command starts: leave "
+            "out --in-place and --stage"
+        )
+    return opened
 
 
 def default_mount(path: str) -> str:

@@ -96,7 +96,9 @@ def _list_anew(origin: Origin, folder: Path, show: Show) -> Path:
         with tempfile.TemporaryDirectory(prefix="new-", dir=folder) as scratch:
             tree = origin.tree(Path(scratch), show)
             try:
-                name = _write(Path(scratch, INDEX_NAME), origin, tree, now_ns)
+                index = Path(scratch, INDEX_NAME)
+                name = isinstance(origin, BucketOrigin) and origin.take_index(index)
+                name = name or _write(index, origin, tree, now_ns)
             finally:
                 tree.room.close()
             # Each listing stays where it was made: another job may open it by its path any time.

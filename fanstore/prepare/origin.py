@@ -16,8 +16,8 @@ from fanstore.arrays import np
 from fanstore.buckets.address import parse, why_no_path
 from fanstore.buckets.bucket import Bucket, object_state
 from fanstore.buckets.keys import ListedObject, list_objects
-from fanstore.dataset import INDEX_NAME, Dataset
-from fanstore.errors import SourceProblems, UsageError, show_path
+from fanstore.dataset import INDEX_NAME, Dataset, open_index
+from fanstore.errors import DatasetDamaged, SourceProblems, UsageError, show_path
 from fanstore.prepare.room import ArrayRoom
 from fanstore.prepare.tree import Item, SourceTree, scan_directory, tree_of
 from fanstore.wording import counted
@@ -109,6 +109,8 @@ class BucketOrigin:
     def __init__(self, text: str) -> None:
         self._bucket = Bucket(parse(text))
         self._tree: SourceTree | None = None
+        self._index: ListedObject | None = None  # of a dataset
+        self._index_name = ""
         self.text = str(self._bucket.address)
         self.left_out = ""
 
@@ -117,10 +119,23 @@ class BucketOrigin:
         return f"{self.text}\0{self._bucket.endpoint}"
 
     def holds(self, dataset: Dataset, show: Show) -> bool:
-        return bool(dataset.records["checksum"][0] == self._listed(show).entries["ctime_ns"][0])
+        state = self._listed(show).entries["ctime_ns"][0]
+        is_index = dataset.index_path.parent.name == self._index_name
+        return is_index or bool(dataset.records["checksum"][0] == state)
 
     def tree(self, scratch: Path, show: Show) -> SourceTree:
         return self._listed(show)
+
+    def take_index(self, path: Path) -> str:
+        """If this is a dataset after all, copies its index and returns a name for it; else ""."""
+        if self._index is not None:
+            with path.open("wb") as stream:
+                stream.writelines(self._bucket.pieces(INDEX_NAME, self._index.size, lambda: None))
+            try:
+                open_index(path, path.parent, verify=True).close()
+            except DatasetDamaged as error:
+                raise UsageError(f"{self.text} is no dataset: {error}") from error
+        return self._index_name
 
     def how(self, is_kept: bool, took_s: float) -> str:
         requests = counted(self._bucket.counts.requests, "request")
@@ -135,8 +150,8 @@ class BucketOrigin:
             if len(items) == 1:
                 left_out = f" ({self.left_out})" if dropped else ""
                 raise UsageError(f"{self.text}: there are no objects below this address{left_out}")
-            if INDEX_NAME.encode() in items:
-                raise UsageError(f"{self.text} is a dataset: copy it to a file system to serve it")
+            for each in (each for each in objects if each.key == INDEX_NAME):
+                self._index, self._index_name = each, f"{object_state(each.etag, each.size):x}"
             self._tree = tree_of(items)
         return self._tree
 

@@ -39,11 +39,6 @@ class DatasetInfo:
     note: str = ""
     source: str = ""
 
-    @property
-    def is_listed(self) -> bool:
-        """True if this was listed; the index of a listing lies elsewhere."""
-        return bool(self.source)
-
 
 def announce(world: World, paths: Sequence[str], open_path: OpenIndex) -> list[DatasetInfo]:
     """Opens the datasets on rank 0, which broadcasts the facts about them. open_path: opens the

@@ -12,13 +12,15 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 from fanstore._native import lib
+from fanstore.buckets.bucket import Bucket
 from fanstore.config import Settings
 from fanstore.dataset import Dataset, pack_name
-from fanstore.errors import FanstoreError
+from fanstore.errors import FanstoreError, UsageError
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import Budget
 from fanstore.staging.chosen import Choose, Chosen, share_chosen
@@ -36,6 +38,7 @@ from fanstore.staging.placement import (
 )
 from fanstore.staging.resident import make_resident, resident_bytes, resident_of
 from fanstore.staging.room import (
+    INSTEAD,
     DiskRoom,
     Needs,
     check_rooms,
@@ -111,10 +114,11 @@ def stage_datasets(
     settings: Settings,
     budget: Budget,
     choose: Choose | None = None,
+    buckets: Mapping[int, Bucket] = MappingProxyType({}),
 ) -> list[StagedDataset]:
     """Stages datasets. `datasets` has, for each dataset, the result of `announce` and the held
     directory. choose: returns the records that this rank is to keep of a dataset, for example by a
-    plan.
+    plan. buckets: of the datasets that are in one, by number.
 
     All ranks call it with the same datasets in the same order; a dataset that is listed twice is
     staged once. Raises FanstoreError if they do not fit (with --stage full) or the disk is full;
@@ -123,7 +127,7 @@ def stage_datasets(
         room = room_of(crew.world, directory, settings.local_bytes, budget)
         own = [info.dataset_id for info, _ in datasets]
         room = replace(room, others_bytes=kept_of_others(StagingFolder(directory.path), own))
-        return _stage_datasets(crew, datasets, room, settings, choose)
+        return _stage_datasets(crew, datasets, room, settings, choose, buckets)
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
@@ -140,21 +144,28 @@ def _stage_datasets(
     room: DiskRoom,
     settings: Settings,
     choose: Choose | None,
+    buckets: Mapping[int, Bucket],
 ) -> list[StagedDataset]:
     opened: dict[str, _Part] = {}
-    for info, staged in datasets:
+    for number, (info, staged) in enumerate(datasets):
         if info.dataset_id not in opened:
             dataset, written = stage_index(crew, info, staged, for_tables(room))
             room = less_tables(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
-            opened[info.dataset_id] = _part_of(crew, dataset, staged)
+            opened[info.dataset_id] = _part_of(crew, dataset, staged, buckets.get(number))
     parts = list(opened.values())
     rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
+    far = [part.name for part in parts if part.stager.bucket is not None]
     replicas = _replicas(len(rooms), settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
     needs = _needs_of_all(parts, rooms)
     is_planned = any(part.stager.dataset.is_planned for part in parts)
-    if choose is None and not is_planned and _is_full(settings, rooms, needs):
+    if far and (choose is not None or is_planned):
+        raise UsageError(
+            f"{far[0]} is a dataset in a bucket: it cannot be with a plan, or with files that are "
+            "no dataset, in one job"
+        )
+    if choose is None and not is_planned and (far or _is_full(settings, rooms, needs)):
         made = _stage_full(crew, parts, rooms, needs, replicas)
         made = _with_copies(crew, parts, made, rooms, settings)
     else:
@@ -178,12 +189,13 @@ def _is_full(settings: Settings, rooms: Sequence[DiskRoom], needs: Sequence[Need
     return settings.stage == "full"
 
 
-def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
+def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory, bucket: Bucket | None) -> _Part:
     infos = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
     packs = Packs(
         tuple(info.file_bytes for info in infos), tuple(info.everywhere for info in infos)
     )
-    return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [], [])
+    stager = Stager(dataset, crew, None if dataset.is_planned else bucket)
+    return _Part(dataset.name, staged, stager, packs, [], [], [], [])
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> list[DiskRoom]:
@@ -201,9 +213,9 @@ def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> 
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
-    """Returns the packs that earlier jobs left on this rank. If `verify`, checks their content now,
-    otherwise while the job runs."""
-    found = {}
+    """Returns the packs that earlier jobs left on this rank. If `verify`, or if nothing can mend
+    them later, checks their content now, otherwise while the job runs."""
+    found, verify = {}, verify or part.stager.bucket is not None
     for pack in range(len(part.packs.file_bytes)):
         damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
         if damaged is not None:
@@ -248,7 +260,8 @@ def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
 def _stage_full(
     crew: Crew, parts: list[_Part], rooms: list[DiskRoom], needs: list[Needs], replicas: int
 ) -> list[StagedDataset]:
-    check_rooms(crew.world, rooms, needs)
+    far = any(part.stager.bucket is not None for part in parts)
+    check_rooms(crew.world, rooms, needs, "another --local-dir" if far else INSTEAD)
     crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
     plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
     _read_share(crew, parts, plans)

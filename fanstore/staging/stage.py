@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import xxhash
 
+from fanstore.buckets.bucket import Bucket
 from fanstore.dataset import Dataset, open_index
 from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
@@ -46,27 +47,31 @@ class StageReport:
     unchecked: list[int] = field(default_factory=list)
 
 
+def _chunks_of(path: str) -> Iterator[memoryview]:
+    chunk = memoryview(bytearray(CHUNK_BYTES))
+    with open(path, "rb", buffering=0) as reader:
+        os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
+        while got := reader.readinto(chunk):
+            yield chunk[:got]
+
+
 def stream(
-    source: str,
+    source: str | Iterator[Any],
     target: str | None,
     advance: Callable[[int], None],
     check: Callable[[], None],
 ) -> int:
-    """Reads `source` once, writes it to `target` if that is given, and returns its XXH3-64. For
-    each chunk calls `advance` with its bytes, and `check`, which may raise."""
+    """Reads a file, or its pieces, once, writes it to `target` if that is given, and returns its
+    XXH3-64. For each piece calls `advance` with its bytes, and `check`, which may raise."""
     digest = xxhash.xxh3_64()
-    chunk = bytearray(CHUNK_BYTES)
-    view = memoryview(chunk)
     with ExitStack() as stack:
-        reader = stack.enter_context(open(source, "rb", buffering=0))
-        os.posix_fadvise(reader.fileno(), 0, 0, os.POSIX_FADV_SEQUENTIAL)
         writer = stack.enter_context(open(target, "wb", buffering=0)) if target else None
-        while got := reader.readinto(chunk):
+        for chunk in _chunks_of(source) if isinstance(source, str) else source:
             check()
-            digest.update(view[:got])
+            digest.update(chunk)
             if writer is not None:
-                write_all(writer, view[:got])
-            advance(got)
+                write_all(writer, memoryview(chunk))
+            advance(len(chunk))
         if writer is not None:
             sync(writer)
     return digest.intdigest()
@@ -99,10 +104,12 @@ class Watcher(Protocol):
 
 
 class Stager:
-    """Copies one dataset to its staged directory, or checks it in place."""
+    """Copies one dataset to its staged directory, or checks it in place. bucket: with its packs, or
+    None."""
 
-    def __init__(self, dataset: Dataset, watcher: Watcher) -> None:
+    def __init__(self, dataset: Dataset, watcher: Watcher, bucket: Bucket | None = None) -> None:
         self.dataset = dataset
+        self.bucket = bucket
         self.report = StageReport()
         self._watcher = watcher
         self._mutex = threading.Lock()
@@ -141,11 +148,16 @@ class Stager:
         read or written."""
         source = os.fspath(self.dataset.pack_path(pack))
 
+        name = os.path.basename(source)
+
         def copy(part: str) -> list[int]:
+            if self.bucket is not None:
+                size, check = self.expected(pack).file_bytes, self._watcher.check
+                pieces = self.bucket.pieces(name, size, check)
+                return self.damaged(pack, part, self._read_shared(pieces, part))
             self.dataset.check_pack_header(pack)
             return self.damaged(pack, part, self._read_shared(source, part))
 
-        name = os.path.basename(source)
         damaged, reused = staged.stage(name, self.expected(pack), copy, self._watcher.check)
         self.note(pack, damaged, "reused" if reused else "copied")
         return damaged
@@ -190,7 +202,7 @@ class Stager:
             with self._mutex:  # a new table: other threads may be iterating over the old one
                 self.report.damaged = {**self.report.damaged, pack: damaged}
 
-    def _read_shared(self, source: str, target: str | None) -> int:
+    def _read_shared(self, source: str | Iterator[Any], target: str | None) -> int:
         def advance(amount_bytes: int) -> None:
             with self._mutex:
                 self.report.shared_bytes += amount_bytes

@@ -16,7 +16,7 @@ def open_shown(path: str) -> Dataset:
 
 
 def damage(dataset: Dataset) -> list[str]:
-    """Returns what a glance finds wrong with a dataset. A listing has no packs to look at."""
+    """Returns what a glance finds wrong with a dataset whose packs are at hand."""
     from fanstore.verify import glance
 
-    return [] if dataset.is_planned else glance(dataset)
+    return [] if dataset.source else glance(dataset)

@@ -26,12 +26,14 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     Example:
       fanstore verify imagenet.fan
     """
+    from fanstore.buckets.address import refuse_address
     from fanstore.dataset import open_dataset
     from fanstore.errors import show_path
     from fanstore.progress import progress_of
     from fanstore.verify import verify
     from fanstore.wording import counted
 
+    refuse_address(dataset, "a job checks all of it: fanstore run ADDRESS -- true")
     with (
         open_dataset(dataset, verify=True) as opened,
         progress_of("verifying", quiet=quiet) as progress,

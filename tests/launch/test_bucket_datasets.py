@@ -1,0 +1,188 @@
+"""A dataset lies in a bucket: a job copies it before the command starts, and programs see what they
+would see of one on a file system."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from buckets import BUCKET, Fault, TestBucket, bucket_server
+from mpiexec import needs_ranks
+from ranks import make_rank_stage
+from serving import Stage, find_content, flip, make_stage
+from soak import sampled
+
+DATA = f"s3://{BUCKET}/data"
+RANGE_BYTES = 8 << 20
+
+
+@pytest.fixture(scope="module")
+def make_bucket() -> Iterator[Callable[[], TestBucket]]:
+    with bucket_server() as make:
+        yield make
+
+
+@pytest.fixture
+def bucket(make_bucket: Callable[[], TestBucket]) -> TestBucket:
+    return make_bucket()
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    return make_stage(tmp_path)
+
+
+def fill(bucket: TestBucket, dataset: Path) -> None:
+    for path in dataset.iterdir():
+        bucket.put(f"data/{path.name}", path.read_bytes())
+
+
+def made(stage: Stage, bucket: TestBucket) -> Path:
+    """Puts a dataset into the bucket, of which one pack has several ranges. Returns its source."""
+    sizes = [0, 1, 65537, 30 << 20] + [5000] * 30
+    source = stage.source(files={f"d{n % 3}/{n}": os.urandom(size) for n, size in enumerate(sizes)})
+    fill(bucket, stage.dataset(source))
+    return source
+
+
+def run(
+    stage: Stage, bucket: TestBucket, *command: str, options: tuple[str, ...] = (), code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    where = (DATA, "--mount", str(stage.mount), "--output-dir", str(stage.path / "out"))
+    cache = str(stage.path / "cache")
+    return stage.call(
+        "run", *where, *options, "--", *command, code=code, XDG_CACHE_HOME=cache, **bucket.env
+    )
+
+
+def test_it_is_seen_like_its_source(stage: Stage, bucket: TestBucket) -> None:
+    source = made(stage, bucket)
+    sizes = {name: len(found) for name, found in bucket.objects("data/").items()}
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount), options=("--keep-staged",))
+    ranges = {f"data/{n}": -(-size // RANGE_BYTES) for n, size in sizes.items()}
+    del ranges["data/manifest.json"]
+    assert max(ranges.values()) > 3
+    assert bucket.gets == {**ranges, "?list": 1}
+    assert bucket.most_at_once > 1
+    bucket.gets.clear()
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+    assert bucket.gets == {"?list": 1}  # everything was kept
+    assert stage.leftovers() == []
+
+
+def test_commands_that_show_it(stage: Stage, bucket: TestBucket) -> None:
+    made(stage, bucket)
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    assert stage.call("ls", DATA, **env).stdout == "d0\nd1\nd2\n"
+    told = json.loads(stage.call("info", "--json", DATA, **env).stdout)
+    here = json.loads(stage.call("info", "--json", str(stage.path / "data")).stdout)
+    assert {**told, "directory": ""} == {**here, "directory": ""}
+    said = stage.call("verify", DATA, code=2, **env).stderr
+    assert f"{DATA} is no path: a job checks all of it: fanstore run ADDRESS -- true" in said
+
+
+@pytest.mark.soak
+def test_a_new_version_is_seen_by_the_next_job(stage: Stage, bucket: TestBucket) -> None:
+    made(stage, bucket)
+    run(stage, bucket, "true", options=("--keep-staged",))
+    source = stage.source("other", {"a": b"new"})
+    shutil.rmtree(stage.path / "data")
+    fill(bucket, stage.dataset(source))
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+
+
+PASSING = {
+    "cut": Fault("data/.*", 3, cut=500),
+    "503": Fault("data/.*", 3, status=503),
+    "slow": Fault("data/.*", 3, delay_s=0.5),
+    "short": Fault("data/pack-.*", 2, cut=0),
+}
+
+
+@pytest.mark.parametrize("fault", sampled(PASSING, ["cut", "503"]))
+def test_faults_that_pass_are_not_seen(stage: Stage, bucket: TestBucket, fault: str) -> None:
+    source = made(stage, bucket)
+    bucket.faults = [PASSING[fault]]
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+    assert bucket.faults[0].times == 0
+
+
+@pytest.mark.parametrize(
+    "kind", sampled(["403", "gone", "other size", "no room"], ["gone", "no room"])
+)
+def test_what_cannot_be_copied_is_one_sentence(stage: Stage, bucket: TestBucket, kind: str) -> None:
+    made(stage, bucket)
+    bucket.faults = [Fault("data/pack-00001.fsp", status=403)] if kind == "403" else []
+    if kind == "gone":
+        bucket.remove("data/pack-00001.fsp")
+    if kind == "other size":
+        bucket.put("data/pack-00001.fsp", b"x" * 1000)
+    options = ("--local-bytes", "1m") if kind == "no room" else ()
+    done = run(stage, bucket, "true", code=125, options=options)
+    sentence = {
+        "403": f"{DATA}: the server refused a request (403 Test); check the credentials",
+        "no room": "--local-bytes leaves 1.0 MiB (1,048,576 bytes); allow more, or use another "
+        "--local-dir\n",
+    }.get(kind, f"{DATA}/pack-00001.fsp: there is no such object of ")
+    assert sentence in done.stderr
+    assert stage.leftovers() == []
+
+
+def test_damage_in_the_bucket_is_no_wrong_byte(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source(files={"good": b"g" * 5000, "bad": os.urandom(5000)})
+    dataset = stage.dataset(source)
+    flip(*find_content(dataset, (source / "bad").read_bytes()))
+    fill(bucket, dataset)
+    done = run(stage, bucket, "sh", "-c", f"cd {stage.mount}; cat good; cat bad", code=1)
+    assert done.stdout == "g" * 5000
+    assert "cat: bad: Input/output error" in done.stderr
+
+
+@pytest.mark.soak
+def test_a_kept_copy_that_changed_is_copied_again(stage: Stage, bucket: TestBucket) -> None:
+    source = made(stage, bucket)
+    run(stage, bucket, "true", options=("--keep-staged",))
+    for pack in stage.local.rglob("pack-00000.fsp"):
+        times = pack.stat()
+        flip(pack, 5000)
+        os.utime(pack, ns=(times.st_atime_ns, times.st_mtime_ns))
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+
+
+@pytest.mark.parametrize(
+    "options",
+    sampled([("--in-place",), ("--stage", "lazy"), ("--stage", "plan")], [("--in-place",)]),
+)
+def test_options_that_do_not_go_with_it(
+    stage: Stage, bucket: TestBucket, options: tuple[str, ...]
+) -> None:
+    made(stage, bucket)
+    done = run(stage, bucket, "true", options=options, code=125)
+    assert f"{DATA} is a dataset in a bucket, which is copied before" in done.stderr
+
+
+def test_not_beside_a_plain_directory(stage: Stage, bucket: TestBucket) -> None:
+    source = made(stage, bucket)
+    more = ("--dataset", str(source), "--mount", str(stage.path / "other"))
+    done = run(stage, bucket, "true", options=more, code=125)
+    assert "data is a dataset in a bucket: it cannot be with a plan, or with" in done.stderr
+
+
+@needs_ranks
+def test_two_ranks_fetch_each_range_once(tmp_path: Path, bucket: TestBucket) -> None:
+    stage = make_rank_stage(tmp_path)
+    source = stage.source(files={f"d{n % 3}/{n}": os.urandom(60_000) for n in range(40)})
+    fill(bucket, stage.dataset(source))
+    options = ["--local-dir", str(stage.path / "r{rank}"), "--mount", str(stage.path / "m{rank}")]
+    options += ["--output-dir", str(stage.path / "out"), "--", "diff", "-r", str(source), "{}"]
+    argv = [sys.executable, "-m", "fanstore", "run", DATA, *options]
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    stage.finished(stage.mpiexec(2, *argv), **env)
+    assert set(bucket.gets.values()) == {1}
+    assert len(bucket.gets) == 4
