@@ -186,3 +186,16 @@ def test_two_ranks_fetch_each_range_once(tmp_path: Path, bucket: TestBucket) -> 
     stage.finished(stage.mpiexec(2, *argv), **env)
     assert set(bucket.gets.values()) == {1}
     assert len(bucket.gets) == 4
+
+
+def test_one_command_makes_a_dataset_of_objects(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source(files={f"d{n % 3}/{n}": os.urandom(5000) for n in range(40)})
+    for path in (path for path in source.rglob("*") if path.is_file()):
+        bucket.put(f"raw/{path.relative_to(source)}", path.read_bytes())
+    target = str(stage.path / "made.fan")
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    stage.call("prepare", f"s3://{BUCKET}/raw", target, "--codec", "lz4", **env)
+    stage.call("extract", target, str(stage.path / "extracted"))
+    assert subprocess.run(["diff", "-r", source, stage.path / "extracted"]).returncode == 0
+    said = stage.call("prepare", f"s3://{BUCKET}/raw", code=2, **env).stderr
+    assert f"name the dataset to make of s3://{BUCKET}/raw" in said

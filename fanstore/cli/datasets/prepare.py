@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from fanstore.buckets.address import is_address, refuse_address
 from fanstore.config import parse_bytes
+from fanstore.errors import UsageError
 
 if TYPE_CHECKING:
     from fanstore.prepare.run import PrepareOptions, Summary
@@ -28,8 +32,24 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
+class Source(click.Path):
+    """A path, or an address of objects."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        return value if is_address(str(value)) else super().convert(value, param, ctx)
+
+
+def _prepare_objects(src: str, dst: Path | None) -> NoReturn:
+    """Has a job show the objects as files to this command. Raises UsageError without `dst`."""
+    if dst is None:
+        raise UsageError(f"name the dataset to make of {src}: fanstore prepare SRC DST")
+    own = [sys.executable, "-m", "fanstore"]
+    words = ["{}" if word == src else word for word in sys.argv[1:]]
+    os.execv(sys.executable, [*own, "run", src, "--", *own, *words])
+
+
 @click.command()
-@click.argument("src", type=click.Path(exists=True, allow_dash=True, path_type=Path))
+@click.argument("src", type=Source(exists=True, allow_dash=True, path_type=Path))
 @click.argument("dst", required=False, type=click.Path(path_type=Path))
 @click.option(
     "--files-from",
@@ -79,8 +99,8 @@ def command(
     replicate: tuple[str, ...], block_size: int | None, jobs: int | None, force: bool,
     update: bool, skip_unreadable: bool, quiet: bool, as_json: bool,
 ) -> int:  # fmt: skip
-    """Pack SRC, a directory, an archive or a file, into the new dataset DST (default: beside SRC,
-    imagenet.fan for imagenet).
+    """Pack SRC, a directory, an archive, a file or the objects of a bucket (s3://BUCKET/PREFIX),
+    into the new dataset DST (default: beside SRC, imagenet.fan for imagenet).
 
     An archive is tar (plain, or with gzip, bzip2, xz, zstd or lz4) or zip, or - for one of them on
     standard input. cpio, 7-Zip, ISO 9660 and RAR are read if libarchive is installed.
@@ -90,7 +110,6 @@ def command(
       fanstore prepare ~/data/imagenet
       fanstore prepare imagenet.tar.zst /shared/imagenet.fan
     """
-    from fanstore.buckets.address import refuse_address
     from fanstore.prepare.codecs import parse_codec
     from fanstore.prepare.listed import read_list
     from fanstore.prepare.run import (
@@ -101,8 +120,10 @@ def command(
         prepare,
     )
 
+    refuse_address(dst or "", "a dataset is written into a directory")
+    if is_address(str(src)):
+        _prepare_objects(str(src), dst)
     dst = dst or default_target(src)
-    refuse_address(dst, "a dataset is written into a directory")
     if update:
         _check_update(force, block_size, partitions)
         codec, block_size = _settings_of(dst, codec)
@@ -117,8 +138,6 @@ def command(
 
 def _check_update(force: bool, block_size: int | None, partitions: int | None) -> None:
     """Raises UsageError for options that do not go with --update."""
-    from fanstore.errors import UsageError
-
     given = {"--force": force, "--block-size": block_size, "--partitions": partitions}
     for name, value in given.items():
         if value:
