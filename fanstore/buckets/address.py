@@ -50,7 +50,7 @@ def parse(text: str) -> Address:
     assert match is not None
     scheme, bucket, prefix = match.groups()
     if scheme != _SCHEME:
-        raise UsageError(f"{text}: only s3:// addresses can be read, not {scheme}://")
+        raise UsageError(f"{text}: only s3:// addresses are known, not {scheme}://")
     prefix = prefix.removesuffix("/")
     if not bucket:
         raise UsageError(f"{text}: names no bucket: write s3://BUCKET/PREFIX")

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -30,7 +31,7 @@ from fanstore.errors import UsageError
 
 # How long to wait for a connection, for the next bytes, and for a whole answer.
 _CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
-_CONNECTIONS = 16  # for listing
+_CONNECTIONS, _READERS = 16, 64  # for listing, and for other requests
 _RANGES, _RANGE_BYTES = 4, 8 << 20  # of a large object, at a time
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -78,9 +79,8 @@ class Bucket:
             raise UsageError(
                 f"{address}: to use a bucket, run: pip install 'fanstore-fs[objects]'"
             ) from error
-        self._session = botocore.session.get_session()
         try:
-            self._set_up(self._session)
+            self._set_up(botocore.session.get_session())
         except BotoCoreError as error:
             raise UsageError(f"{address}: {error}") from error
         self._get = obstore.get
@@ -102,6 +102,8 @@ class Bucket:
 
     def _set_up(self, session: Any) -> None:
         """Finds the credentials and the server in the environment and the user's profile."""
+        from botocore import UNSIGNED
+        from botocore.config import Config
         from botocore.httpsession import URLLib3Session
         from botocore.utils import get_environ_proxies
 
@@ -116,6 +118,16 @@ class Bucket:
             proxies=get_environ_proxies(self.endpoint),
             max_pool_connections=_CONNECTIONS,
         )
+        config = Config(
+            signature_version=UNSIGNED if self._credentials is None else "s3v4",
+            s3={"addressing_style": "path"},
+            connect_timeout=_CONNECT_S, read_timeout=_SILENCE_S, max_pool_connections=_READERS,
+            retries={"total_max_attempts": 1},  # patience.py repeats them
+            request_checksum_calculation="when_required",  # not all servers know others
+        )  # fmt: skip
+        self._client = session.create_client(
+            "s3", self._region, endpoint_url=self.endpoint, config=config
+        )
 
     def _frozen(self) -> Any:
         """Returns the present credentials for obstore."""
@@ -128,30 +140,13 @@ class Bucket:
             "expires_at": expires if hasattr(self._credentials, "refresh_needed") else None,
         }
 
-    def client(self) -> Any:
-        """Returns a client of botocore for requests that write, which `ask` sends."""
-        from botocore import UNSIGNED
-        from botocore.config import Config
-
-        config = Config(
-            signature_version=UNSIGNED if self._credentials is None else "s3v4",
-            s3={"addressing_style": "path"},
-            connect_timeout=_CONNECT_S, read_timeout=_SILENCE_S,
-            max_pool_connections=_CONNECTIONS,
-            retries={"total_max_attempts": 1},  # patience.py repeats them
-            request_checksum_calculation="when_required",  # not all servers know others
-        )  # fmt: skip
-        return self._session.create_client(
-            "s3", self._region, endpoint_url=self.endpoint, config=config
-        )
-
-    def ask(self, client: Any, operation: str, **options: Any) -> Any:
-        """Sends a request by a client of botocore. Raises as _failure says."""
+    def ask(self, operation: str, **options: Any) -> Any:
+        """Sends a request by botocore's client. Raises as _failure says."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         self.counts.add(requests=1)
         try:
-            return getattr(client, operation)(Bucket=self.address.bucket, **options)
+            return getattr(self._client, operation)(Bucket=self.address.bucket, **options)
         except ClientError as error:
             head = error.response["ResponseMetadata"]
             after = head.get("HTTPHeaders", {}).get("retry-after", "")
@@ -197,24 +192,38 @@ class Bucket:
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
         this size and state; 0: of any state. Raises ObjectChanged, or BucketRefused."""
 
+        again = False
+
         def once() -> Any:
-            return self._fetch(key, offset, count, size, state)
+            nonlocal again
+            get, again = self._get_plainly if again else self._get_quickly, True
+            return self._fetch(get, key, offset, count, size, state)
 
         where = f"s3://{self.address.bucket}/{key}"
         return patiently(once, where, deadline_s, pause)
 
-    def _fetch(self, key: str, offset: int, count: int, size: int, state: int) -> Any:
-        options: Any = None if count == size else {"range": (offset, offset + count)}
+    def _get_quickly(self, key: str, part: tuple[int, int] | None) -> Any:
         self.counts.add(requests=1)
+        return self._get(self._store, key, options=part and {"range": part})
+
+    def _get_plainly(self, key: str, part: tuple[int, int] | None) -> Any:
+        """Does the same by botocore, which shows how long the server asks to wait."""
+        options = {"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {}
+        answer = self.ask("get_object", Key=key, **options)
+        size = answer["ContentRange"].rpartition("/")[2] if part else answer["ContentLength"]
+        meta = {"e_tag": answer["ETag"], "size": int(size)}
+        return SimpleNamespace(meta=meta, bytes=answer["Body"].read)
+
+    def _fetch(self, get: Any, key: str, offset: int, count: int, size: int, state: int) -> Any:
         try:
-            found = self._get(self._store, key, options=options)
+            found = get(key, None if count == size else (offset, offset + count))
             # All bytes of one answer are of the version that its head names.
             found_bytes = found.meta["size"]
             is_other = state and object_state(found.meta["e_tag"] or "", found_bytes) != state
             if is_other or found_bytes != size:
                 raise ObjectChanged
             content = found.bytes()
-        except ObjectChanged:
+        except (ObjectChanged, PassingFailure, BucketRefused):
             raise
         except Exception as error:
             status = _STATUS.search(str(error))

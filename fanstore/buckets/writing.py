@@ -48,7 +48,6 @@ class Writer:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
-        self._client = bucket.client()
 
     def try_out(self) -> None:
         """Begins an object, and drops it: raises BucketRefused if nothing can be written."""
@@ -129,7 +128,7 @@ class Writer:
         where = f"s3://{self._bucket.address.bucket}/{key}"
         try:
             return patiently(
-                lambda: self._bucket.ask(self._client, operation, Key=key, **options),
+                lambda: self._bucket.ask(operation, Key=key, **options),
                 where, _DEADLINE_S, time.sleep,
             )  # fmt: skip
         except BucketRefused as error:

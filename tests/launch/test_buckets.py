@@ -238,7 +238,7 @@ LASTING = {
     "403": (Fault("raw/a", status=403), "the server refused a request (403 Test)"),
     "400": (Fault("raw/a", status=400), "the server refused a request (400 Test)"),
     "503": (Fault("raw/a", status=503), "no answer within 1 s; the last try failed: 503 Test"),
-    "cut": (Fault("raw/a", cut=1), "no answer within 1 s; the last try failed: HTTP error: "),
+    "cut": (Fault("raw/a", cut=1), "within 1 s; the last try failed: the answer was not whole"),
 }
 
 
@@ -282,7 +282,7 @@ def test_faults_that_last_are_errors(stage: Stage, bucket: TestBucket, fault: st
         (403, f"s3://{BUCKET}/raw", "the server refused a request (403 Test); check the cred"),
         (0, "s3://no-such-bucket", "there is no such bucket"),
         (0, f"s3://{BUCKET}/nothing", "there are no objects below this address"),
-        (0, "gs://bucket/x", "only s3:// addresses can be read, not gs://"),
+        (0, "gs://bucket/x", "only s3:// addresses are known, not gs://"),
         (0, "s3:///x", "names no bucket"),
         (0, f"s3://{BUCKET}/a//b", "has an empty part"),
     ],
@@ -326,6 +326,16 @@ def test_credentials_stay_where_they_are(stage: Stage, bucket: TestBucket) -> No
     for path in stage.path.rglob("*"):
         content = path.read_bytes() if path.is_file() else b""
         assert b"secret-of" not in content and b"key-of" not in content, path
+
+
+def test_the_server_says_how_long_to_wait(stage: Stage, bucket: TestBucket) -> None:
+    """The second refusal is seen with its header, and nothing is asked before that time."""
+    bucket.put("raw/a", b"a" * 100)
+    bucket.faults = [Fault("raw/a", status=503, headers={"Retry-After": "100"})]
+    command = ("cat", str(stage.mount / "a"))
+    done = run(stage, bucket, *command, code=1, FANSTORE_SHARED_DEADLINE_S="20")
+    assert "no answer within 20 s; the last try failed: 503 Test" in done.stderr
+    assert bucket.gets["raw/a"] in (2, 4)  # 4: if it was also brought ahead
 
 
 @needs_ranks

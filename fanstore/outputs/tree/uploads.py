@@ -7,7 +7,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from fanstore.buckets.address import is_address, parse
@@ -21,8 +21,6 @@ from fanstore.outputs.tree.placed import Copy, Header, Placed
 from fanstore.outputs.tree.shared import Shared
 from fanstore.outputs.tree.target import Target
 
-_TRIES = 3
-
 
 class BucketTarget(Target):
     """The output directory in a bucket. Of an object's identity the inode is its mark, and the time
@@ -31,11 +29,8 @@ class BucketTarget(Target):
     def __init__(self, header: Header) -> None:
         super().__init__(header)
         self._address = parse(header.root)
+        self._writer = Writer(Bucket(self._address))
         self._tried: dict[bytes, set[int]] = {}  # marks of objects that may be there
-
-    @cached_property
-    def _writer(self) -> Writer:
-        return Writer(Bucket(self._address))
 
     def _key(self, name: bytes) -> str:
         return self._address.prefix + name.decode("utf-8", "surrogateescape")
@@ -53,7 +48,7 @@ class BucketTarget(Target):
         Raises OSError if an object of somebody else is in the way."""
         etag = "" if mine is None else self._etag_of_own(name, mine)
         self._tried.setdefault(name, set()).add(content.mark)
-        for _ in range(_TRIES):
+        for _ in range(3):
             try:
                 return self._writer.put(self._key(name), content, etag)
             except NameTaken:
