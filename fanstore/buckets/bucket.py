@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -32,6 +32,7 @@ from fanstore.errors import UsageError
 # How long to wait for a connection, for the next bytes, and for a whole answer.
 _CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
 _CONNECTIONS, _READERS = 16, 64  # for listing, and for other requests
+_LOOK_EVERY_S = 0.2
 _RANGES, _RANGE_BYTES = 4, 8 << 20  # of a large object, at a time
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
@@ -237,26 +238,25 @@ class Bucket:
         """Yields the content of an object in ranges, several of which are under way. name: behind
         the prefix. check: may raise to end the work. Raises BucketRefused."""
 
-        def pause(pause_s: float) -> None:
-            check()
-            time.sleep(pause_s)
-
         def get(at: int) -> Any:
-            count = min(_RANGE_BYTES, size - at)
-            return self.fetch(self.address.prefix + name, at, count, size, 0, _ANSWER_S, pause)
+            count, key = min(_RANGE_BYTES, size - at), self.address.prefix + name
+            return self.fetch(key, at, count, size, 0, _ANSWER_S, time.sleep)
 
-        with ThreadPoolExecutor(_RANGES, "fanstore-range") as pool:
-            coming: deque[Future[Any]] = deque()
-            try:
-                for at in range(0, size, _RANGE_BYTES):
-                    coming.append(pool.submit(get, at))
-                    if len(coming) > _RANGES:
-                        yield coming.popleft().result()
-                while coming:
-                    yield coming.popleft().result()
-            except ObjectChanged:
-                what = f"{self.address}/{name}: there is no such object of {size:,} bytes"
-                raise BucketRefused(what) from None
+        pool, coming = ThreadPoolExecutor(_RANGES, "fanstore-range"), deque[Future[Any]]()
+        offsets = deque(range(0, size, _RANGE_BYTES))
+        try:
+            while offsets or coming:
+                while offsets and len(coming) <= _RANGES:
+                    coming.append(pool.submit(get, offsets.popleft()))
+                while not coming[0].done():
+                    wait([coming[0]], _LOOK_EVERY_S)
+                    check()
+                yield coming.popleft().result()
+        except ObjectChanged:
+            what = f"{self.address}/{name}: there is no such object of {size:,} bytes"
+            raise BucketRefused(what) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # a request may hang
 
     def _failure(self, status: int, text: str, retry_after: str = "") -> Exception:
         """Returns the exception for a request that failed. status: 0 if there was no whole answer.

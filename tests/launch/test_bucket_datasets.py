@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -15,7 +16,7 @@ import pytest
 from buckets import BUCKET, Fault, TestBucket, bucket_server
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
-from serving import Stage, find_content, flip, make_stage
+from serving import Stage, find_content, flip, make_stage, wait_for
 from soak import sampled
 
 DATA = f"s3://{BUCKET}/data"
@@ -142,6 +143,19 @@ def test_damage_in_the_bucket_is_no_wrong_byte(stage: Stage, bucket: TestBucket)
     done = run(stage, bucket, "sh", "-c", f"cd {stage.mount}; cat good; cat bad", code=1)
     assert done.stdout == "g" * 5000
     assert "cat: bad: Input/output error" in done.stderr
+
+
+def test_an_interrupt_does_not_wait_for_the_server(stage: Stage, bucket: TestBucket) -> None:
+    made(stage, bucket)
+    bucket.faults = [Fault("data/pack-.*", delay_s=25)]
+    where = (DATA, "--mount", str(stage.mount), "--output-dir", str(stage.path / "out"))
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    with stage.running("run", *where, "--", "true", **env) as job:
+        wait_for(lambda: any("pack" in key for key in bucket.gets), "a request for a pack")
+        job.send_signal(signal.SIGINT)
+        assert job.wait(timeout=60) == 130
+        assert bucket.at_once > 0  # the server has not answered yet
+    assert stage.leftovers() == []
 
 
 @pytest.mark.soak
