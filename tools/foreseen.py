@@ -33,7 +33,7 @@ _EPOCH = re.compile(r"^epoch over: (\d+) (\d+)$", re.MULTILINE)
 _OPENED = re.compile(r"([\d,]+) files opened")
 _EPOCH = re.compile(r"^epoch over: (\d+) (\d+)$", re.MULTILINE)
 _CLASSES = 10
-_SHARDS, _IN_SHARD = 80, 20
+_SHARDS, _IN_SHARD = 400, 20
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,13 @@ def make_dataset(place: Path, count: int) -> Path:
         (source / f"class-{number % _CLASSES}" / f"{number:06}.png").write_bytes(_png(number))
     (source / "shards").mkdir()
     for number in range(_SHARDS):
-        with tarfile.open(source / "shards" / f"{number:02}.tar", "w") as shard:
+        with tarfile.open(source / "shards" / f"{number:03}.tar", "w") as shard:
             for image in range(number * _IN_SHARD, (number + 1) * _IN_SHARD):
                 content = _png(image)
                 member = tarfile.TarInfo(f"{image:06}.png")
                 member.size = len(content)
                 shard.addfile(member, io.BytesIO(content))
+    subprocess.run([sys.executable, str(JOBS / "shards.py"), str(source)], check=True)
     command = [*FANSTORE, "prepare", "--quiet", str(source), str(place / "dataset")]
     subprocess.run(command, check=True)
     return place / "dataset"

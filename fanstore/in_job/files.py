@@ -145,19 +145,19 @@ class Picked:
     """A selection of the entries of a sequence, by their indices."""
 
     def __init__(self, values: Any, chosen: Any) -> None:
-        self._values, self._chosen = values, chosen
+        self.values, self.chosen = values, chosen
 
     def __len__(self) -> int:
-        return len(self._chosen)
+        return len(self.chosen)
 
     def __getitem__(self, at: Any) -> Any:
         if not isinstance(at, slice):
-            return self._values[self._chosen[at]]
-        chosen = self._chosen[at]
+            return self.values[self.chosen[at]]
+        chosen = self.chosen[at]
         # itemgetter does not return a tuple for one item, and fails for none.
-        if len(chosen) < 2 or isinstance(self._values, Picked):
-            return [self._values[each] for each in chosen]
-        return operator.itemgetter(*chosen)(self._values)
+        if len(chosen) < 2 or isinstance(self.values, Picked):
+            return [self.values[each] for each in chosen]
+        return operator.itemgetter(*chosen)(self.values)
 
 
 def _chained(parts: list[list[_Column]]) -> list[_Column]:

@@ -103,7 +103,7 @@ def reached(iterator: Any) -> list[Any]:
         if id(thing) not in seen:
             seen.add(id(thing))
             found.append(thing)
-            waiting += _inside(thing)
+            waiting += inside(thing)
     return found
 
 
@@ -118,7 +118,7 @@ def _is_row(thing: Any) -> bool:
     return type(thing) in _PLAIN or (_is_plain(thing) and getattr(thing, "ndim", 0) == 1)
 
 
-def _inside(thing: Any) -> Iterable[Any]:
+def inside(thing: Any) -> Iterable[Any]:
     """Returns the objects that a generator, an iterator or a sampler refers to."""
     kind = type(thing)
     if kind in _TELLING:

@@ -103,7 +103,7 @@ def _start() -> None:
         _watch(loader_module, epochs.Epochs(sampler_of, draws_of, files_of, tags, teller))
         _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
         streams = load_part("streams.py").Streams(
-            rows, files, epochs.number_in, "stream", teller, last_opened
+            rows, files, load_part("shards.py"), epochs.number_in, "stream", teller, last_opened
         )
         _watch_streams(data._utils.fetch._IterableDatasetFetcher, streams, tags_part.Noted)
         teller.began()

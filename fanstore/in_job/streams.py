@@ -10,7 +10,7 @@ import weakref
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from fanstore.in_job.told import EpochTold
@@ -20,12 +20,13 @@ _DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
 _ADVICE = "it can announce its files (fanstore.order)"
 _LOOKED_AT = 8  # directories that relative paths may be in
 _TRIES_MAX = 32  # the most paths looked at in one search
+_LIBRARY = "shards"  # distinguishes the list that a library of shards goes through
 # How far opens may be from their place in the list, in files.
 _AHEAD_MIN, _AHEAD_MAX = 64, 1024
 
 
 class Streams:
-    """Watches iterators. rows, files: the modules rows.py and files.py; number_in: numbers things
+    """Watches iterators. rows, files, shards: modules of this directory; number_in: numbers things
     in a list of weak references, as in epochs.py; kind: of the announcements; teller: sends them;
     last_opened: returns the inode number of the file that this thread opened last. An error in any
     of them ends the watching."""
@@ -34,6 +35,7 @@ class Streams:
         self,
         rows: Any,
         files: Any,
+        shards: Any,
         number_in: Callable[..., Any],
         kind: str,
         teller: Any,
@@ -41,6 +43,7 @@ class Streams:
     ) -> None:
         self._rows = rows
         self._files = files
+        self._shards = shards
         self._number_in = number_in
         self._kind = kind
         self._teller = teller
@@ -76,8 +79,10 @@ class Streams:
         passed: the iterator may go through several lists."""
         seen.look_at = max(1, 2 * seen.drawn)
         things = self._rows.reached(iterator)
-        row, rest = self._found(things)
-        if rest is None:
+        row, rest = self._of_library(things)
+        if rest is None and seen.row is not _LIBRARY:
+            row, rest = self._found(things)
+        if rest is None and seen.row is not _LIBRARY:
             row, rest = self._by_number(things)
             seen.agreed = 0 if rest is None else seen.agreed + 1
             rest = rest if seen.agreed > 1 else None  # one file may agree by chance
@@ -101,9 +106,27 @@ class Streams:
                 "batch": max(_AHEAD_MIN, min(_AHEAD_MAX, left // 16)), "place": seen.place,
             },
         }  # fmt: skip
-        self._teller.tell(message, {"paths": self._files.joined([rest])})
+        self._teller.tell(message, self._parts(*rest))
         seen.place, seen.row, seen.left = "more", row, left
         seen.look_at = seen.drawn + left + 1
+
+    def _of_library(self, things: list[Any]) -> tuple[Any, Any]:
+        """Returns the same as `_found` for an iterator of a library that shards.py knows."""
+        found = self._shards.coming(self._rows, things)
+        if found is None or not self._files.is_ours(found[0][found[1][0]]):
+            return None, None
+        paths, numbers = found
+        return _LIBRARY, (self._files.Picked(paths, numbers), None, "")
+
+    def _parts(self, values: Any, member: int | None, root: str) -> dict[str, Iterable[bytes]]:
+        """Returns the parts of a message about a column: its paths, and the numbers of those that
+        it picks."""
+        parts: dict[str, Iterable[bytes]] = {}
+        if isinstance(values, self._files.Picked):
+            parts["indices"] = [values.chosen.tobytes()]
+            values = values.values
+        parts["paths"] = self._files.joined([(values, member, root)])
+        return parts
 
     def _by_number(self, things: list[Any]) -> tuple[Any, Any]:
         """Returns the same as `_found` for an iterator that goes through numbers. Takes them as

@@ -48,12 +48,15 @@ def _watch(iterators: Any, pipelines: Any, streams: Any) -> None:
 def _start() -> None:
     try:
         iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
-        files, rows, numbers = map(load_part, ("files.py", "rows.py", "epochs.py"))
+        names = "rows.py", "files.py", "shards.py", "epochs.py"
+        rows, files, shards, numbers = map(load_part, names)
         if sys.version_info >= (3, 10):
             rows.get_referents = globals()["referents"]
         new_streams = load_part("streams.py").Streams
         last_opened = globals()["last_opened"]
-        streams = new_streams(rows, files, numbers.number_in, "announce", teller, last_opened)
+        streams = new_streams(
+            rows, files, shards, numbers.number_in, "announce", teller, last_opened
+        )
         pipelines = load_part("tensorflow_pipelines.py").Pipelines(iterators, files.is_ours, teller)
         _watch(iterators, pipelines, streams)
         teller.began()

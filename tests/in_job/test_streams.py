@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from array import array
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fanstore.in_job import files, rows
+from fanstore.in_job import files, rows, shards
 from fanstore.in_job.epochs import number_in
 from fanstore.in_job.streams import Streams
 
@@ -26,6 +27,8 @@ class Told:
 
     def tell(self, message: Any, parts: Any) -> None:
         paths = os.fsdecode(b"".join(parts["paths"])).split("\0")[:-1]
+        if "indices" in parts:
+            paths = [paths[at] for at in array("q", b"".join(parts["indices"]))]
         assert len(paths) == message["sampler"]["samples"]
         self.paths.append(paths)
 
@@ -55,7 +58,9 @@ class Watched:
 
     def __init__(self, paths: list[str]) -> None:
         self.paths, self.told, self.opened = paths, Told(), 0
-        self.streams = Streams(rows, files, number_in, "stream", self.told, lambda: self.opened)
+        self.streams = Streams(
+            rows, files, shards, number_in, "stream", self.told, lambda: self.opened
+        )
 
     def open(self, path: str) -> None:
         self.opened = os.stat(path).st_ino

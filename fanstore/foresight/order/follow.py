@@ -23,7 +23,8 @@ class Expected:
     the record ids of the files in the order of sampling, uint64 (samples); a file that is read
     again is listed again. workers: 0 if the process itself reads. batch: samples in a batch.
     prefetch_factor: how many batches each worker prepares ahead. in_order: whether batches leave
-    the loader in the order of sampling (an option of torch's DataLoader).
+    the loader in the order of sampling (an option of torch's DataLoader). reopened: files are
+    opened several times, as shards are, and each of these opens counts as expected.
 
     Raises ValueError for values out of range."""
 
@@ -33,6 +34,7 @@ class Expected:
     batch: int = 1
     prefetch_factor: int = 2
     in_order: bool = True
+    reopened: bool = False
 
     def __post_init__(self) -> None:
         checks.integer("mount", self.mount, 0)
@@ -40,6 +42,7 @@ class Expected:
         checks.integer("batch", self.batch, 1)
         checks.integer("prefetch_factor", self.prefetch_factor, 1)
         checks.flag("in_order", self.in_order)
+        checks.flag("reopened", self.reopened)
         records = checks.reads("records", self.records, 2**63)
         object.__setattr__(self, "records", records.astype(np.uint64, copy=False))
 
@@ -55,9 +58,9 @@ class Follower:
 
     position: how many samples at the beginning are surely passed. matched: the number of expected
     opens. strange: the number of opens of the epoch's files that were not expected at that time.
-    broken: the loader reads in another order; stays set. The open of a file again, shortly after
-    its expected open, does not count, and neither does an open of any other file. left: opens among
-    the last ones noted that may belong to the next epoch."""
+    broken: the loader reads in another order; stays set. Unless the files are `reopened`, the open
+    of a file again, shortly after its expected open, does not count, and neither does an open of
+    any other file. left: opens among the last ones noted that may belong to the next epoch."""
 
     def __init__(self, expected: Expected) -> None:
         self.position = 0
@@ -95,6 +98,7 @@ class Follower:
         # If the next place of a file is far ahead and its last place is just passed, the file was
         # opened again.
         again = ~due & (last >= max(0, self.position - 2 * self._room))
+        self.matched += self._expected.reopened * int(np.count_nonzero(self._opened[last[again]]))
         astray = np.where(places < len(self._opened), places, last)[~due & ~again]
         self._advance()
         if self.position == len(self._opened):

@@ -1,0 +1,159 @@
+"""Finds the shards that an iterator of webdataset, MosaicML's streaming or litdata will open, from
+the state of the iterator, which it does not advance. See start.py."""
+
+from __future__ import annotations
+
+import array
+import functools
+import itertools
+import math
+import os
+import random
+import sys
+import types
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    # A list of paths, and the numbers of those that will be opened, in order.
+    _Coming = tuple[list[str], array.array[int]]
+
+
+def coming(rows: Any, things: list[Any]) -> _Coming | None:
+    """Returns the shards that an iterator will open; None if it is of another library. rows: the
+    module rows.py; things: the iterator, and what it refers to."""
+    generators = [each for each in things if type(each) is types.GeneratorType]
+    for thing in things:
+        try:
+            if type(thing) is types.GeneratorType:
+                found = _of_shuffle(rows, thing) if thing.__name__ == "_shuffle" else None
+            else:
+                modules = [each.__module__ for each in type(thing).__mro__]
+                of = next((_READERS[each] for each in modules if each in _READERS), None)
+                begun = of is _of_webdataset and len(generators) > 1  # _of_shuffle knows the rest
+                found = None if of is None or begun else of(vars(thing))
+        except (AttributeError, LookupError, TypeError, ValueError):  # of another version
+            continue
+        if found is not None and found[1]:
+            return found
+    return None
+
+
+def _of_streaming(dataset: Any) -> _Coming | None:
+    """Returns the shard of each sample: the shard's file is opened for each."""
+    iterator = dataset.get("_iterator")
+    if iterator is None:
+        return None
+    left = iterator.sample_ids[iterator.yield_index + 1 :]
+    shards = dataset["sample_offset_per_shard"].searchsorted(left[left >= 0], "right") - 1
+    paths = [
+        os.path.join(shard.dirname, shard.split, shard.raw_data.basename)
+        for shard in dataset["shards"]
+    ]
+    return paths, array.array("q", shards.tolist())
+
+
+def _of_litdata(dataset: Any) -> _Coming | None:
+    cache = dataset.get("cache")
+    if cache is None:
+        return None
+    config = cache._reader._config
+    paths = [os.path.join(config._cache_dir, chunk["filename"]) for chunk in config._chunks]
+    left = dataset["worker_chunks"][dataset["worker_next_chunk_index"] :]
+    return paths, array.array("q", map(int, left))
+
+
+def _of_webdataset(dataset: Any) -> _Coming | None:
+    """Returns the shards that a pipeline will read from its beginning, if their order follows from
+    seeds."""
+    first, *steps = dataset["pipeline"]
+    if type(first).__name__ != "SimpleShardList" or first.seed is not None:
+        return None
+    urls = list(first.urls)
+    rank, world_size, worker, workers = sys.modules["webdataset.utils"].pytorch_worker_info()
+    for step in steps:
+        name = getattr(step, "f", step if hasattr(step, "__name__") else type(step)).__name__
+        if name == "split_by_node":
+            urls = urls[rank::world_size]
+        elif name == "split_by_worker":
+            urls = urls[worker::workers]
+        elif name == "detshuffle":
+            chance = random.Random(step.seed + step.epoch + 1)
+            urls = list(_drawn([], iter(urls), step.bufsize, step.initial, chance))
+        elif name == "_shuffle" and set(step.kw) <= {"initial", "seed"}:
+            size, initial = [*step.args, 100][:2]
+            chance, initial = random.Random(step.kw["seed"]), step.kw.get("initial", initial)
+            urls = list(_drawn([], iter(urls), size, initial, chance))
+        elif name != "single_node_only":
+            opens = name in ("StreamingOpen", "tarfile_samples")
+            return (urls, array.array("q", range(len(urls)))) if opens else None
+    return None
+
+
+_READERS = {
+    "streaming.base.dataset": _of_streaming,
+    "litdata.streaming.dataset": _of_litdata,
+    "webdataset.pipeline": _of_webdataset,
+}
+
+
+def _of_shuffle(rows: Any, shuffle: Any) -> _Coming | None:
+    """Returns the shards that webdataset's generator `_shuffle` will draw from its buffer, which it
+    fills up from another iterator."""
+    own = rows.inside(shuffle)
+    own = next((rows.inside(each) for each in own if type(each) is types.FrameType), own)
+    sources = [each for each in own if hasattr(type(each), "__next__")]
+    buffers = [each for each in own if type(each) is list and each]
+    chances = [each for each in own if type(each) is random.Random]
+    numbers = [each for each in own if isinstance(each, int)]
+    if not sources or len(buffers) != 1 or len(chances) != 1 or len(numbers) < 2:
+        return None
+    if not all(type(each) is dict and type(each.get("url")) is str for each in buffers[0]):
+        return None
+    buffer = [each["url"] for each in buffers[0]]
+    rest = _after(rows, sources[0], buffer)
+    if rest is None:
+        return None
+    chance = random.Random(0)
+    chance.setstate(chances[0].getstate())
+    size, initial = numbers[:2]
+    order = list(_drawn(buffer, iter(rest), size, initial, chance))
+    return order, array.array("q", range(len(order)))
+
+
+def _after(rows: Any, source: Any, given: list[str]) -> list[str] | None:
+    """Returns the URLs that an iterator will give after those in `given`: each n-th of a list,
+    because ranks and workers share the list. None if no list is found."""
+    things = rows.reached(source)
+    for row, position in rows.with_positions(things):
+        places = {each: place for place, each in enumerate(row) if type(each) is str}
+        passed = [position - 1 - places.get(each, position) for each in given]
+        if len(given) > 2 and min(passed) >= 0:
+            step = functools.reduce(math.gcd, passed)
+            return list(row[position - 1 + step :: step])
+    is_over = not any(hasattr(type(each), "__next__") for each in things[1:])
+    return [] if is_over else None
+
+
+def _drawn(
+    buffer: list[str], rest: Iterator[str], size: int, initial: int, chance: random.Random
+) -> Iterator[str]:
+    """Yields what `_shuffle` yields."""
+    initial = min(initial, size)
+    for each in rest:
+        buffer.append(each)
+        if len(buffer) < size:
+            buffer += itertools.islice(rest, 1)
+        if len(buffer) >= initial:
+            yield _picked(buffer, chance)
+    while buffer:
+        yield _picked(buffer, chance)
+
+
+def _picked(buffer: list[str], chance: random.Random) -> str:
+    at = chance.randint(0, len(buffer) - 1)
+    buffer[at], picked = buffer[-1], buffer[at]
+    buffer.pop()
+    return picked
