@@ -59,7 +59,7 @@ def order_source(name: str) -> str:
     others = {
         "announce": "as the program said", "recorded": "as it read before", "plan": "the plan",
     }  # fmt: skip
-    return name if name == "tf.data" else others.get(name, f"torch {name}")
+    return name if name in ("grain", "tf.data") else others.get(name, f"torch {name}")
 
 
 def duration(seconds: float) -> str:

@@ -34,6 +34,7 @@ def test_each_step_does_what_tensorflow_does() -> None:
     assert samples(10, ["shard", 3, 1]) == [1, 4, 7]
     assert samples(50, shuffle(0), ["repeat", 2]) == first + second
     assert samples(50, ["take", 5], ["repeat", 2], ["skip", 3]) == [3, 4, 0, 1, 2, 3, 4]
+    assert sorted(samples(50, ["index_shuffle", 3])) == list(range(50))
     assert samples(0, shuffle(0)) == samples(9, ["repeat", 0]) == []
 
 

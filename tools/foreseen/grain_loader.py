@@ -1,6 +1,7 @@
 # does: grain's DataLoader with a list of files, its index sampler and threads
 # needs: torch grain
 import grain.python as grain
+from epochs import epoch_over
 from files import BATCH, EPOCHS, Files
 
 
@@ -12,7 +13,7 @@ class Source(Files):
 files = Source()
 sampler = grain.IndexSampler(len(files), grain.NoSharding(), True, EPOCHS, seed=3)
 operations = [grain.Batch(BATCH)]
-for _ in grain.DataLoader(
-    data_source=files, sampler=sampler, operations=operations, worker_count=0
-):
-    pass
+loader = grain.DataLoader(data_source=files, sampler=sampler, operations=operations, worker_count=0)
+for number, _ in enumerate(loader, 1):
+    if number % (len(files) // BATCH) == 0:
+        epoch_over()

@@ -1,9 +1,9 @@
 /*
  * Watches the imports of a CPython interpreter through its audit hooks (PEP 578). When torch's
  * DataLoader is loaded, runs in_job/start.py of the job directory, which makes the loader announce
- * to the daemon in which order it will read; in_job/tensorflow_start.py does so for tf.data. Looks
- * up CPython's functions by name, so that this library needs nothing of Python to be built or
- * loaded. If something fails, the report says so, and the program goes on.
+ * to the daemon in which order it will read; tensorflow_start.py and grain_start.py there do so for
+ * tf.data and grain. Looks up CPython's functions by name, so that this library needs nothing of
+ * Python to be built or loaded. If something fails, the report says so, and the program goes on.
  *
  * The program may have audit hooks of its own, which may end it if an event comes that they do not
  * expect. So the code in in_job/ calls functions of this file in place of those of Python that
@@ -116,6 +116,8 @@ static struct {
     {"torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "start.py", WAITING},
     {"tensorflow.python.data.ops.iterator_ops", "get_next_as_optional", "tensorflow_start.py",
      WAITING},
+    {"grain._src.python.dataset.transformations.prefetch", "PrefetchDatasetIterator",
+     "grain_start.py", WAITING},
 };
 
 enum { LOADERS = sizeof(loaders) / sizeof(loaders[0]) };

@@ -1,5 +1,5 @@
 """Computes the samples that a loader will read from the announcement of its sampler, or of the
-steps of its tf.data pipeline."""
+steps of its pipeline (tf.data, grain)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from fanstore.arrays import np
 from fanstore.policy import checks
 from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.generators import Mt19937, generator_at
-from fanstore.policy.orders.other_frameworks import tf_data_shuffle
+from fanstore.policy.orders.other_frameworks import grain_index_shuffle, tf_data_shuffle
 from fanstore.policy.orders.registry import strided
 from fanstore.policy.orders.torch_samplers import (
     RandomSamples,
@@ -25,13 +25,14 @@ if TYPE_CHECKING:
 
 _STEPS_MAX = 64
 # The number of values of a step, by its name.
-_LENGTHS = {"shuffle": 6, "take": 2, "skip": 2, "shard": 3, "repeat": 2}
+_LENGTHS = {"shuffle": 6, "take": 2, "skip": 2, "shard": 3, "repeat": 2, "index_shuffle": 2}
 _ROUNDS_MAX, _REPEATED_MAX = 16, 1 << 22  # limits for repeat, which may have no end
 
 
 def pipeline_samples(said: Mapping[str, Any]) -> NDArray[Any]:
     """Returns the numbers of the files that one iterator reads, in order. said: the parameters of
-    fanstore/in_job/tensorflow_pipelines.py. Raises ValueError for parameters that make no sense."""
+    tensorflow_pipelines.py or grain_pipelines.py in fanstore/in_job. Raises ValueError for
+    parameters that make no sense."""
     count, steps = checks.integer("samples", said.get("samples"), 0, 1 << 27), said.get("steps")
     if not isinstance(steps, list) or len(steps) > _STEPS_MAX:
         raise ValueError(f"steps are {str(steps)[:80]}; allowed are {_STEPS_MAX}")
@@ -58,6 +59,8 @@ def _after(count: int, steps: Sequence[Any], nth: int | None) -> NDArray[Any]:
         return order[:0] if first < 0 else order[first:]
     if name == "shard":
         return order[checks.integer("shard", rest[0], 0) :: checks.integer("shards", first, 1)]
+    if name == "index_shuffle" and len(order):
+        return order[next(grain_index_shuffle(len(order), nth or 0, seed=first))]
     return order[_shuffled(len(order), first, rest, nth)] if len(order) else order
 
 
@@ -186,5 +189,6 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any
     "WeightedRandomSampler": _weighted,
     "announce": _announced,
     "stream": _announced,
+    "grain": lambda said, _: pipeline_samples(said),
     "tf.data": lambda said, _: pipeline_samples(said),
 }
