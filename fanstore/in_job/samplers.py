@@ -77,7 +77,10 @@ def _of_sampler(torch: Any, sampler: Any) -> Described | None:
         return None
     if seedable or _iterates_as(sampler, data.RandomSampler):
         drawn["kind"], drawn["samples"] = "RandomSampler", len(sampler.data_source)
-        drawn["drawn"] = int(sampler.num_samples)
+        # The property num_samples of torch calls len(data_source) again.
+        is_torchs = type(sampler).num_samples is data.RandomSampler.num_samples
+        chosen_count = sampler._num_samples if is_torchs else sampler.num_samples
+        drawn["drawn"] = drawn["samples"] if chosen_count is None else int(chosen_count)
         drawn["replacement"] = bool(sampler.replacement)
         return drawn, {}
     if _iterates_as(sampler, data.SubsetRandomSampler):

@@ -125,17 +125,18 @@ def _reads_one_by_one(dataset: Any) -> bool:
 
 
 def _name(dataset: Any) -> list[Any]:
-    text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
+    count = len(dataset)
+    text = "\n".join(_about(dataset, count, 0))[:_TEXT_MAX]
     number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
-    return [text, number, len(dataset)]
+    return [text, number, count]
 
 
-def _about(dataset: Any, depth: int) -> Iterator[str]:
-    """Yields lines that identify a dataset: its class, length and plain attributes."""
+def _about(dataset: Any, count: int, depth: int) -> Iterator[str]:
+    """Yields lines that identify a dataset: its class, `count` of samples and plain attributes."""
     kind = type(dataset)
     # the name of __main__ in a spawned worker
     module = kind.__module__.replace("__mp_main__", "__main__")
-    yield f"{module}.{kind.__qualname__} of {len(dataset)}"
+    yield f"{module}.{kind.__qualname__} of {count}"
     for name, value in sorted(vars(dataset).items()):
         if isinstance(value, (str, bytes, int, float, os.PathLike)):
             yield f"{name} = {value!r}"
@@ -143,5 +144,5 @@ def _about(dataset: Any, depth: int) -> Iterator[str]:
             ends = [repr(value[at])[:200] for at in (0, -1)] if len(value) else []
             yield f"{name}: {len(value)}, {ends}"
         elif depth < _NESTED_MAX and hasattr(value, "__dict__") and hasattr(value, "__len__"):
-            for line in _about(value, depth + 1):
+            for line in _about(value, len(value), depth + 1):
                 yield f"{name}.{line}"
