@@ -1,7 +1,7 @@
 """Runs small training jobs of common frameworks, unmodified, and prints for which share of their
 opens FanStore knew the order, in all and in each epoch.
 
-    tools/foreseen.py [--files 20000] [--epochs 3] [NAME ...]
+    tools/foreseen.py [--files 20000] [--epochs 3] [--ranks 1] [NAME ...]
 
 The jobs are in tools/foreseen/. They use the modules of this interpreter's environment; a job whose
 modules are missing is left out with a message."""
@@ -26,12 +26,16 @@ JOBS = Path(__file__).with_name("foreseen")
 FANSTORE = [sys.executable, "-m", "fanstore"]
 GOAL = 100.0  # in percent
 
+MPIEXEC = os.environ.get("MPIEXEC", "mpiexec")
+# Runs its arguments as a rank, with the variables of torchrun.
+_AS_RANK = (
+    'export RANK=$PMI_RANK LOCAL_RANK=$PMI_RANK MASTER_ADDR=127.0.0.1 MASTER_PORT=29511;exec "$@"'
+)
 _LIMIT_S = 1200
 _HEADER = re.compile(r"^# (does|needs|jobs): *(.*)$", re.MULTILINE)
 _KNOWN = re.compile(r"order of reading known for (\S+) % of opens \((.*)\)")
 _EPOCH = re.compile(r"^epoch over: (\d+) (\d+)$", re.MULTILINE)
 _OPENED = re.compile(r"([\d,]+) files opened")
-_EPOCH = re.compile(r"^epoch over: (\d+) (\d+)$", re.MULTILINE)
 _CLASSES = 10
 _SHARDS, _IN_SHARD = 400, 20
 
@@ -100,14 +104,18 @@ def _png(number: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
 
-def run(job: Job, place: Path, dataset: Path, epochs: int) -> str:
-    """Runs a job. Returns its row of the table."""
+def run(job: Job, place: Path, dataset: Path, epochs: int, ranks: int) -> str:
+    """Runs a job. Returns its row of the table; of several ranks, the epochs of the first."""
     where = ["--dataset", str(dataset), "--local-dir", str(place / "local")]
     mount = ["--mount", str(place / "mount"), "--output-dir", str(place / "output")]
     command = [*FANSTORE, "run", *where, *mount, "--", sys.executable, str(JOBS / f"{job.name}.py")]
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"}
+    if ranks > 1:
+        command = [MPIEXEC, "-n", str(ranks), "sh", "-c", _AS_RANK, "sh", *command]
+        env |= {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks)}
     done = subprocess.run(
         [*command, str(epochs)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        timeout=_LIMIT_S, env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "2"},
+        timeout=_LIMIT_S, env=env,
     )  # fmt: skip
     if done.returncode != 0:
         print(done.stdout, file=sys.stderr)
@@ -136,6 +144,7 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--files", type=int, default=20_000)
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--ranks", type=int, default=1)
     asked = parser.parse_args()
     chosen = jobs(asked.names)
     with tempfile.TemporaryDirectory(prefix="foreseen-") as folder:
@@ -147,7 +156,7 @@ def main() -> None:
             if job.missing:
                 print(f"{job.name}: left out without {', '.join(job.missing)}", file=sys.stderr)
                 continue
-            rows = [run(job, place, dataset, asked.epochs) for _ in range(job.jobs)]
+            rows = [run(job, place, dataset, asked.epochs, asked.ranks) for _ in range(job.jobs)]
             print(rows[-1], flush=True)
 
 

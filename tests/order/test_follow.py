@@ -293,3 +293,20 @@ def test_an_order_that_grows_is_that_which_was_whole(seed: int) -> None:
     assert not follower.broken
     assert follower.matched == len(order)
     assert dropped + follower.position == len(order)
+
+
+@pytest.mark.parametrize("late", [0, 25])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_shards_that_are_opened_several_times(reopened: bool, late: int) -> None:
+    """Each shard is opened three times, the last time after the next shard was opened; `late`
+    opens come before the order is known."""
+    order = np.random.default_rng(3).permutation(200).astype(np.uint64)
+    again = np.append(order[:1], order[:-1])
+    opened = np.column_stack([order, order, again]).ravel()
+    follower = Follower(Expected(0, order, batch=8, reopened=reopened))
+    follower.catch_up(opened[:late])
+    for at in range(late, len(opened), 10):
+        follower.note(opened[at : at + 10])
+    follower.note(order[-1:])
+    assert (follower.broken, follower.strange, follower.position) == (False, 0, len(order))
+    assert follower.matched == (len(opened) + 1 if reopened else len(order))

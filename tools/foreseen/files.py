@@ -11,6 +11,7 @@ from epochs import epoch_over
 ROOT = os.environ["FANSTORE_MOUNT_PREFIX"]
 EPOCHS = int(sys.argv[1])
 BATCH, WORKERS = 50, 2
+RANK, RANKS = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
 
 
 class Files(torch.utils.data.Dataset):

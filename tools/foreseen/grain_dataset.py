@@ -2,7 +2,7 @@
 # needs: torch grain
 import grain.python as grain
 from epochs import epoch_over
-from files import BATCH, EPOCHS, Files
+from files import BATCH, EPOCHS, RANK, RANKS, Files
 
 
 def content(path):
@@ -11,7 +11,8 @@ def content(path):
 
 
 paths = [path for path, _ in Files().samples]
-dataset = grain.MapDataset.source(paths).shuffle(seed=7).repeat(EPOCHS).map(content)
+dataset = grain.MapDataset.source(paths).shuffle(seed=7)[RANK::RANKS]
+dataset = dataset.repeat(EPOCHS).map(content)
 for number, _ in enumerate(dataset.to_iter_dataset().batch(BATCH), 1):
-    if number % (len(paths) // BATCH) == 0:
+    if number % (len(dataset) // EPOCHS // BATCH) == 0:
         epoch_over()

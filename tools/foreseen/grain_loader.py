@@ -2,7 +2,7 @@
 # needs: torch grain
 import grain.python as grain
 from epochs import epoch_over
-from files import BATCH, EPOCHS, Files
+from files import BATCH, EPOCHS, RANK, RANKS, Files
 
 
 class Source(Files):
@@ -11,9 +11,9 @@ class Source(Files):
 
 
 files = Source()
-sampler = grain.IndexSampler(len(files), grain.NoSharding(), True, EPOCHS, seed=3)
+sampler = grain.IndexSampler(len(files), grain.ShardOptions(RANK, RANKS), True, EPOCHS, seed=3)
 operations = [grain.Batch(BATCH)]
 loader = grain.DataLoader(data_source=files, sampler=sampler, operations=operations, worker_count=0)
 for number, _ in enumerate(loader, 1):
-    if number % (len(files) // BATCH) == 0:
+    if number % (len(files) // RANKS // BATCH) == 0:
         epoch_over()

@@ -2,7 +2,7 @@
 # needs: torch grain
 import grain.python as grain
 from epochs import epoch_over
-from files import BATCH, EPOCHS, WORKERS, Files
+from files import BATCH, EPOCHS, RANK, RANKS, WORKERS, Files
 
 
 class Source(Files):
@@ -12,11 +12,11 @@ class Source(Files):
 
 if __name__ == "__main__":
     files = Source()
-    sampler = grain.IndexSampler(len(files), grain.NoSharding(), True, EPOCHS, seed=3)
+    sampler = grain.IndexSampler(len(files), grain.ShardOptions(RANK, RANKS), True, EPOCHS, seed=3)
     operations = [grain.Batch(BATCH)]
     loader = grain.DataLoader(
         data_source=files, sampler=sampler, operations=operations, worker_count=WORKERS
     )
     for number, _ in enumerate(loader, 1):
-        if number % (len(files) // BATCH) == 0:
+        if number % (len(files) // RANKS // BATCH) == 0:
             epoch_over()

@@ -1,4 +1,4 @@
-# does: webdataset: shards in another order each epoch, and a buffer of samples
+# does: webdataset: shuffled shards, and a buffer of samples
 # needs: torch webdataset
 import webdataset
 from files import BATCH, WORKERS, Files, train
@@ -11,5 +11,6 @@ def decoded(sample):
 
 files = Files()
 shards = Files.shards()
-stream = webdataset.WebDataset(shards, shardshuffle=len(shards), seed=4).shuffle(100).map(decoded)
+how = {"shardshuffle": len(shards), "seed": 4, "nodesplitter": webdataset.split_by_node}
+stream = webdataset.WebDataset(shards, **how).shuffle(100).map(decoded)
 train(DataLoader(stream, BATCH, num_workers=WORKERS))

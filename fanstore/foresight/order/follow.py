@@ -88,7 +88,8 @@ class Follower:
         about that order. Returns the position. The time grows with the number of opens, but only
         with the logarithm of the order's length."""
         self.left = np.asarray(opened, dtype=np.uint64)
-        if self.broken or self.position == len(self._opened):
+        is_over = self.position == len(self._opened)
+        if self.broken or (is_over and not self._expected.reopened):
             return self.position
         which, numbers, places, last = self._places.of(self.left, self.position)
         # The notes of several processes are read one after the other, so opens may seem later by
@@ -98,11 +99,11 @@ class Follower:
         # If the next place of a file is far ahead and its last place is just passed, the file was
         # opened again.
         again = ~due & (last >= max(0, self.position - 2 * self._room))
-        self.matched += self._expected.reopened * int(np.count_nonzero(self._opened[last[again]]))
+        counted = self._count_again(again, last)
         astray = np.where(places < len(self._opened), places, last)[~due & ~again]
         self._advance()
         if self.position == len(self._opened):
-            self.left = np.delete(self.left, which[due])
+            self.left = np.delete(self.left, which[due | counted])
         else:
             self.left = np.delete(self.left, which[due | again])
             self._doubt_it(astray.tolist(), int(due.sum()))
@@ -115,8 +116,10 @@ class Follower:
         rest, left = np.asarray(opened, np.uint64), []
         while len(rest) and self.position < len(self._opened):
             piece, rest = np.split(rest, [self._expected.reordered])
-            which, numbers, places, _ = self._places.of(piece, self.position)
-            left.append(np.delete(piece, which[self._match(numbers, places)]))
+            which, numbers, places, last = self._places.of(piece, self.position)
+            due = self._match(numbers, places)
+            counted = self._count_again(~due & (last >= 0), last)
+            left.append(np.delete(piece, which[due | counted]))
             self._advance()
         self.left = np.concatenate([*left, rest])
         return self.position
@@ -151,6 +154,13 @@ class Follower:
         self._astray = [*self._astray, *astray][-_STRANGE_MAX:]
         if self._doubt > _STRANGE_MAX:
             self.broken = not self._begin_later()
+
+    def _count_again(self, again: NDArray[np.bool_], last: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Counts opens of files again as matched, if the files are `reopened`. Returns a mask of
+        them."""
+        counted = again & self._opened[last] if self._expected.reopened else again & False
+        self.matched += int(counted.sum())
+        return counted
 
     def _match(self, numbers: NDArray[np.int64], places: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Counts opens that the order expects by now as matched. Returns a mask of them."""
