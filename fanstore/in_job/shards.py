@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     # A list of paths, and the numbers of those that will be opened, in order.
     _Coming = tuple[list[str], array.array[int]]
 
+_OPENERS = ("StreamingOpen", "tarfile_samples")  # steps of webdataset that open shards
+_DRAWN_MAX = 1 << 16  # draws with replacement that are foreseen: in some 40 ms
+
 
 def coming(rows: Any, things: list[Any]) -> _Coming | None:
     """Returns the shards that an iterator will open; None if it is of another library. rows: the
@@ -32,8 +35,7 @@ def coming(rows: Any, things: list[Any]) -> _Coming | None:
             else:
                 modules = [each.__module__ for each in type(thing).__mro__]
                 of = next((_READERS[each] for each in modules if each in _READERS), None)
-                begun = of is _of_webdataset and len(generators) > 1  # _of_shuffle knows the rest
-                found = None if of is None or begun else of(vars(thing))
+                found = None if of is None else of(vars(thing), len(generators) > 1)
         except (AttributeError, LookupError, TypeError, ValueError):  # of another version
             continue
         if found is not None and found[1]:
@@ -41,7 +43,7 @@ def coming(rows: Any, things: list[Any]) -> _Coming | None:
     return None
 
 
-def _of_streaming(dataset: Any) -> _Coming | None:
+def _of_streaming(dataset: Any, _: bool) -> _Coming | None:
     """Returns the shard of each sample: the shard's file is opened for each."""
     iterator = dataset.get("_iterator")
     if iterator is None:
@@ -55,7 +57,7 @@ def _of_streaming(dataset: Any) -> _Coming | None:
     return paths, array.array("q", shards.tolist())
 
 
-def _of_litdata(dataset: Any) -> _Coming | None:
+def _of_litdata(dataset: Any, _: bool) -> _Coming | None:
     cache = dataset.get("cache")
     if cache is None:
         return None
@@ -65,16 +67,19 @@ def _of_litdata(dataset: Any) -> _Coming | None:
     return paths, array.array("q", map(int, left))
 
 
-def _of_webdataset(dataset: Any) -> _Coming | None:
+def _of_webdataset(dataset: Any, begun: bool) -> _Coming | None:
     """Returns the shards that a pipeline will read from its beginning, if their order follows from
-    seeds."""
+    seeds; those drawn with replacement once the pipeline has `begun`, which has then seeded its
+    generator. For others that have begun, _of_shuffle knows the rest."""
     first, *steps = dataset["pipeline"]
-    if type(first).__name__ != "SimpleShardList" or first.seed is not None:
+    if begun and type(first).__name__ == "ResampledShards":
+        return _of_resampled(first, steps)
+    if begun or type(first).__name__ != "SimpleShardList" or first.seed is not None:
         return None
     urls = list(first.urls)
     rank, world_size, worker, workers = sys.modules["webdataset.utils"].pytorch_worker_info()
     for step in steps:
-        name = getattr(step, "f", step if hasattr(step, "__name__") else type(step)).__name__
+        name = _name(step)
         if name == "split_by_node":
             urls = urls[rank::world_size]
         elif name == "split_by_worker":
@@ -87,9 +92,31 @@ def _of_webdataset(dataset: Any) -> _Coming | None:
             chance, initial = random.Random(step.kw["seed"]), step.kw.get("initial", initial)
             urls = list(_drawn([], iter(urls), size, initial, chance))
         elif name != "single_node_only":
-            opens = name in ("StreamingOpen", "tarfile_samples")
-            return (urls, array.array("q", range(len(urls)))) if opens else None
+            return (urls, array.array("q", range(len(urls)))) if name in _OPENERS else None
     return None
+
+
+def _name(step: Any) -> str:
+    """Returns the name of the function or class of a pipeline's step."""
+    function = getattr(step, "f", step if hasattr(step, "__name__") else type(step))
+    return str(function.__name__)
+
+
+def _of_resampled(first: Any, steps: list[Any]) -> _Coming | None:
+    """Returns shards that are drawn with replacement, of which ranks and workers share each
+    draw."""
+    _, world_size, _, workers = sys.modules["webdataset.utils"].pytorch_worker_info()
+    shared = {"single_node_only": 1, "split_by_node": world_size, "split_by_worker": workers}
+    names = itertools.takewhile(lambda name: name not in _OPENERS, map(_name, steps))
+    step = 1
+    for name in names:
+        if name not in shared:
+            return None
+        step *= shared[name]
+    chance, last = random.Random(0), len(first.urls) - 1
+    chance.setstate(first.rng.getstate())
+    drawn = [chance.randint(0, last) for _ in range(max(_DRAWN_MAX, step))]
+    return list(first.urls), array.array("q", drawn[step - 1 :: step])
 
 
 _READERS = {

@@ -98,12 +98,13 @@ class Streams:
         if number < 0:
             return
         known = f"{name}, its files" if self._kind == "stream" else name
+        ahead = _AHEAD_MIN if row == _LIBRARY else max(_AHEAD_MIN, min(_AHEAD_MAX, left // 16))
         message: EpochTold = {
             "loader": _OWN + number, "dataset": _OWN + number, "workers": 0, "prefetch_factor": 1,
             "in_order": True, "files_per_sample": 1,
             "sampler": {
                 "kind": self._kind, "name": known, "samples": left, "drop_last": False,
-                "batch": max(_AHEAD_MIN, min(_AHEAD_MAX, left // 16)), "place": seen.place,
+                "batch": ahead, "place": seen.place,
             },
         }  # fmt: skip
         self._teller.tell(message, self._parts(*rest))

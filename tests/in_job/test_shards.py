@@ -86,6 +86,28 @@ def test_shards_of_webdataset(tmp_path: Path, how: dict[str, Any], buffer: int) 
         assert random.getstate() == before
 
 
+@pytest.mark.parametrize("workers", [1, 3])
+def test_shards_that_webdataset_draws_with_replacement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    webdataset = pytest.importorskip("webdataset")
+    monkeypatch.setenv("WORKER", "0")
+    monkeypatch.setenv("NUM_WORKERS", str(workers))
+    data = webdataset.WebDataset(tars(tmp_path / "tars"), resampled=True).shuffle(30)
+    for _ in range(2):
+        iterator = iter(data)
+        with opened() as files:
+            assert coming(iterator) == []
+            next(iterator)
+            passed = len(files)
+            rest = coming(iterator)
+            for _ in range(900):
+                next(iterator)
+        files = [each for each in files if each.endswith(".tar")]
+        assert len(files) > 40
+        assert files[passed:] == rest[: len(files) - passed]
+
+
 def test_shards_of_webdataset_without_a_seed(tmp_path: Path) -> None:
     webdataset = pytest.importorskip("webdataset")
     steps = webdataset.shuffle(30), webdataset.tarfile_to_samples()
