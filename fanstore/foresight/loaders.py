@@ -243,7 +243,7 @@ def _of_mount(
         said.sampler["batch"] * records.shape[1],
         said.prefetch_factor,
         said.in_order,
-        said.sampler["kind"] == "stream",
+        said.sampler["kind"] == "shards",
     )
 
 

@@ -20,7 +20,7 @@ _DRAWN_ENOUGH = 64  # samples after which a stream without a list is reported
 _ADVICE = "it can announce its files (fanstore.order)"
 _LOOKED_AT = 8  # directories that relative paths may be in
 _TRIES_MAX = 32  # the most paths looked at in one search
-_LIBRARY = "shards"  # distinguishes the list that a library of shards goes through
+_SHARDS = "shards"  # of announcements of the libraries in shards.py, and their list
 # How far opens may be from their place in the list, in files.
 _AHEAD_MIN, _AHEAD_MAX = 64, 1024
 
@@ -80,9 +80,9 @@ class Streams:
         seen.look_at = max(1, 2 * seen.drawn)
         things = self._rows.reached(iterator)
         row, rest = self._of_library(things)
-        if rest is None and seen.row is not _LIBRARY:
+        if rest is None and seen.row is not _SHARDS:
             row, rest = self._found(things)
-        if rest is None and seen.row is not _LIBRARY:
+        if rest is None and seen.row is not _SHARDS:
             row, rest = self._by_number(things)
             seen.agreed = 0 if rest is None else seen.agreed + 1
             rest = rest if seen.agreed > 1 else None  # one file may agree by chance
@@ -98,13 +98,15 @@ class Streams:
         if number < 0:
             return
         known = f"{name}, its files" if self._kind == "stream" else name
-        ahead = _AHEAD_MIN if row == _LIBRARY else max(_AHEAD_MIN, min(_AHEAD_MAX, left // 16))
+        kind, ahead = self._kind, max(_AHEAD_MIN, min(_AHEAD_MAX, left // 16))
+        if row == _SHARDS:
+            kind, ahead = _SHARDS, _AHEAD_MIN
         message: EpochTold = {
             "loader": _OWN + number, "dataset": _OWN + number, "workers": 0, "prefetch_factor": 1,
             "in_order": True, "files_per_sample": 1,
             "sampler": {
-                "kind": self._kind, "name": known, "samples": left, "drop_last": False,
-                "batch": ahead, "place": seen.place,
+                "kind": kind, "name": known, "samples": left, "drop_last": False, "batch": ahead,
+                "place": seen.place,
             },
         }  # fmt: skip
         self._teller.tell(message, self._parts(*rest))
@@ -117,7 +119,7 @@ class Streams:
         if found is None or not self._files.is_ours(found[0][found[1][0]]):
             return None, None
         paths, numbers = found
-        return _LIBRARY, (self._files.Picked(paths, numbers), None, "")
+        return _SHARDS, (self._files.Picked(paths, numbers), None, "")
 
     def _parts(self, values: Any, member: int | None, root: str) -> dict[str, Iterable[bytes]]:
         """Returns the parts of a message about a column: its paths, and the numbers of those that

@@ -26,6 +26,7 @@ class Told:
     def __init__(self) -> None:
         self.orders: list[list[int]] = []
         self.said: list[str] = []
+        self.failures: list[Exception] = []
 
     def tell(self, message: Any, parts: Any) -> None:
         self.orders.append(samples(message["sampler"], {}).tolist())
@@ -34,7 +35,7 @@ class Told:
         self.said.append(why)
 
     def failed(self, error: Exception) -> None:
-        raise error
+        self.failures.append(error)
 
 
 @pytest.fixture
@@ -55,7 +56,20 @@ def announced(iterator: Any) -> tuple[list[list[int]], list[str]]:
     pipelines = Pipelines(files, number_in, told)
     for _ in range(2):
         pipelines.drawing(iterator)
+    assert told.failures == []
     return told.orders, told.said
+
+
+class Strange:
+    """An iterator of another version of grain."""
+
+
+def test_a_grain_without_the_expected_parts_is_left_alone() -> None:
+    told = Told()
+    pipelines = Pipelines(files, number_in, told)
+    for _ in range(2):
+        pipelines.drawing(Strange())
+    assert [type(each) for each in told.failures] == [AttributeError]
 
 
 STEPS = {

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from fanstore.in_job import epochs, files, rows, streams, teller
+from fanstore.in_job import epochs, files, rows, shards, streams, teller
 from fanstore.in_job import tensorflow_pipelines as pipelines
 
 _ITERATORS = "tensorflow.python.data.ops.iterator_ops"
 _PARTS = {
     "epochs.py": epochs, "files.py": files, "rows.py": rows, "streams.py": streams,
-    "teller.py": teller, "tensorflow_pipelines.py": pipelines,
+    "shards.py": shards, "teller.py": teller, "tensorflow_pipelines.py": pipelines,
 }  # fmt: skip
 
 

@@ -188,6 +188,7 @@ _KINDS: dict[str, Callable[[Mapping[str, Any], Mapping[str, bytes]], NDArray[Any
     "SubsetRandomSampler": _subset,
     "WeightedRandomSampler": _weighted,
     "announce": _announced,
+    "shards": _announced,
     "stream": _announced,
     "grain": lambda said, _: pipeline_samples(said),
     "tf.data": lambda said, _: pipeline_samples(said),
