@@ -39,11 +39,8 @@ _TELL_S = 1.0  # between two messages to other ranks about the files of samples
 _BACKLOG = 128
 _REASONS_MAX = 8
 _HEARD_MAX = 1 << 16  # the most messages of other ranks that wait to be used
-_NOT_OF_TORCH = (
-    "announce",
-    "grain",
-    "tf.data",
-)  # kinds of announcements that are no sampler of torch
+# Kinds of announcements that are no sampler of torch.
+_NOT_OF_TORCH = ("announce", "grain", "tf.data")
 
 
 class Announced:

@@ -295,7 +295,8 @@ static void test_two_loaders(void)
     struct fan_order *loaders[2];
     struct world world;
     world_open(&world, (struct world_shape){1, 1, WORLD_TINY_BYTES, LONG_MS, FAN_POLICY_BELADY}, 0);
-    struct fan_orders orders = {.uses = world.nodes[0]->orders.uses};
+    const struct fan_next_uses *uses = &world.nodes[0]->orders.uses; /* its thread runs */
+    struct fan_orders orders = {.uses = {.cache = uses->cache, .mounts = uses->mounts}};
     for (int i = 0; i < 2; i++) {
         loaders[i] = fan_order_make(0, records[i], COUNT, COUNT);
         CHECK(loaders[i] != NULL);

@@ -114,9 +114,7 @@ def test_faults_that_pass_are_not_seen(stage: Stage, bucket: TestBucket, fault: 
     assert bucket.faults[0].times == 0
 
 
-@pytest.mark.parametrize(
-    "kind", sampled(["403", "gone", "other size", "no room"], ["gone"])
-)
+@pytest.mark.parametrize("kind", sampled(["403", "gone", "other size", "no room"], ["gone"]))
 def test_what_cannot_be_copied_is_one_sentence(stage: Stage, bucket: TestBucket, kind: str) -> None:
     made(stage, bucket)
     bucket.faults = [Fault("data/pack-00001.fsp", status=403)] if kind == "403" else []
