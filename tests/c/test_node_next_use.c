@@ -220,13 +220,21 @@ static void test_sizes(uint64_t cache_bytes)
         uint32_t id = fan_blockcache_find(blocks, file, 0);
         CHECK(id != FAN_NO_FRAME || !awaited[file]);
         if (id == FAN_NO_FRAME) {
-            const struct fan_fill fill = {
-                file,       0,       1 + draw(FAN_CACHE_BLOCK_BYTES >> draw(9)), draw(FAN_SOURCES),
-                FAN_DEMAND, next_use};
+            const struct fan_fill fill = {file,
+                                          0,
+                                          1 + draw(FAN_CACHE_BLOCK_BYTES >> draw(9)),
+                                          draw(FAN_SOURCES),
+                                          FAN_DEMAND,
+                                          next_use,
+                                          .replaces = draw(4) == 0};
             uint32_t latest, now, key = fan_staying_key(fill.source, next_use);
             uint32_t before = count_staying(blocks, &latest);
             id = fan_eviction_begin_fill(&cache.eviction, &fill);
-            CHECK(id != FAN_NO_FRAME && (count_staying(blocks, &now) == before || latest > key));
+            CHECK(count_staying(blocks, &now) == before || latest > key);
+            CHECK(id != FAN_NO_FRAME || fill.replaces);
+            if (id == FAN_NO_FRAME)
+                continue;
+            CHECK(!fill.replaces || blocks->frames[id].area == FAN_AREA_STAYING);
             fan_blockcache_fill_done(blocks, id);
         } else if (awaited[file]) {
             fan_blockcache_unawait(blocks, id);
@@ -313,6 +321,19 @@ static void test_two_loaders(void)
     CHECK(fan_next_use_of(&orders, fan_cache_file(0, 1), true) == 1);
     fan_orders_note_want(&orders, fan_cache_file(0, 1));
     CHECK(!fan_order_is_wanted(loaders[1], 1));
+    /* The second loader reads much later. What is read then goes for a block that comes ahead, but
+     * not for one that nobody reads again. */
+    loaders[0]->next = COUNT;
+    loaders[1]->begins = 1 << 20;
+    uint64_t bytes = FAN_CACHE_GRANULE_BYTES;
+    uint32_t late = fan_next_use_late(&orders, loaders[0], bytes);
+    CHECK(late > COUNT && late < 1 << 20);
+    CHECK(fan_next_use_late(&orders, loaders[0], 2 * bytes) == COUNT + (late - COUNT) / 2);
+    CHECK(fan_next_use_of(&orders, fan_cache_file(0, 2), false) == (1 << 20) + 3);
+    CHECK(fan_next_use_ahead(&orders, fan_cache_file(0, 2), bytes) == late);
+    CHECK(fan_next_use_ahead(&orders, fan_cache_file(0, 5), bytes) == FAN_NEVER);
+    loaders[1]->begins = 0;
+    CHECK(fan_next_use_ahead(&orders, fan_cache_file(0, 2), bytes) == 3);
     fan_orders_fini(&orders);
     world_close(&world);
 }

@@ -39,6 +39,7 @@ struct fan_fill {
     uint32_t next_use;
     bool kept;
     struct fan_piece part;
+    bool replaces;
 };
 
 enum { FAN_PIECE_COUNTS = 4096 };

@@ -132,6 +132,8 @@ uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan
         fill->kept ? fan_blockcache_begin_fill_in(cache, fill, FAN_AREA_KEPT) : FAN_NO_FRAME;
     if (id == FAN_NO_FRAME)
         id = fan_replacing_begin_fill(cache, fill, eviction->live);
+    if (fill->replaces)
+        return id;
     if (id == FAN_NO_FRAME)
         id = fan_blockcache_begin_fill(cache, fill);
     if (id == FAN_NO_FRAME && follows_opens(eviction) && drop_unneeded(eviction) > 0)

@@ -176,10 +176,10 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
             fan_attempt_fail(node, flight);
             return true;
         }
+        bool wanted = flight->wants != NULL, replaces = flight->replaces && !wanted;
         uint32_t next_use =
-            flight->wants != NULL
-                ? fan_next_use_of(&node->orders, flight->file, true)
-                : fan_next_use_ahead(&node->orders, flight->file, flight->request.bytes);
+            replaces ? fan_next_use_ahead(&node->orders, flight->file, flight->request.bytes)
+                     : fan_next_use_of(&node->orders, flight->file, wanted);
         uint32_t id = fan_eviction_begin_fill(
             &node->eviction,
             &(struct fan_fill){flight->file, flight->block, flight->request.bytes,
@@ -187,7 +187,7 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
                                next_use,
                                fan_share_is_in_memory(&node->mounts.mounts[flight->request.mount],
                                                       &flight->request),
-                               flight->part});
+                               flight->part, replaces});
         if (id == FAN_NO_FRAME)
             return false;
         if (shared ? read_shared(node, flight, id, now_ns) : ask(node, flight, rank, id, now_ns))

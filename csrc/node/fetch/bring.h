@@ -11,8 +11,9 @@
 struct fan_node;
 
 /* Why a block is fetched ahead: its file is read from front to back (RUN), a client gave a hint, or
- * a loader reads in a known order (prefetch.h). */
-enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT, FAN_FOR_ORDER };
+ * a loader reads in a known order (prefetch.h). REPLACING: the order's window is full, so the block
+ * may only come in place of others. */
+enum fan_bring_for { FAN_FOR_RUN, FAN_FOR_HINT, FAN_FOR_ORDER, FAN_FOR_ORDER_REPLACING };
 
 /* BRING: the block may be fetched, or its fetch has begun. THERE: it is in the cache or on its way.
  * LATER: too many fetches are in progress. NO_ROOM: there is no room, and will be none soon.

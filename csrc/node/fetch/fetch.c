@@ -52,7 +52,8 @@ enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t bl
     if (flight == NULL)
         return FAN_BRING_NO_ROOM;
     flight->hinted = whom != FAN_FOR_RUN;
-    flight->awaited = whom == FAN_FOR_ORDER;
+    flight->replaces = whom == FAN_FOR_ORDER_REPLACING;
+    flight->awaited = flight->replaces || whom == FAN_FOR_ORDER;
     fan_attempt_go_on(node, flight, now_ns);
     if (fan_flight_find(&node->flights, file, block) == NULL)
         return FAN_BRING_NO_ROOM;

@@ -65,7 +65,7 @@ uint32_t fan_next_use_ahead(const struct fan_orders *orders, uint64_t file, uint
 {
     uint32_t place, key = fan_next_use_of(orders, file, false);
     const struct fan_order *reader = fan_orders_reader(orders, file, &place);
-    if (reader == NULL || fan_window_fits(&orders->window, FAN_POOL_CACHE, bytes))
+    if (reader == NULL || key == FAN_NEVER)
         return key;
     uint32_t late = fan_next_use_late(orders, reader, bytes);
     return key < late ? key : late;

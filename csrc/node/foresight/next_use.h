@@ -32,8 +32,8 @@ uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is
 
 /* late: returns the key of the last use for which a block would stay until the end of an order: a
  * cache full of records with so many bytes then holds those that are used next. ahead: returns the
- * key with which a block is brought before its use: that of its next use, as above. If the window
- * has no room for it, it may replace what is used later than `late`, which would go anyway. */
+ * key with which a block that is read again replaces others before its use: it may replace what is
+ * used later than `late`, which would go anyway. */
 uint32_t fan_next_use_late(const struct fan_orders *orders, const struct fan_order *order,
                            uint64_t bytes);
 uint32_t fan_next_use_ahead(const struct fan_orders *orders, uint64_t file, uint64_t bytes);

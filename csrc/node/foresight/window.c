@@ -35,7 +35,9 @@ static uint64_t floor_of(const struct fan_window *window, enum fan_pool pool)
     return window->most[pool] / FLOOR_SHARE / window->sharers;
 }
 
-bool fan_window_fits(const struct fan_window *window, enum fan_pool pool, uint64_t bytes)
+/* Returns whether the pool has room. A record longer than half of the pool waits until half is
+ * free. */
+static bool fits(const struct fan_window *window, enum fan_pool pool, uint64_t bytes)
 {
     uint64_t most = window->most[pool], needed = bytes < most / 2 ? bytes : most / 2;
     return window->taken[pool] + needed <= most;
@@ -44,8 +46,7 @@ bool fan_window_fits(const struct fan_window *window, enum fan_pool pool, uint64
 bool fan_window_admit(const struct fan_window *window, struct fan_window_part *part,
                       enum fan_pool pool, uint64_t bytes, bool full)
 {
-    if ((!full && fan_window_fits(window, pool, bytes)) ||
-        part->taken[pool] + bytes <= floor_of(window, pool))
+    if ((!full && fits(window, pool, bytes)) || part->taken[pool] + bytes <= floor_of(window, pool))
         return true;
     part->rests = pool;
     return false;

@@ -34,10 +34,6 @@ void fan_window_take(struct fan_window *window, struct fan_window_part *part, en
 void fan_window_give(struct fan_window *window, struct fan_window_part *part, enum fan_pool pool,
                      uint64_t bytes);
 
-/* Returns whether the pool has room. A record longer than half of the pool waits until half is
- * free. */
-bool fan_window_fits(const struct fan_window *window, enum fan_pool pool, uint64_t bytes);
-
 /* Returns whether the order may have `bytes` more ahead; if not, the order rests. full: an order
  * with an earlier turn found no room, so this one may not take the room away from it. */
 bool fan_window_admit(const struct fan_window *window, struct fan_window_part *part,

@@ -81,17 +81,20 @@ static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order
 }
 
 /* Returns whether a block stays that may go for the next record of an order, though the window is
- * full. The record may come from another rank, which counts as the least reason to evict. */
+ * full. That must be read again, or what is read once would drive out what is read in each epoch.
+ * It may come from another rank, which counts as the least reason to evict. */
 static bool has_way(const struct fan_node *node, const struct fan_order *order)
 {
     const struct fan_blockcache *cache = &node->cache;
     if (!fan_blockcache_foresees(cache) || order->next == order->count)
         return false;
     enum fan_source source = node->ranks.transport != NULL ? FAN_FROM_RANK : FAN_FROM_SHARED;
-    uint64_t bytes = stored_bytes(node, order, order->records[order->next]);
-    uint32_t late = fan_next_use_late(&node->orders, order, bytes);
+    uint64_t record = order->records[order->next];
+    uint64_t file = fan_cache_file(order->mount, record);
+    uint32_t late = fan_next_use_late(&node->orders, order, stored_bytes(node, order, record));
     const struct fan_victims *victims = &cache->staying.by_next_use;
-    return victims->count > 0 && !fan_victims_declines(victims, fan_staying_key(source, late));
+    return victims->count > 0 && !fan_victims_declines(victims, fan_staying_key(source, late)) &&
+           fan_next_use_of(&node->orders, file, false) != FAN_NEVER;
 }
 
 /* Updates an order after the loader has read the first of its fetched records. */
@@ -223,13 +226,15 @@ static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool
 }
 
 static enum step bring_block(struct fan_node *node, struct fan_order *order, uint64_t stored_bytes,
-                             uint64_t now_ns)
+                             enum fan_bring_for whom, uint64_t now_ns)
 {
     uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
-    enum fan_bring rc = fan_fetch_ahead(node, file, order->block, FAN_FOR_ORDER, now_ns);
+    enum fan_bring rc = fan_fetch_ahead(node, file, order->block, whom, now_ns);
     if (rc == FAN_BRING_LATER)
         return ALL_HELD_UP;
     if (rc == FAN_BRING_NO_ROOM) {
+        if (whom == FAN_FOR_ORDER_REPLACING)
+            order->part.rests = FAN_POOL_CACHE;
         order->retry_ns = now_ns + RETRY_NS;
         return HELD_UP;
     }
@@ -269,12 +274,15 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     struct fan_fetch_request whole = fan_record_request(mount, order->mount, id);
     bool here = fan_disk_ahead_serves(node, &whole);
     enum fan_pool pool = here ? FAN_POOL_PAGES : FAN_POOL_CACHE;
+    enum fan_bring_for whom = FAN_FOR_ORDER;
     if (!fan_window_admit(&node->orders.window, &order->part, pool, whole.bytes, full)) {
         if (here || !has_way(node, order))
             return HELD_UP;
         order->part.rests = FAN_POOLS;
+        whom = FAN_FOR_ORDER_REPLACING;
     }
-    return here ? bring_here(node, order, &whole) : bring_block(node, order, whole.bytes, now_ns);
+    return here ? bring_here(node, order, &whole)
+                : bring_block(node, order, whole.bytes, whom, now_ns);
 }
 
 /* Returns how many records the loader must read before it comes to the next record to fetch. */

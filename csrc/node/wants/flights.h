@@ -42,6 +42,7 @@ struct fan_flight {
     bool read_shared;
     bool asked_ahead;
     bool hinted;
+    bool replaces; /* while no client wants it, it may only come in place of other blocks */
     struct fan_flight *chained; /* the next flight in this chain of the table */
     struct fan_queued waiting;  /* its link in the queue of grounded flights */
 };
