@@ -74,6 +74,14 @@ def test_the_storage_workers_and_cores_that_are_said_to_do_end_the_stall() -> No
     needed = predict(slow_disk, kept(0.35)).min_storage_bytes_per_s
     with_it = replace(kept(0.35), storage_bytes_per_s=needed)
     assert predict(slow_disk, with_it).fetch_stall == pytest.approx(0, abs=1e-9)
+    for shared in (replace(kept(0.35), jobs=4), replace(kept(0), codec="zstd")):
+        packed = {"ratio": 2.0, "decode_bytes_per_s": 1e12}
+        asked = replace(slow_disk, compression=packed)
+        needed = predict(asked, shared).min_storage_bytes_per_s
+        assert needed is not None
+        exact, less = (replace(shared, storage_bytes_per_s=part * needed) for part in (1, 0.9))
+        assert predict(asked, exact).fetch_stall == pytest.approx(0, abs=1e-9)
+        assert predict(asked, less).fetch_stall > 0.05
     few = replace(analysis(400, 100, 1000, 10_000), workers=2)
     found = predict(few, cached(0))
     assert (found.min_cores, found.min_workers) == (16, 8)
@@ -130,6 +138,8 @@ def test_a_loader_without_workers_takes_turns_with_training() -> None:
     turns = replace(analysis(200, 200, 1000, 10_000), workers=0)
     assert predict(turns, kept(1)).samples_per_s == pytest.approx(100)
     assert predict(turns, replace(kept(1), workers=1)).samples_per_s == pytest.approx(200)
+    as_slow = replace(analysis(200, 200, 101, 10_000), workers=0)
+    assert "give the loader workers (num_workers)" in next(lines(as_slow))
 
 
 def test_compression_makes_room_and_takes_time() -> None:
@@ -289,7 +299,7 @@ def test_a_report_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_stages_that_are_equally_slow_are_named_together() -> None:
     both = replace(analysis(100, 101, 300, 9000), near=True)
     assert next(lines(both)).endswith(
-        "/s. Training and preparation are equally slow: only more of both makes the job faster."
+        "/s. Training and preparation are equally slow: only more of each makes the job faster."
     )
 
 

@@ -74,6 +74,7 @@ def predict(analysis: Analysis, setting: Hardware) -> Prediction:
     cache, storage = changed.of("cache"), changed.of("storage")
     fetch = fetch_rate(kept, cache, storage)
     speed = min(unfetched, fetch)
+    now_bytes_per_s = setting.storage_bytes_per_s or analysis.of("storage") * analysis.sample_bytes
     ingest = changed.of("ingest")
     return Prediction(
         samples_per_s=speed,
@@ -84,7 +85,7 @@ def predict(analysis: Analysis, setting: Hardware) -> Prediction:
         min_kept=_min_kept(unfetched, cache, storage),
         min_workers=_min_workers(changed, min(ingest, fetch)),
         min_cores=_min_cores(changed, min(ingest, fetch)),
-        min_storage_bytes_per_s=_min_storage(unfetched, kept, cache, analysis.sample_bytes),
+        min_storage_bytes_per_s=_min_storage(unfetched, kept, cache, now_bytes_per_s / storage),
     )
 
 
@@ -189,7 +190,8 @@ def _min_kept(wanted: float, cache: float, storage: float) -> float:
 
 
 def _min_storage(wanted: float, kept: float, cache: float, sample_bytes: float) -> float | None:
-    """Returns the bytes per second of a storage with which fetches reach a rate, else None."""
+    """Returns the bytes per second of a storage with which fetches reach a rate, else None.
+    sample_bytes: what storage gives to all jobs for a sample of one."""
     if kept == 1:
         return 0.0
     left_s = 1 / wanted - kept / cache

@@ -76,11 +76,11 @@ def _what_to_do(analysis: Analysis, setting: Hardware) -> str:
     first = "" if found.limits == ("ingest",) else "before that, "
     useless = f"{first}{idle} would gain nothing."
     useless = f" {useless[0].upper()}{useless[1:]}" if idle else ""
-    if analysis.workers == 0 and "fetch" not in found.limits:
+    if analysis.workers == 0 and found.limits != ("fetch",):
         said = "Training and preparation take turns: give the loader workers (num_workers)."
     elif len(found.limits) > 1 and "cores" not in found.limits:
         names = " and ".join(LIMITS[name] for name in found.limits)
-        said = f"{names.capitalize()} are equally slow: only more of both makes the job faster."
+        said = f"{names.capitalize()} are equally slow: only more of each makes the job faster."
         useless = ""
     else:
         said, then = _remedy(analysis, setting, found, found.limits[-1], "workers" not in idle)
