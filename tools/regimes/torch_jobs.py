@@ -12,7 +12,6 @@ import os
 import shutil
 import statistics
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +23,7 @@ from regime import (
     HERE,
     LIMIT_S,
     MEAN_BYTES,
+    MPIEXEC,
     NODES,
     REGIMES,
     SHARED_BYTES_PER_S,
@@ -58,11 +58,10 @@ class TorchRegime(Regime):
         job = f"RANK=$FANSTORE_RANK exec {python} {_JOB} {place / 'mount'} --ranks {NODES}"
         job += f" --epochs {EPOCHS} --compute {COMPUTE_BYTES_PER_S}"
         command = [*FANSTORE, "run", *where, *options, "--", "sh", "-c", job]
-        mpiexec = Path(sys.executable).parent / "mpiexec"
         slow = SlowTree(self.shared, self.slow, total_bytes_per_s=SHARED_BYTES_PER_S, direct=True)
         with slow:
             done = subprocess.run(
-                [str(mpiexec), "-n", str(NODES), *map(str, command)], timeout=LIMIT_S,
+                [MPIEXEC, "-n", str(NODES), *map(str, command)], timeout=LIMIT_S,
                 capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
             )  # fmt: skip
         ranks = [json.loads(line)["epochs"] for line in done.stdout.splitlines() if line[:1] == "{"]
