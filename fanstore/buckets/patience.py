@@ -38,7 +38,7 @@ class PassingFailure(Exception):
 
 def may_pass(status: int) -> bool:
     """Returns whether a request that was answered with this status may succeed later."""
-    return status in (408, 429) or status >= 500
+    return status in (408, 429) or (status >= 500 and status != 501)  # 501: not implemented
 
 
 def patiently(request: Callable[[], T], where: str, deadline_s: float, pause: Pause) -> T:

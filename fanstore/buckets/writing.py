@@ -17,6 +17,7 @@ _PARTS_MOST = 10_000
 _PARTS_AT_ONCE = 8
 _DEADLINE_S = 10.0  # of each request, with all its repetitions
 _MARK = "fanstore"
+_NO_ETAG = '"00000000000000000000000000000000"'  # an ETag that no object has
 
 
 class NameTaken(Exception):
@@ -50,9 +51,24 @@ class Writer:
         self._bucket = bucket
 
     def try_out(self) -> None:
-        """Begins an object, and drops it: raises BucketRefused if nothing can be written."""
+        """Raises BucketRefused if nothing can be written: begins an object, and drops it; or if the
+        server ignores conditions: writes one on a condition that cannot hold."""
         key = self._bucket.address.prefix + ".fanstore-trial"
         self._drop(key, self._ask("create_multipart_upload", key)["UploadId"])
+        try:
+            self._ask("put_object", key, Body=b"", IfMatch=_NO_ETAG)
+            self._ask("delete_object", key)
+        except (NameTaken, ObjectChanged):
+            return
+        except BucketRefused as error:
+            if error.status == 403:  # an ETag is compared only for users who may also read
+                return
+            if error.status != 501 and "NotImplemented" not in str(error):
+                raise
+        raise BucketRefused(
+            f"{self._bucket.address}: the server has no conditional writes (If-Match), without "
+            "which outputs could replace objects of others"
+        )
 
     def find(self, key: str) -> FoundObject | None:
         """Returns the object of a key; None if there is none."""
@@ -61,8 +77,10 @@ class Writer:
         except ObjectChanged:
             return None
         size, etag = int(answer["ContentLength"]), str(answer["ETag"])
-        mark = answer["Metadata"].get(_MARK, "")
-        return FoundObject(size, etag, int(mark, 16) if mark else object_state(etag, size))
+        mark = object_state(etag, size)
+        with contextlib.suppress(ValueError):  # others may use this name for something else
+            mark = int(answer["Metadata"].get(_MARK, ""), 16)
+        return FoundObject(size, etag, mark)
 
     def put(self, key: str, content: Content, etag: str) -> bool:
         """Writes an object. etag: of the object that it replaces; "" if it may replace none.

@@ -22,6 +22,7 @@ from soak import sampled
 from fanstore.buckets.writing import PART_BYTES
 
 OUT = f"s3://{BUCKET}/run"
+OUTPUTS = r"run/(?!\.fanstore-trial).*"  # their keys
 
 # Makes files of many sizes, and changes them; waits now and then, so that stage-out sees versions.
 WRITE = r"""
@@ -111,7 +112,7 @@ def test_they_are_as_in_a_directory(stage: Stage, bucket: TestBucket) -> None:
 
 def test_an_object_that_is_there_stays(stage: Stage, bucket: TestBucket) -> None:
     big = f"head -c {PART_BYTES + 1} /dev/zero > big"
-    bucket.put("run/old", b"somebody's")
+    bucket.put("run/old", b"somebody's", mark="no number")
     bucket.put("run/big", b"somebody's")
     done = run(stage, bucket, f"echo mine > old; {big}; echo new > new", code=125)
     assert f"{OUT} has objects already" in done.stderr
@@ -160,12 +161,12 @@ def test_a_checkpoint_appears_when_it_is_whole(stage: Stage, bucket: TestBucket)
 
 
 PASSING = {
-    "503": Fault("run/.*", 3, methods="PUT", status=503),
-    "429": Fault("run/.*", 1, methods="PUT", status=429, headers={"Retry-After": "1"}),
-    "slow": Fault("run/.*", 3, methods="PUT", delay_s=0.5),
-    "lost": Fault("run/.*", 2, methods="PUT", lost=True),
+    "503": Fault(OUTPUTS, 3, methods="PUT", status=503),
+    "429": Fault(OUTPUTS, 1, methods="PUT", status=429, headers={"Retry-After": "1"}),
+    "slow": Fault(OUTPUTS, 3, methods="PUT", delay_s=0.5),
+    "lost": Fault(OUTPUTS, 2, methods="PUT", lost=True),
     "lost end": Fault("run/big", 1, methods="POST", lost=True),
-    "begin": Fault("run/.*", 2, methods="POST", status=500),
+    "begin": Fault(OUTPUTS, 2, methods="POST", status=500),
 }
 
 
@@ -187,8 +188,8 @@ def test_outputs_that_cannot_be_placed_are_kept(
     stage: Stage, bucket: TestBucket, when: str
 ) -> None:
     status = {"refused": 403, "silent": 503}[when]
-    names = "bad" if when == "refused" else ".*"
-    bucket.faults = [Fault(f"run/{names}", methods="PUT", status=status)]
+    keys = "run/bad" if when == "refused" else OUTPUTS
+    bucket.faults = [Fault(keys, methods="PUT", status=status)]
     script = f"echo 1 > good; head -c {PART_BYTES + 1} /dev/zero > bad"
     done = run(stage, bucket, script, code=125, FANSTORE_OUTPUT_WAIT_S="0")
     why = {
@@ -234,7 +235,7 @@ def test_outputs_of_a_killed_job_are_placed(stage: Stage, bucket: TestBucket, wh
 
 @pytest.mark.soak
 def test_outputs_of_a_killed_job_are_named(stage: Stage, bucket: TestBucket) -> None:
-    bucket.faults = [Fault("run/.*", methods="PUT", status=403)]
+    bucket.faults = [Fault(OUTPUTS, methods="PUT", status=403)]
     script = f"echo 1 > a; touch {stage.path}/there; {until(stage)}"
     with stage.running(
         *words(stage, "sh", "-c", f"cd {stage.mount}; {script}"), **bucket.env
@@ -249,7 +250,7 @@ def test_outputs_of_a_killed_job_are_named(stage: Stage, bucket: TestBucket) -> 
 
 @pytest.mark.soak
 def test_a_second_interrupt_gives_up(stage: Stage, bucket: TestBucket) -> None:
-    bucket.faults = [Fault("run/.*", methods="PUT", status=503)]
+    bucket.faults = [Fault(OUTPUTS, methods="PUT", status=503)]
     with stage.running(*words(stage, "sh", "-c", f"echo 1 > {stage.mount}/a"), **bucket.env) as job:
         wait_for(lambda: bucket.writes["PUT", "run/a"], "a try to place it")
         job.send_signal(signal.SIGINT)
@@ -283,6 +284,32 @@ def test_what_cannot_take_outputs_is_refused_at_once(
     assert len(done.stderr.strip().splitlines()) == 1
     assert not (stage.path / "begun").exists()
     assert stage.leftovers() == []
+
+
+NO_CONDITIONS = {
+    "ignored": Fault("run/.*", methods="PUT", without="if-match"),
+    "501": Fault("run/.*", methods="PUT", status=501),
+}
+
+
+@pytest.mark.parametrize("kind", sampled(NO_CONDITIONS, ["ignored"]))
+def test_a_server_without_conditions_is_refused_at_once(
+    stage: Stage, bucket: TestBucket, kind: str
+) -> None:
+    bucket.faults = [NO_CONDITIONS[kind]]
+    done = run(stage, bucket, f"touch {stage.path}/begun", code=125)
+    assert f"{OUT}: the server has no conditional writes (If-Match)" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert bucket.writes["PUT", "run/.fanstore-trial"] == 1
+    assert bucket.objects() == {}
+    assert not (stage.path / "begun").exists()
+
+
+@pytest.mark.soak
+def test_who_may_only_write_writes(stage: Stage, bucket: TestBucket) -> None:
+    bucket.faults = [Fault("run/[.]fanstore-trial", methods="PUT", status=403)]
+    run(stage, bucket, "echo 1 > a")
+    assert bucket.objects("run/") == {"a": b"1\n"}
 
 
 def test_credentials_stay_where_they_are(stage: Stage, bucket: TestBucket) -> None:

@@ -27,7 +27,8 @@ class Fault:
     """What happens to the answers to requests for the keys that match, `times` times. methods: of
     these requests. status: the answer in place of the right one. cut: how many bytes of the body
     come before the connection ends. length: added to the Content-Length, without bytes. etag: in
-    place of the right one. lost: the request is passed on, but not answered."""
+    place of the right one. lost: the request is passed on, but not answered. without: a header that
+    the server does not know."""
 
     keys: str
     times: int = 1 << 30
@@ -38,6 +39,7 @@ class Fault:
     delay_s: float = 0.0
     methods: str = "GET"
     lost: bool = False
+    without: str = ""
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -73,8 +75,11 @@ class TestBucket:
             "AWS_SHARED_CREDENTIALS_FILE": "/nonexistent",
         }
 
-    def put(self, key: str, content: bytes) -> None:
-        self._backend.put_object(BUCKET, key, content)
+    def put(self, key: str, content: bytes, mark: str = "") -> None:
+        """Makes an object. mark: of the metadata in which FanStore notes a version."""
+        made = self._backend.put_object(BUCKET, key, content)
+        if mark:
+            made.set_metadata({"x-amz-meta-fanstore": mark})
 
     def publish(self, key: str) -> None:
         """Lets anybody read an object."""
@@ -172,7 +177,8 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
                         fault.status, fault.headers, b"<Error><Code>Test</Code></Error>", Fault("")
                     )
                     return
-                headers = {k: v for k, v in self.headers.items() if k.lower() != "expect"}
+                unknown = ("expect", fault.without)
+                headers = {k: v for k, v in self.headers.items() if k.lower() not in unknown}
                 status, got, body = bucket.asked(self.command, self.path, headers, body)
                 if fault.lost:
                     self.close_connection = True
