@@ -266,7 +266,7 @@ class Bucket:
         if not status or may_pass(status) or (code and code[1] in _PASSING):
             self.counts.add(failed=1)
             after_s = float(retry_after) if retry_after.isdigit() else 0.0
-            return PassingFailure(named if status else _reason(text), after_s)
+            return PassingFailure(named if status else _reason(text), after_s, status)
         bucket_missing = code is not None and code[1] == "NoSuchBucket"
         if status in (404, 416) and not bucket_missing:
             return ObjectChanged()

@@ -21,19 +21,23 @@ class ObjectChanged(Exception):
 
 class BucketRefused(FanstoreError):
     """The bucket refused a request, or did not answer it in time. The message is a sentence for
-    the user. status: that of the answer; 0 if none came in time."""
+    the user. status: that of the last answer; 0 if none came. passing: the last try failed in a
+    way that may pass."""
 
-    def __init__(self, sentence: str, status: int = 0) -> None:
+    def __init__(self, sentence: str, status: int = 0, passing: bool = False) -> None:
         super().__init__(sentence)
         self.status = status
+        self.passing = passing
 
 
 class PassingFailure(Exception):
-    """A request failed in a way that may pass. after_s: how long the server asks to wait."""
+    """A request failed in a way that may pass. after_s: how long the server asks to wait.
+    status: as of BucketRefused."""
 
-    def __init__(self, why: str, after_s: float = 0.0) -> None:
+    def __init__(self, why: str, after_s: float = 0.0, status: int = 0) -> None:
         super().__init__(why)
         self.after_s = after_s
+        self.status = status
 
 
 def may_pass(status: int) -> bool:
@@ -44,16 +48,16 @@ def may_pass(status: int) -> bool:
 def patiently(request: Callable[[], T], where: str, deadline_s: float, pause: Pause) -> T:
     """Returns the result of a request, which is repeated as long as it raises PassingFailure, and
     begun for the last time before the deadline. Raises BucketRefused after the deadline."""
-    end_s, pause_s = time.monotonic() + deadline_s, _FIRST_PAUSE_S
+    end_s, pause_s, status = time.monotonic() + deadline_s, _FIRST_PAUSE_S, 0
     while True:
         try:
             return request()
         except PassingFailure as error:
+            status = error.status or status
             # A random part of the pause, so that not all requests come again at once.
             wait_s = max(error.after_s, random.uniform(pause_s / 2, pause_s))
             if time.monotonic() + wait_s >= end_s:
-                raise BucketRefused(
-                    f"{where}: no answer within {deadline_s:g} s; the last try failed: {error}"
-                ) from error
+                why = f"no answer within {deadline_s:g} s; the last try failed: {error}"
+                raise BucketRefused(f"{where}: {why}", status, passing=True) from error
         pause(wait_s)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

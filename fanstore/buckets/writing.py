@@ -15,7 +15,7 @@ from fanstore.buckets.patience import BucketRefused, ObjectChanged, patiently
 PART_BYTES = 8 << 20  # a larger object comes in parts of at least this size
 _PARTS_MOST = 10_000
 _PARTS_AT_ONCE = 8
-_DEADLINE_S = 10.0  # of each request, with all its repetitions
+_DEADLINE_S, _IMPATIENT_S = 10.0, 0.5  # of each request, with all its repetitions
 _MARK = "fanstore"
 _NO_ETAG = '"00000000000000000000000000000000"'  # an ETag that no object has
 
@@ -49,6 +49,11 @@ class Writer:
 
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
+        self._deadline_s = _DEADLINE_S
+
+    def hurry(self) -> None:
+        """Has further requests repeated only for a short time."""
+        self._deadline_s = _IMPATIENT_S
 
     def try_out(self) -> None:
         """Raises BucketRefused if nothing can be written: begins an object, and drops it; or if the
@@ -147,7 +152,7 @@ class Writer:
         try:
             return patiently(
                 lambda: self._bucket.ask(operation, Key=key, **options),
-                where, _DEADLINE_S, time.sleep,
+                where, self._deadline_s, time.sleep,
             )  # fmt: skip
         except BucketRefused as error:
             if error.status == 412:

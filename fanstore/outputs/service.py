@@ -254,7 +254,9 @@ class OutputService:
             return []
         pointers = take_stock(self._roots, lift=False).pointers
         gone = [name for name, rank in pointers.items() if self._ranks.is_lost(rank)]
-        return sorted(os.fsdecode(each) for each in gone if self._target.look(each) is None)
+        with contextlib.suppress(OSError):  # if nobody can tell, all are named
+            gone = [name for name in gone if self._target.look(name) is None]
+        return sorted(map(os.fsdecode, gone))
 
     def _reason(self, name: bytes) -> str:
         """Returns why a name was not placed."""

@@ -183,23 +183,32 @@ def test_faults_that_pass_are_not_seen(stage: Stage, bucket: TestBucket, fault: 
         assert bucket.writes["PUT", "run/big"] == 2  # not sent again
 
 
-@pytest.mark.parametrize("when", sampled(["refused", "silent"], ["refused"]))
+NOT_TAKEN = {
+    "refused": Fault("run/bad", methods="PUT", status=403),
+    "failing": Fault("run/bad", methods="PUT", status=500),
+    "silent": Fault(OUTPUTS, methods="PUT", dropped=True),
+}
+
+
+@pytest.mark.parametrize("when", sampled(NOT_TAKEN, ["refused"]))
 def test_outputs_that_cannot_be_placed_are_kept(
     stage: Stage, bucket: TestBucket, when: str
 ) -> None:
-    status = {"refused": 403, "silent": 503}[when]
-    keys = "run/bad" if when == "refused" else OUTPUTS
-    bucket.faults = [Fault(keys, methods="PUT", status=status)]
-    script = f"echo 1 > good; head -c {PART_BYTES + 1} /dev/zero > bad"
+    """If the bucket answers, later outputs are placed nevertheless."""
+    bucket.faults = [NOT_TAKEN[when]]
+    script = f"head -c {PART_BYTES + 1} /dev/zero > bad; echo 1 > good; echo 2 > last"
     done = run(stage, bucket, script, code=125, FANSTORE_OUTPUT_WAIT_S="0")
+    late = f"s3://{BUCKET}/run/bad: no answer within 10 s; the last try failed:"
     why = {
         "refused": f"{OUT}: the server refused a request (403 Test); check the credentials",
-        "silent": f"s3://{BUCKET}/run/good: no answer within 10 s; the last try failed: 503 Test",
+        "failing": f"{late} 500 Test",
+        "silent": f"{late} HTTP error: ConnectionClosedError",
     }[when]
     assert f"bad: {why}" in done.stderr
     kept = kept_at(stage, done.stderr)
     assert (kept / "bad").stat().st_size == PART_BYTES + 1
-    assert set(bucket.objects("run/")) == ({"good"} if when == "refused" else set())
+    assert set(bucket.objects("run/")) == (set() if when == "silent" else {"good", "last"})
+    assert bucket.writes["PUT", "run/last"] == (when != "silent")
     assert bucket.begun() == 0
 
 
@@ -231,6 +240,27 @@ def test_outputs_of_a_killed_job_are_placed(stage: Stage, bucket: TestBucket, wh
     there = {"early": b"1\n", "unsure": b"2\n"} | ({"late": b"3\n"} if who == "daemon" else {})
     assert bucket.objects("run/") == there, said  # the command ends with its wrapper
     assert "not in" not in said
+
+
+@pytest.mark.parametrize("status", sampled([403, 503], [403]))
+def test_a_killed_job_of_which_nobody_knows_what_is_placed(
+    stage: Stage, bucket: TestBucket, status: int
+) -> None:
+    """The first question that nobody answers is the last one, and all outputs are kept."""
+    script = f"for n in 1 2 3; do echo $n > $n; done; {until(stage)}"
+    with stage.running(
+        *words(stage, "sh", "-c", f"cd {stage.mount}; {script}"), **bucket.env
+    ) as job:
+        wait_for(lambda: "3" in bucket.objects("run/"), "the outputs")
+        bucket.faults = [Fault(OUTPUTS, methods="HEAD|PUT", status=status)]
+        os.kill(daemon_of(job.pid), signal.SIGKILL)
+        (stage.path / "go").touch()
+        said = job.communicate(timeout=60)[1]
+    assert re.search(f"not in {OUT}: 1: .*{status}", said), said
+    assert {path.name for path in kept_at(stage, said).iterdir()} == {"1", "2", "3"}
+    asked = {key for method, key in bucket.writes if method == "HEAD"}
+    assert asked == {"run/1"}
+    assert set(bucket.objects("run/")) == {"1", "2", "3"}
 
 
 @pytest.mark.soak

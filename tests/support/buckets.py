@@ -28,7 +28,7 @@ class Fault:
     these requests. status: the answer in place of the right one. cut: how many bytes of the body
     come before the connection ends. length: added to the Content-Length, without bytes. etag: in
     place of the right one. lost: the request is passed on, but not answered. without: a header that
-    the server does not know."""
+    the server does not know. dropped: the connection ends in place of an answer to a write."""
 
     keys: str
     times: int = 1 << 30
@@ -40,6 +40,7 @@ class Fault:
     methods: str = "GET"
     lost: bool = False
     without: str = ""
+    dropped: bool = False
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -172,6 +173,9 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
                 key = unquote(urlsplit(self.path).path).removeprefix(f"/{BUCKET}/")
                 fault = bucket.taken(key, self.command) or Fault("")
                 time.sleep(fault.delay_s)
+                if fault.dropped:
+                    self.close_connection = True
+                    return
                 if fault.status:
                     self._answer(
                         fault.status, fault.headers, b"<Error><Code>Test</Code></Error>", Fault("")

@@ -149,13 +149,20 @@ class _DeadJob:
         # told_apart closed its file in this process.
         self.placed = Placed(self.placed.path, self._header)
         target, stage_out = stage_out_of(self._header, self.roots, self.placed, self.shared, ended)
-        self.placed.take_over(target.look)
+        why = ""
+        try:
+            self.placed.take_over(target.look)
+        except OSError as error:  # nobody knows what is placed: then nothing may be decided
+            why = str(error.strerror)
         known = dict(self.placed.copies)
         stage_out.each = lambda name, partial: tell(
             ["placed", os.fsdecode(name), self._told(name), partial]
         )
         for name in known:
             tell(["known", os.fsdecode(name), self._told(name), False])
+        if why:
+            tell(["failed", "", why, False])
+            return
         with suppress(GivenUpError):
             result = stage_out.run(last=True, force=True)
             for name, why in result.failed.items():

@@ -30,17 +30,19 @@ class BucketTarget(Target):
         super().__init__(header)
         self._address = parse(header.root)
         self._writer = Writer(Bucket(self._address))
+        self.hurry = self._writer.hurry
         self._tried: dict[bytes, set[int]] = {}  # marks of objects that may be there
 
     def _key(self, name: bytes) -> str:
         return self._address.prefix + name.decode("utf-8", "surrogateescape")
 
     def look(self, name: bytes) -> os.stat_result | None:
-        """Returns the mark and the size of an object; None if none is there, or nobody can tell."""
+        """Returns the mark and the size of an object; None if none is there. Raises OSError if
+        nobody can tell."""
         try:
             found = self._writer.find(self._key(name))
-        except BucketRefused:
-            return None
+        except BucketRefused as error:
+            raise OSError(errno.EIO, str(error)) from error
         return None if found is None else _stat(found)
 
     def write(self, name: bytes, content: Content, mine: Copy | None) -> bool:
@@ -98,9 +100,11 @@ class Uploads(StageOut):
             except OSError as error:
                 self._fail(each.name, error, each.path)
             except BucketRefused as error:
-                if not error.status and not self._force:
-                    raise OSError(errno.EIO, str(error)) from error
-                # After a refusal the next one may be taken, but not if nothing answers.
+                if error.passing:
+                    if not self._force:  # later ones wait for it, because of their order
+                        raise OSError(errno.EIO, str(error)) from error
+                    self._target.hurry()
+                # After an answer the next one may be taken, but not if nothing answers.
                 refused = todo[number : number + 1 if error.status else None]
                 self.result.failed.update((other.name, str(error)) for other in refused)
                 if not error.status:
