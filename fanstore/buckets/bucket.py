@@ -7,7 +7,6 @@ import datetime
 import os
 import re
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -240,8 +239,13 @@ class Bucket:
 
         def get(at: int) -> Any:
             count, key = min(_RANGE_BYTES, size - at), self.address.prefix + name
-            return self.fetch(key, at, count, size, 0, _ANSWER_S, time.sleep)
+            return self.fetch(key, at, count, size, 0, _ANSWER_S, pause)
 
+        def pause(pause_s: float) -> None:
+            if closed.wait(pause_s):
+                raise BucketRefused(f"{self.address}: nobody reads on")
+
+        closed = threading.Event()
         pool, coming = ThreadPoolExecutor(_RANGES, "fanstore-range"), deque[Future[Any]]()
         offsets = deque(range(0, size, _RANGE_BYTES))
         try:
@@ -256,6 +260,7 @@ class Bucket:
             what = f"{self.address}/{name}: there is no such object of {size:,} bytes"
             raise BucketRefused(what) from None
         finally:
+            closed.set()  # the process waits for its threads when it ends
             pool.shutdown(wait=False, cancel_futures=True)  # a request may hang
 
     def _failure(self, status: int, text: str, retry_after: str = "") -> Exception:

@@ -141,9 +141,10 @@ class Writer:
         with contextlib.suppress(BucketRefused, ObjectChanged):
             self._ask("abort_multipart_upload", key, UploadId=upload)
 
-    def remove(self, key: str) -> None:
-        """Removes an object, if there is one."""
-        self._ask("delete_object", key)
+    def remove(self, key: str, etag: str) -> None:
+        """Removes the object with this ETag; leaves any other alone."""
+        with contextlib.suppress(NameTaken, ObjectChanged):
+            self._ask("delete_object", key, IfMatch=etag)
 
     def _ask(self, operation: str, key: str, **options: Any) -> Any:
         """Sends a request. Raises BucketRefused; ObjectChanged if something is not there, and

@@ -88,6 +88,17 @@ def test_commands_that_show_it(stage: Stage, bucket: TestBucket) -> None:
     assert f"{DATA} is no path: a job checks all of it: fanstore run ADDRESS -- true" in said
 
 
+def test_a_command_that_shows_it_can_be_interrupted(stage: Stage, bucket: TestBucket) -> None:
+    """Also while its threads wait to ask again."""
+    made(stage, bucket)
+    bucket.faults = [Fault("data/.*", status=503, headers={"Retry-After": "100"})]
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    with stage.running("ls", DATA, **env) as command:
+        wait_for(lambda: bucket.gets["data/index.fsi"] == 2, "a try that waits")
+        command.send_signal(signal.SIGINT)
+        assert command.wait(timeout=30) != 0
+
+
 @pytest.mark.soak
 def test_a_new_version_is_seen_by_the_next_job(stage: Stage, bucket: TestBucket) -> None:
     made(stage, bucket)

@@ -139,6 +139,24 @@ def test_an_object_that_somebody_replaces_stays(stage: Stage, bucket: TestBucket
     assert (kept_at(stage, said) / "last").read_text() == "2\n"
 
 
+def test_an_object_that_somebody_replaces_is_not_removed(stage: Stage, bucket: TestBucket) -> None:
+    """Somebody replaces it between FanStore's look and the removal."""
+
+    def replace(method: str, key: str) -> None:
+        if method == "DELETE" and key == "run/gone":
+            bucket.put(key, b"somebody's")
+
+    bucket.before_write = replace
+    script = f"echo 1 > gone; echo 2 > old; {until(stage)}; rm gone old"
+    with stage.running(
+        *words(stage, "sh", "-c", f"cd {stage.mount}; {script}"), **bucket.env
+    ) as job:
+        wait_for(lambda: "old" in bucket.objects("run/"), "the outputs")
+        (stage.path / "go").touch()
+        assert job.wait(timeout=60) == 0
+    assert bucket.objects("run/") == {"gone": b"somebody's"}
+
+
 def test_a_checkpoint_appears_when_it_is_whole(stage: Stage, bucket: TestBucket) -> None:
     """Also, a marker that is written after it does not appear before it."""
     bucket.faults = [Fault("run/ck", 1, methods="PUT", delay_s=1.5)]

@@ -48,7 +48,7 @@ class TestBucket:
     """A bucket behind the proxy. gets: how often each key was asked for; writes: how often by each
     other method; lists: how many pages of the listing were; most_at_once: how many requests were
     under way; signed: how many were signed. before_get: called before a request for an object is
-    passed on."""
+    passed on; before_write: with the method, too, before another one is."""
 
     __test__ = False
 
@@ -63,6 +63,7 @@ class TestBucket:
         self.at_once = self.most_at_once = self.signed = 0
         self.url = ""
         self.before_get: Callable[[str], None] = lambda key: None
+        self.before_write: Callable[[str, str], None] = lambda method, key: None
 
     @property
     def env(self) -> dict[str, str]:
@@ -171,6 +172,7 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
             with bucket.under_way():
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 key = unquote(urlsplit(self.path).path).removeprefix(f"/{BUCKET}/")
+                bucket.before_write(self.command, key)
                 fault = bucket.taken(key, self.command) or Fault("")
                 time.sleep(fault.delay_s)
                 if fault.dropped:

@@ -72,7 +72,7 @@ class BucketTarget(Target):
         try:
             found = self._writer.find(self._key(name))
             if found is not None and Identity.of(_stat(found)) == mine.identity:
-                self._writer.remove(self._key(name))
+                self._writer.remove(self._key(name), found.etag)
         except BucketRefused as error:
             raise OSError(errno.EIO, str(error)) from error
 
