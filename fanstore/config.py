@@ -326,7 +326,7 @@ def read_config_file(environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
     """Returns the TOML file's settings; {} if there is no such file. Raises UsageError."""
     path = config_file(environ)
     if not os.path.isfile(path):  # also False in a home directory that this user may not read
-        if environ.get("FANSTORE_CONFIG"):
+        if environ.get("FANSTORE_CONFIG") not in (None, "", os.devnull):
             raise UsageError(f"FANSTORE_CONFIG names {path}, which is not a file")
         return {}
     return load_toml(path)

@@ -47,7 +47,7 @@ Problems = list[tuple[bytes, str]]
 class PrepareOptions:
     """Options of `prepare`. partitions: None for `default_partitions`; listed: the paths of a list,
     None for all entries; update: update the existing dataset (block_bytes must be its block
-    size)."""
+    size); origin: the source that the manifest names, "" for its path."""
 
     partitions: int | None = None
     codec: Codec = field(default_factory=lambda: Codec("store"))
@@ -59,6 +59,7 @@ class PrepareOptions:
     quiet: bool = False
     listed: list[bytes] | None = None
     update: bool = False
+    origin: str = ""
 
     def check(self) -> None:
         """Raises UsageError for values out of range."""
@@ -228,7 +229,7 @@ def prepare_from(
             else:
                 assert base is not None
                 made = _manifest(source.tree, options, base.packs, base.dataset.dataset_id)
-            manifest = {**_origin(origins), **made}
+            manifest = {**_origin(origins, options.origin), **made}
             if changed:
                 _commit(destination, manifest, base)
         return Summary(manifest, left_out, time.monotonic() - start, changed)
@@ -247,9 +248,9 @@ def _commit(
     destination.commit()
 
 
-def _origin(origins: Sequence[Path]) -> dict[str, Any]:
+def _origin(origins: Sequence[Path], address: str) -> dict[str, Any]:
     """Returns the fields of the manifest that say where a dataset comes from."""
-    paths = [str(origin.resolve()) for origin in origins] or ["-"]
+    paths = [address] if address else [str(origin.resolve()) for origin in origins] or ["-"]
     return {"tool": f"fanstore {__version__}", "source": paths if paths[1:] else paths[0]}
 
 

@@ -218,7 +218,14 @@ def test_one_command_makes_a_dataset_of_objects(stage: Stage, bucket: TestBucket
         bucket.put(f"raw/{path.relative_to(source)}", path.read_bytes())
     target = str(stage.path / "made.fan")
     env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
-    stage.call("prepare", f"s3://{BUCKET}/raw", target, "--codec", "lz4", **env)
+    of_jobs = {"FANSTORE_IN_PLACE": "1", "FANSTORE_STAGE": "full", "FANSTORE_REPORT": "report"}
+    (stage.path / "config.toml").write_text("keep_staged = true\nplan = '/nonexistent'\n")
+    of_jobs["FANSTORE_CONFIG"] = str(stage.path / "config.toml")
+    options = ("--codec", "lz4", "--quiet", "--json")
+    done = stage.call("prepare", f"s3://{BUCKET}/raw", target, *options, **env, **of_jobs)
+    assert done.stderr == ""
+    assert json.loads(done.stdout)["source"] == f"s3://{BUCKET}/raw"
+    assert stage.leftovers() == []
     stage.call("extract", target, str(stage.path / "extracted"))
     assert subprocess.run(["diff", "-r", source, stage.path / "extracted"]).returncode == 0
     said = stage.call("prepare", f"s3://{BUCKET}/raw", code=2, **env).stderr

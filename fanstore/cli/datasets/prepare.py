@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from fanstore.buckets.address import is_address, refuse_address
-from fanstore.config import parse_bytes
+from fanstore.config import SETTINGS, parse_bytes, resolve
 from fanstore.errors import UsageError
 
 if TYPE_CHECKING:
     from fanstore.prepare.run import PrepareOptions, Summary
+
+
+# Settings that say how much of a node a job may use, and how much it says.
+_KEPT = ("local_dir", "local_bytes", "memory_bytes", "cache_bytes", "quiet")
 
 
 class ByteCount(click.ParamType):  # type: ignore[type-arg]
@@ -39,13 +43,28 @@ class Source(click.Path):
         return value if is_address(str(value)) else super().convert(value, param, ctx)
 
 
-def _prepare_objects(src: str, dst: Path | None) -> NoReturn:
+def _prepare_objects(src: str, dst: Path | None, quiet: bool) -> NoReturn:
     """Has a job show the objects as files to this command. Raises UsageError without `dst`."""
     if dst is None:
         raise UsageError(f"name the dataset to make of {src}: fanstore prepare SRC DST")
     own = [sys.executable, "-m", "fanstore"]
     words = ["{}" if word == src else word for word in sys.argv[1:]]
-    os.execv(sys.executable, [*own, "run", src, "--", *own, *words])
+    at = words.index("prepare") + 1
+    words[at:at] = ["--origin", src]
+    job = [*own, "run", *["--quiet"] * quiet, src, "--", *own, *words]
+    os.execve(sys.executable, job, _job_environment())
+
+
+def _job_environment() -> dict[str, str]:
+    """Returns the environment of that job, for which the user has made no other settings."""
+    settings = resolve()
+    environ = {**os.environ, "FANSTORE_CONFIG": os.devnull}
+    for setting in SETTINGS:
+        value = getattr(settings, setting.name) if setting.name in _KEPT else None
+        environ.pop(setting.variable, None)
+        if value is not None:
+            environ[setting.variable] = str(value)
+    return environ
 
 
 @click.command()
@@ -94,10 +113,11 @@ def _prepare_objects(src: str, dst: Path | None) -> NoReturn:
 )
 @click.option("--quiet", is_flag=True, help="No progress and no summary.")
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
+@click.option("--origin", default="", hidden=True, help="The address of what SRC shows.")
 def command(
     src: Path, dst: Path | None, files_from: str | None, partitions: int | None, codec: str | None,
     replicate: tuple[str, ...], block_size: int | None, jobs: int | None, force: bool,
-    update: bool, skip_unreadable: bool, quiet: bool, as_json: bool,
+    update: bool, skip_unreadable: bool, quiet: bool, as_json: bool, origin: str,
 ) -> int:  # fmt: skip
     """Pack SRC, a directory, an archive, a file or the objects of a bucket (s3://BUCKET/PREFIX),
     into the new dataset DST (default: beside SRC, imagenet.fan for imagenet).
@@ -122,7 +142,7 @@ def command(
 
     refuse_address(dst or "", "a dataset is written into a directory")
     if is_address(str(src)):
-        _prepare_objects(str(src), dst)
+        _prepare_objects(str(src), dst, quiet)
     dst = dst or default_target(src)
     if update:
         _check_update(force, block_size, partitions)
@@ -131,6 +151,7 @@ def command(
         partitions, parse_codec(codec or "store"), block_size or BLOCK_BYTES, replicate,
         jobs or default_jobs(), force, skip_unreadable, quiet,
         None if files_from is None else read_list(files_from), update,
+        origin,
     )  # fmt: skip
     report(prepare(src, dst, options), dst, options, as_json)
     return 0
