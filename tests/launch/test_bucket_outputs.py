@@ -157,6 +157,22 @@ def test_an_object_that_somebody_replaces_is_not_removed(stage: Stage, bucket: T
     assert bucket.objects("run/") == {"gone": b"somebody's"}
 
 
+@pytest.mark.soak
+def test_an_object_that_cannot_be_removed_is_named(stage: Stage, bucket: TestBucket) -> None:
+    """As on a server that knows no conditions for removals."""
+    bucket.faults = [Fault("run/gone", methods="DELETE", status=501)]
+    script = f"echo 1 > gone; {until(stage)}; rm gone"
+    with stage.running(
+        *words(stage, "sh", "-c", f"cd {stage.mount}; {script}"), **bucket.env
+    ) as job:
+        wait_for(lambda: "gone" in bucket.objects("run/"), "the output")
+        (stage.path / "go").touch()
+        said = job.communicate(timeout=60)[1]
+    assert job.returncode == 125
+    assert "gone: could not be removed: " in said
+    assert bucket.objects("run/") == {"gone": b"1\n"}
+
+
 def test_a_checkpoint_appears_when_it_is_whole(stage: Stage, bucket: TestBucket) -> None:
     """Also, a marker that is written after it does not appear before it."""
     bucket.faults = [Fault("run/ck", 1, methods="PUT", delay_s=1.5)]
