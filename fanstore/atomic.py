@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from fanstore._native import check, lib
 from fanstore.dataset import INDEX_NAME
@@ -27,6 +27,7 @@ from fanstore.exit_codes import SIGNALLED
 from fanstore.trees import remove_tree
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_AGAIN_S = 0.05
 
 
 class Ended(BaseException):
@@ -61,6 +62,16 @@ class Ending:
             self._is_over = True
             raise Ended(number)
 
+    def dropped(self, dropped: Any) -> None:
+        """Takes the place of sys.unraisablehook: sends the signal again if Ended came where Python
+        drops exceptions, as in the callback of a weak reference during an import."""
+        if not isinstance(dropped.exc_value, Ended):
+            sys.__unraisablehook__(dropped)
+            return
+        self._is_over = False
+        # Later, because the exception would be dropped here, too.
+        threading.Timer(_AGAIN_S, os.kill, (os.getpid(), dropped.exc_value.number)).start()
+
 
 @contextmanager
 def ending_on_signals() -> Iterator[Ending]:
@@ -72,11 +83,13 @@ def ending_on_signals() -> Iterator[Ending]:
         return
     usual = (signal.SIG_DFL, signal.default_int_handler)
     taken = {n: signal.getsignal(n) for n in _ENDING if signal.getsignal(n) in usual}
+    hook, sys.unraisablehook = sys.unraisablehook, ending.dropped
     try:
         for number in taken:
             signal.signal(number, ending)
         yield ending
     finally:
+        sys.unraisablehook = hook
         for number, before in taken.items():
             signal.signal(number, before)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,3 +79,29 @@ def test_a_signal_after_the_commit_changes_nothing(tmp_path: Path) -> None:
 
     assert make_whole(tmp_path / "new", False, work) == "done"
     assert os.listdir(tmp_path) == ["new"]
+
+
+# The signal comes in a method whose exceptions Python drops, and then nothing else happens.
+_DROPPED = """
+import os
+import signal
+import time
+from fanstore.atomic import Ended, ending_on_signals
+
+class Last:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGTERM)
+
+try:
+    with ending_on_signals():
+        Last()
+        time.sleep(60)
+except Ended as ended:
+    print("ended by", ended.number)
+"""
+
+
+def test_a_signal_counts_where_python_drops_exceptions() -> None:
+    command = [sys.executable, "-c", _DROPPED]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=50)
+    assert (done.stdout, done.stderr) == ("ended by 15\n", "")
