@@ -549,6 +549,7 @@ class StageOut:
             if found.has_bytes_of(copy.source):
                 copy = copy._replace(source=found)
                 self._placed.intend([(todo.name, copy)])
+                self._renew_other_names(todo.name, copy)
         self._placed.done(todo.name, copy)
         self.result.waiting.pop(todo.name, None)
         if todo.partial:
@@ -556,6 +557,14 @@ class StageOut:
         if not todo.is_link:
             self._count(todo.found)
         self.each(todo.name, todo.partial)
+
+    def _renew_other_names(self, name: bytes, copy: Copy) -> None:
+        """Records the time of change of a file also for its other names, whose copies are hard
+        links of this one: otherwise each name would be placed anew after the other was read."""
+        for other in self._placed.copies_of(copy.source.inode):
+            if other != name and self._placed.copies[other].identity == copy.identity:
+                self._placed.intend([(other, copy)])
+                self._placed.done(other, copy)
 
     def _is_nowhere(self, copy: Copy, name: bytes) -> bool:
         """Returns whether a file is certain to have no name in the tree other than `name`."""
