@@ -48,7 +48,7 @@ os.rename("moved", "there")
 os.unlink("gone")
 open("grows", "ab").write(b"more")
 os.link("there", "second")
-os.chmod("there", 0)
+os.chmod("odd/a b", 0)
 """
 
 
@@ -101,7 +101,7 @@ def test_they_are_as_in_a_directory(stage: Stage, bucket: TestBucket) -> None:
     stage.call(*words(stage, *command, out=str(stage.path / "out")))
     done = stage.call(*words(stage, *command), **bucket.env)
     files = [path for path in (stage.path / "out").rglob("*") if path.is_file()]
-    (stage.path / "out" / "there").chmod(0o600)
+    (stage.path / "out" / "odd" / "a b").chmod(0o600)
     there = {str(path.relative_to(stage.path / "out")): path.read_bytes() for path in files}
     assert bucket.objects("run/") == there
     assert len(there) == 17
