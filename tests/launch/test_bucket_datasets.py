@@ -9,11 +9,10 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from buckets import BUCKET, Fault, TestBucket, bucket_server
+from buckets import BUCKET, Fault, TestBucket
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, find_content, flip, make_stage, wait_for
@@ -21,17 +20,6 @@ from soak import sampled
 
 DATA = f"s3://{BUCKET}/data"
 RANGE_BYTES = 8 << 20
-
-
-@pytest.fixture(scope="module")
-def make_bucket() -> Iterator[Callable[[], TestBucket]]:
-    with bucket_server() as make:
-        yield make
-
-
-@pytest.fixture
-def bucket(make_bucket: Callable[[], TestBucket]) -> TestBucket:
-    return make_bucket()
 
 
 @pytest.fixture

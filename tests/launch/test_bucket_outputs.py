@@ -9,11 +9,10 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from buckets import BUCKET, SECRET, Fault, TestBucket, bucket_server
+from buckets import BUCKET, SECRET, Fault, TestBucket
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, command_of, daemon_of, make_stage, runs, wait_for
@@ -50,17 +49,6 @@ open("grows", "ab").write(b"more")
 os.link("there", "second")
 os.chmod("odd/a b", 0)
 """
-
-
-@pytest.fixture(scope="module")
-def make_bucket() -> Iterator[Callable[[], TestBucket]]:
-    with bucket_server() as make:
-        yield make
-
-
-@pytest.fixture
-def bucket(make_bucket: Callable[[], TestBucket]) -> TestBucket:
-    return make_bucket()
 
 
 @pytest.fixture
@@ -159,7 +147,7 @@ def test_an_object_that_somebody_replaces_is_not_removed(stage: Stage, bucket: T
 
 @pytest.mark.soak
 def test_an_object_that_cannot_be_removed_is_named(stage: Stage, bucket: TestBucket) -> None:
-    """As on a server that knows no conditions for removals."""
+    """A server may refuse the condition with which an object is removed."""
     bucket.faults = [Fault("run/gone", methods="DELETE", status=501)]
     script = f"echo 1 > gone; {until(stage)}; rm gone"
     with stage.running(

@@ -9,11 +9,10 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from buckets import BUCKET, SECRET, Fault, TestBucket, bucket_server
+from buckets import BUCKET, SECRET, Fault, TestBucket
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, make_stage
@@ -42,17 +41,6 @@ first = see(sys.argv[1])
 assert see(sys.argv[1]) == first
 json.dump(first, sys.stdout)
 """
-
-
-@pytest.fixture(scope="module")
-def make_bucket() -> Iterator[Callable[[], TestBucket]]:
-    with bucket_server() as make:
-        yield make
-
-
-@pytest.fixture
-def bucket(make_bucket: Callable[[], TestBucket]) -> TestBucket:
-    return make_bucket()
 
 
 @pytest.fixture

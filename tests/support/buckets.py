@@ -24,7 +24,7 @@ _ACCOUNT = "123456789012"
 
 @dataclass
 class Fault:
-    """What happens to the answers to requests for the keys that match, `times` times. methods: of
+    """Changes the answers to requests for the keys that match, `times` times. methods: of
     these requests. status: the answer in place of the right one. cut: how many bytes of the body
     come before the connection ends. length: added to the Content-Length, without bytes. etag: in
     place of the right one. lost: the request is passed on, but not answered. without: a header that

@@ -29,7 +29,7 @@ enum { FAN_AREA_STAYING, FAN_AREA_PASSING, FAN_AREA_KEPT, FAN_CACHE_AREAS };
 
 /* Describes the block, or the part of one, for which a frame is filled. urgency: enum fan_urgency.
  * next_use: when the block is used next, after the use for which it is fetched (staying.h). kept:
- * this node keeps it for all ranks. */
+ * this node keeps it for all ranks. replaces: it may only come in place of other blocks. */
 struct fan_fill {
     uint64_t file;
     uint64_t block;

@@ -83,7 +83,7 @@ def _stat(found: FoundObject) -> os.stat_result:
 
 
 class Uploads(StageOut):
-    """Stage-out to a bucket."""
+    """Places outputs in a bucket, as StageOut does in a directory."""
 
     _target: BucketTarget
 
