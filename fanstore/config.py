@@ -157,6 +157,9 @@ class Settings:
     neighbours: bool = _setting(
         True, "Read what other ranks of this node have staged as if it were this rank's own."
     )
+    maps: bool = _setting(
+        True, "Map large files of other nodes by need, through FUSE, if this node allows it."
+    )
     peer_wait_s: float = _setting(30.0, "How long staging waits for a silent node.", least=1)
     output_wait_s: float = _setting(
         4.0, "How long, at the end, to retry an output that cannot be written to its directory."

@@ -87,7 +87,7 @@ def make_site() -> None:
         install(SITE, *needed)
     package = SITE / "fanstore"
     shutil.rmtree(package, ignore_errors=True)
-    own = shutil.ignore_patterns("*.so", "*.stamp", "fanstore-trap", "__pycache__")
+    own = shutil.ignore_patterns("*.so", "*.stamp", "fanstore-*", "__pycache__")
     shutil.copytree(native.ROOT / "fanstore", package, ignore=own)
     shutil.copytree(aarch64.LIBRARIES, package / "_native", dirs_exist_ok=True)
 

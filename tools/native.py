@@ -1,9 +1,10 @@
-"""Builds the two plain shared libraries, fanstore-trap and _declarations.py.
+"""Builds the two plain shared libraries, two programs and _declarations.py.
 
     libfanstore_core.so     csrc/{format,common,pack,local,node,policy,prepare,batch,
                             stage}                                   for Python, through cffi
     libfanstore_preload.so  csrc/{common,pack,client,preload}    for LD_PRELOAD
     fanstore-trap           the same and csrc/trap                   for `--trap`
+    fanstore-maps           csrc/{common,maps}                       the map server of a job
     _declarations.py        the text between the headers' cffi marks, parsed for cffi
 
 Used by setup.py, and by the Makefile for sanitizer builds (`--out`, `--sanitize`). A library is not
@@ -38,8 +39,10 @@ CORE_FOLDERS = (
 )  # fmt: skip
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
 TRAP_FOLDER = "trap"
+MAPS_FOLDER = "maps"
 OUTPUTS = (
-    "libfanstore_core.so", "libfanstore_preload.so", "_declarations.py", "fanstore-trap"
+    "libfanstore_core.so", "libfanstore_preload.so", "_declarations.py", "fanstore-trap",
+    "fanstore-maps",
 )  # fmt: skip
 
 COMMON_FLAGS = (
@@ -68,7 +71,7 @@ PRELOAD_LINK_FLAGS = (
     "-Wl,--as-needed -pthread"  # a library of its own before glibc 2.34
 ).split()
 
-TRAP_LINK_FLAGS = "-pie -pthread -Wl,-z,now".split()
+PROGRAM_LINK_FLAGS = "-pie -pthread -Wl,-z,now".split()
 
 FENCE = re.compile(r"/\* cffi: begin \*/(.*?)/\* cffi: end \*/", re.DOTALL)
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
@@ -292,7 +295,7 @@ class Builder:
         """Brings the outputs of the C compiler up to date. Returns False if they were already."""
         self.out.mkdir(parents=True, exist_ok=True)
         parts = [
-            self.build_part("core", CORE_FOLDERS, self.build_core),
+            self.build_part("core", (*CORE_FOLDERS, MAPS_FOLDER), self.build_core),
             self.build_part("preload", (*PRELOAD_FOLDERS, TRAP_FOLDER), self.build_preload),
         ]
         return any(parts)
@@ -302,7 +305,7 @@ class Builder:
         stamp = self.stamp_text(folders)
         stamp_path = self.out / f"{name}.stamp"
         made = [self.out / f"libfanstore_{name}.so"]
-        made += [self.out / OUTPUTS[3]] if TRAP_FOLDER in folders else []
+        made += [self.out / OUTPUTS[3 if TRAP_FOLDER in folders else 4]]
         made += [self.objects / name] if self.objects else []
         there = stamp_path.exists() and all(path.exists() for path in made)
         if there and stamp_path.read_text() == stamp:
@@ -329,8 +332,10 @@ class Builder:
         compiler = self.compiler(folder)
         objects = compiler.compile(sources(CORE_FOLDERS), CSRC)
         objects += compiler.compile([table], folder)
-        compiler.remove_others()
         self.link(objects, OUTPUTS[0], ["-pthread"])
+        maps = compiler.compile(sources(("common", MAPS_FOLDER)), CSRC)
+        compiler.remove_others()
+        self.link(maps, OUTPUTS[4], PROGRAM_LINK_FLAGS, LINK_FLAGS[1:])
 
     def build_preload(self, folder: Path) -> None:
         exports = folder / "exports.map"
@@ -343,7 +348,7 @@ class Builder:
         self.link(objects, OUTPUTS[1], [script, *names, *PRELOAD_LINK_FLAGS])
         own = compiler.compile(sources((TRAP_FOLDER,)), CSRC, PRELOAD_FLAGS)
         compiler.remove_others()
-        self.link([*objects, *own], OUTPUTS[3], [*names, *TRAP_LINK_FLAGS], LINK_FLAGS[1:])
+        self.link([*objects, *own], OUTPUTS[3], [*names, *PROGRAM_LINK_FLAGS], LINK_FLAGS[1:])
 
     def compiler(self, folder: Path) -> Objects:
         return Objects(folder, [*self.cc, *self.flags, *self.sanitize])

@@ -49,6 +49,7 @@ C_ROOMS: Rooms = {
     "prepare": _PACK,
     "local": _PACK,
     "batch": set(),
+    "maps": {"common"},
     "stage": {"format"},
     "policy": set(),
     "trace": {"format", "common"},

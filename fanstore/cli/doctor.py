@@ -63,14 +63,18 @@ def _libraries() -> dict[str, str]:
     """Returns the path of each of FanStore's own libraries, or the problem with it."""
     try:
         from fanstore._native import preload_path
+        from fanstore.job import maps
         from fanstore.programs.check import problem
 
-        left = problem()
+        left, refused = problem(), maps.problem()
         redirected = "redirected" if left is None else f"{left}: safetensors needs --trap to save"
         return {
             "core": "loaded",
             "preload": os.fspath(preload_path()),
             "system calls of Rust libraries": redirected,
+            "maps of other nodes' files": f"on the shared file system: {refused}"
+            if refused
+            else "by need, through FUSE",
         }
     except ImportError as error:
         return {"core": str(error)}

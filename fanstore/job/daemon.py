@@ -315,6 +315,8 @@ class Daemon:
         self._sessions = Sessions(selector, None if server is None else server.node, self.job.warn)
         selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
         selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
+        if self.job.maps is not None:
+            self.job.maps.register(selector)
         if self._wrapped:
             selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
         elif self.world.world_size == 1:

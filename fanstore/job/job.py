@@ -18,6 +18,7 @@ from fanstore.dataset import Dataset, device_number, open_dataset
 from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
+from fanstore.job.maps import MapServer, may_serve
 from fanstore.job.neighbours import find_neighbours, packs_at
 from fanstore.job.orders import JobOrders, begin_orders, foreseen, share_learnt
 from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
@@ -81,6 +82,7 @@ class NodeJob:
         self.orders: JobOrders | None = None
         self.watching: Watching | None = None
         self.coordinations: CoordinateService | None = None
+        self.maps: MapServer | None = None
         self._stop = stop
         self._preload = ""
         self._segment_fd = -1  # the segment's name may vanish: cleaners remove files on local disks
@@ -349,6 +351,9 @@ class NodeJob:
             bind(self.directory.path, COORDINATE_SOCKET), left_bytes
         )
         self.coordinations.start()
+        if self.world.world_size > 1 and self.plan.settings.maps and may_serve():
+            wrapper = os.getppid() if self.plan.kind == "run" else 0
+            self.maps = MapServer(self.directory.path, self._preload, wrapper)
 
     def warn(self, line: str) -> None:
         """Adds a line to print once, at the start or the end of the job. May be called from any
@@ -361,6 +366,9 @@ class NodeJob:
         if self.coordinations is not None:
             self.coordinations.close()
             self.coordinations = None
+        if self.maps is not None:
+            self.maps.close()
+            self.maps = None
         if self.watching is not None:
             self.watching.close()
         if self._outputs is not None:

@@ -1,4 +1,5 @@
-"""A large file that is not on this node is mapped where the shared file system has it."""
+"""A large file that is not on this node is mapped by need: through the map server or, without one,
+where the shared file system has it."""
 
 from __future__ import annotations
 
@@ -11,9 +12,13 @@ import pytest
 from mpiexec import needs_ranks
 from ranks import RankStage, make_rank_stage
 
+from fanstore.job.maps import problem
+
 pytestmark = needs_ranks
+needs_fuse = pytest.mark.skipif(bool(problem()), reason=f"no map server here: {problem()}")
 
 PROGRAM = Path(__file__).parent.parent / "support" / "mapping_reader.py"
+SERVED = " /0"  # as /proc/self/maps shows the first file on the map server's mount
 LARGE_BYTES, SHORT_BYTES = (9 << 20) + 12345, (1 << 20) + 777
 
 
@@ -47,13 +52,29 @@ def run(
     *options: str,
     before: tuple[str, ...] = (),
     neighbours: str = "off",
+    maps: str = "off",
 ) -> None:
     plain = stage.path / "plain"
     plain.mkdir()
     (plain / "large").write_bytes((source / "large").read_bytes())
     command = (*before, sys.executable, str(PROGRAM), str(plain / "large"), mapped)
-    stage.run_ranks(2, dataset, *command, options=options, FANSTORE_NEIGHBOURS=neighbours)
+    settings = {"FANSTORE_NEIGHBOURS": neighbours, "FANSTORE_MAPS": maps}
+    stage.run_ranks(2, dataset, *command, options=options, **settings)
     stage.assert_clean()
+
+
+@needs_fuse
+@pytest.mark.parametrize("codec", ["store", "zstd"])
+def test_served(stage: RankStage, codec: str) -> None:
+    source = make_source(stage)
+    run(stage, pack(stage, source, codec), source, SERVED, maps="on")
+
+
+@needs_fuse
+def test_a_directory_served(stage: RankStage) -> None:
+    source = make_source(stage)
+    options = ("--stage", "lazy", "--local-bytes", "1M")
+    run(stage, source, source, SERVED, *options, maps="on")
 
 
 @pytest.mark.parametrize("neighbours", ["on", "off"])

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 PAGE = mmap.PAGESIZE
@@ -58,6 +59,41 @@ def by_the_kernel(fd: int) -> list[bytes]:
         os.getpid(), ctypes.byref(ours), 1, ctypes.byref(theirs), 1, ctypes.c_ulong(0)
     )
     return [os.read(ends[0], 5000), room.raw[: max(got, 0)]]
+
+
+def direct(fd: int) -> list[object]:
+    """write(2) from the mapping past the page cache, which reads the pages itself."""
+    mapping = private(fd)
+    path = f"{sys.argv[1]}-direct"
+    try:
+        out = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_DIRECT)
+    except OSError as error:
+        return [error.errno]
+    put = LIBC.write(out, ctypes.c_void_p(address(mapping) + 7 * PAGE), 20 * PAGE)
+    return [put, Path(path).read_bytes()]
+
+
+def kept(fd: int) -> list[object]:
+    """Pages that are brought, locked, and unmapped in the middle."""
+    flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
+    mapping = mmap.mmap(fd, 64 * PAGE, flags=flags, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+    at = address(mapping)
+    locked = LIBC.mlock(ctypes.c_void_p(at), ctypes.c_size_t(8 * PAGE))
+    mapping.madvise(mmap.MADV_WILLNEED)
+    hole = LIBC.munmap(ctypes.c_void_p(at + 8 * PAGE), ctypes.c_size_t(PAGE))
+    reads = [partial(ctypes.string_at, at + place * PAGE, 1) for place in (7, 8, 9)]
+    ends = [in_child(read) for read in reads]
+    found = [locked, hole, ends, mapping[: 8 * PAGE], mapping[9 * PAGE :]]
+    LIBC.mmap(ctypes.c_void_p(at + 8 * PAGE), PAGE, mmap.PROT_READ, 0x32, -1, 0)
+    return found
+
+
+def shrunk(fd: int) -> list[object]:
+    mapping = private(fd)
+    at, most = address(mapping), len(mapping) // PAGE * PAGE
+    LIBC.mremap.restype = ctypes.c_void_p
+    got = LIBC.mremap(ctypes.c_void_p(at), ctypes.c_size_t(most), ctypes.c_size_t(3 * PAGE), 0)
+    return [got == at, ctypes.string_at(at, 3 * PAGE), in_child(lambda: mapping[5 * PAGE])]
 
 
 def stores(fd: int) -> list[bytes]:
@@ -120,7 +156,7 @@ def main() -> int:
     plain = os.open(source, os.O_RDONLY)
     held = read_map(ours)
     assert shared in Path("/proc/self/maps").read_text(), shared
-    for way in (parts, by_the_kernel, stores, beyond, forked, refused, whole):
+    for way in (parts, by_the_kernel, direct, kept, shrunk, stores, beyond, forked, refused, whole):
         assert way(ours) == way(plain), way.__name__
     os.close(ours)
     assert held[:] == read_map(plain)[:]

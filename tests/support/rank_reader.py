@@ -193,6 +193,23 @@ def preads(reader: Reader, count: int) -> None:
             assert os.pread(ours, size, offset) == os.pread(original, size, offset), offset
 
 
+def touches(reader: Reader, processes: int, count: int) -> None:
+    """Several processes map the largest file and touch the same pages, at random."""
+    path, original = max(reader.large(), key=lambda pair: os.path.getsize(pair[1]))
+    size = os.path.getsize(original)
+
+    def work(_: int) -> None:
+        chance = random.Random(7)
+        with open(path, "rb") as ours, open(original, "rb") as theirs:
+            mapping = mmap.mmap(ours.fileno(), 0, prot=mmap.PROT_READ)
+            for _ in range(count):
+                at = chance.randrange(size // mmap.PAGESIZE) * mmap.PAGESIZE
+                found = mapping[at : at + mmap.PAGESIZE]
+                assert found == os.pread(theirs.fileno(), len(found), at), at
+
+    assert reap(in_children(processes, work)) == [0] * processes
+
+
 def same_pieces(reader: Reader, size: int, count: int) -> None:
     """Two processes read the same places of the largest file, in the same order."""
     path, original = max(reader.large(), key=lambda pair: os.path.getsize(pair[1]))
@@ -370,7 +387,7 @@ TASKS = {
     for work in (
         same_tree, crowd, metadata, whole, note, preads, seeks, mapped, sendfile, cat, piped,
         numpy_arrays, forked, pressure, killed, sessions_end, emptied, cache_file, further,
-        until_filled, gone, figures, wait_file, same_pieces,
+        until_filled, gone, figures, wait_file, same_pieces, touches,
     )
 }  # fmt: skip
 

@@ -11,10 +11,6 @@
 #include "../machine/page.h"
 #include "original.h"
 
-/* A file that is no longer than this is copied through the block cache: that takes a few
- * milliseconds and, as with all reads of such files, brings it to the disk that is to keep it. */
-enum { COPIED_BYTES = 8 << 20 };
-
 bool fan_lies_in_pages(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
@@ -48,7 +44,7 @@ int fan_in_place_open(const struct fan_file *file, uint64_t *start)
     bool always = fan_view_place(file->view, record->pack) == FAN_PLACE_IN_PLACE;
     if (fan_index_is_of_objects(&file->dataset->index) ||
         fan_view_bar(file->view, record->pack, file->id) == FAN_DAMAGED ||
-        (!always && record->logical_size <= COPIED_BYTES) ||
+        (!always && record->logical_size <= FAN_MAP_COPIED_BYTES) ||
         (!original && !fan_lies_in_pages(file)))
         return -ENOENT;
     *start = original ? 0 : record->offset;

@@ -16,6 +16,7 @@
 #include "../machine/page.h"
 #include "content_io.h"
 #include "in_place.h"
+#include "map_server.h"
 #include "realcopy.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
@@ -66,6 +67,17 @@ static long map_fd(int fd, void *at, size_t bytes, int prot, int flags, int64_t 
     if (!fan_sys_failed(got))
         FAN_COUNT(mapped_bytes, inside < bytes ? inside : bytes);
     return got;
+}
+
+/* Maps the file on the map server's mount, which ends where the input ends. Returns -ENOENT if
+ * there is none, or it may not be mapped so. */
+static long map_served(const struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                       int64_t offset, size_t inside)
+{
+    if (is_own(file) || inside == 0)
+        return -ENOENT;
+    long got = map_fd(fan_map_server_open(file), at, bytes, prot, flags, offset, inside);
+    return fan_sys_failed(got) ? -ENOENT : got;
 }
 
 /* Maps this rank's pack or the file on the shared file system. Returns -ENOENT if neither can
@@ -159,17 +171,19 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
     if (inside > fan_page_up(bytes))
         inside = fan_page_up(bytes); /* the request ends within a page, the mapping at its end */
-    long got = inside > 0 ? map_pages(file, at, bytes, prot, flags, offset, inside) : -ENOENT;
-    bool copy = false;
+    long got = map_served(file, at, bytes, prot, flags, offset, inside);
+    bool whole = got != -ENOENT; /* what is mapped ends where the file ends */
+    if (!whole && inside > 0)
+        got = map_pages(file, at, bytes, prot, flags, offset, inside);
     if (got == -ENOENT) {
-        copy = fan_file_limit_allows(inside);
-        got = copy ? map_copy(file, at, bytes, prot, flags, offset, inside)
-                   : map_anonymous(file, at, bytes, prot, flags, offset, inside);
+        whole = fan_file_limit_allows(inside);
+        got = whole ? map_copy(file, at, bytes, prot, flags, offset, inside)
+                    : map_anonymous(file, at, bytes, prot, flags, offset, inside);
     }
     if (fan_sys_failed(got))
         return got;
     uint64_t end = fan_page_up(inside), all = fan_page_up(bytes);
-    if (!copy)
+    if (!whole)
         rc = map_beyond_end((char *)got + end, all - end, prot, flags);
     if (rc != 0) {
         fan_sys_munmap((void *)got, all);

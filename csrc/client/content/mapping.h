@@ -1,8 +1,8 @@
 /*
- * Is mmap(2) for a file of a mount. If the file is aligned to pages in its pack, it maps the pack
- * itself: this node's or, for a large file that is not on this node, the one on the shared file
- * system (in_place.h). Otherwise it maps a copy in a memory file. Inputs never change, so a program
- * sees no difference.
+ * Is mmap(2) for a file of a mount. If the file is on this rank, and aligned to pages in its pack,
+ * it maps the pack itself. A large file that is not on this rank it maps by need (map_server.h) or,
+ * if there is no map server, where the shared file system has it (in_place.h). Otherwise it maps a
+ * copy in a memory file. Inputs never change, so a program sees no difference.
  */
 #pragma once
 

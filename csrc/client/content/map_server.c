@@ -1,0 +1,60 @@
+#include "map_server.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#include "../../common/descriptor.h"
+#include "../../common/spare.h"
+#include "../../common/sys.h"
+#include "../job/jobsocket.h"
+#include "../job/mounts.h"
+#include "../machine/limits.h"
+#include "in_place.h"
+
+enum { WAIT_S = 5, ERRNO_MAX = 4095 };
+
+/* Sends the path and receives the descriptor. Returns it or -errno. */
+static int ask(int link, const char *path, size_t bytes, int64_t until_ns)
+{
+    int32_t error = 0;
+    int fd = -1;
+    long rc = fan_job_connect(link, "maps", until_ns);
+    if (rc == 0)
+        do {
+            rc = FAN_SYS(sendto, link, path, bytes, MSG_NOSIGNAL, NULL, 0);
+        } while (fan_interrupted(rc, until_ns));
+    if (rc < 0)
+        return (int)rc;
+    do {
+        rc = fan_fd_receive(link, &error, sizeof(error), &fd, 0);
+    } while (fan_interrupted(rc, until_ns));
+    if (rc == sizeof(error) && error == 0 && fd >= 0)
+        return fd;
+    if (fd >= 0)
+        fan_sys_close(fd);
+    return rc == sizeof(error) && error > 0 && error <= ERRNO_MAX ? -error : -EIO;
+}
+
+int fan_map_server_open(const struct fan_file *file)
+{
+    FAN_OFF_STACK(struct fan_path, path);
+    struct timeval limit = {.tv_sec = WAIT_S};
+    uint32_t pack = file->record->pack;
+    bool wanted = fan_job.world_size > 1 && file->record->logical_size > FAN_MAP_COPIED_BYTES &&
+                  fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&
+                  fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED;
+    if (!wanted || fan_restricted() || path == NULL)
+        return -ENOENT;
+    int64_t bytes =
+        fan_full_path(file->view, file->dataset, file->id, path->text, sizeof(path->text));
+    int link =
+        bytes < 0 ? (int)bytes : (int)FAN_SYS(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (link < 0)
+        return link;
+    FAN_SYS(setsockopt, link, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+    FAN_SYS(setsockopt, link, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+    int fd = ask(link, path->text, (size_t)bytes, fan_clock_ns() + WAIT_S * INT64_C(1000000000));
+    fan_sys_close(link);
+    return fd;
+}

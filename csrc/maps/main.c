@@ -1,0 +1,62 @@
+/*
+ * fanstore-maps: serves mappings of files that are not on this node, as a program of the job. The
+ * daemon starts it, with the socket of programs' requests as standard input, when a program first
+ * asks.
+ *
+ *     fanstore-maps PID      serves until the daemon ends it; or until the daemon, which is its
+ *                            parent, and the process PID (the wrapper; 0: there is none) have died
+ *     fanstore-maps          tries whether it could: exit code 0, or 1 and a reason
+ */
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#include "fuse.h"
+#include "mount.h"
+
+static struct fan_fuse fuse;
+
+/* Each input that is mapped stays open. */
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
+/* Returns whether a program of the job may still use its mappings. */
+static bool goes_on(pid_t daemon, pid_t wrapper)
+{
+    return getppid() == daemon || (wrapper > 0 && kill(wrapper, 0) == 0);
+}
+
+int main(int argc, char **argv)
+{
+    struct fan_mount mount;
+    char path[PATH_MAX];
+    long bytes = 0;
+    pid_t daemon = getppid(), wrapper = argc > 1 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
+    raise_descriptor_limit();
+    fuse.device = fan_mount_start(STDIN_FILENO, &mount);
+    int rc = fuse.device < 0 ? fuse.device : fan_fuse_start(&fuse);
+    rc = rc == 0 ? fan_mount_wait(&mount) : rc;
+    if (rc != 0) {
+        fprintf(stderr, "%s\n", strerror(-rc));
+        return 1;
+    }
+    while (argc > 1 && bytes >= 0 && goes_on(daemon, wrapper)) {
+        bytes = fan_mount_next(&mount, path, sizeof(path));
+        if (bytes > 0)
+            fan_mount_reply(&mount, fan_fuse_add(&fuse, path));
+    }
+    return 0;
+}

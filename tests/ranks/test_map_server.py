@@ -1,0 +1,124 @@
+"""Mappings of large files of other ranks, by need: right whatever becomes of the server, each byte
+once a node, and nothing is left of it."""
+
+from __future__ import annotations
+
+import random
+import sys
+from pathlib import Path
+
+import inprocess
+import pytest
+from fault_tools import Ranks, make_ranks
+from mpiexec import needs_ranks
+from ranks import assert_all_ok, make_rank_stage, total
+from serving import process_name, wait_for
+
+from fanstore.job.maps import problem
+
+pytestmark = [
+    needs_ranks,
+    pytest.mark.skipif(bool(problem()), reason=f"no map server here: {problem()}"),
+]
+
+MIB = 1 << 20
+LARGE_BYTES = 20 * MIB + 777
+PROGRAM = Path(__file__).parent.parent / "support" / "map_faults.py"
+
+
+def test_each_byte_once_a_node(tmp_path: Path) -> None:
+    source, dataset = tmp_path / "source", tmp_path / "dataset"
+    source.mkdir()
+    (source / "large").write_bytes(random.Random(1).randbytes(3 * LARGE_BYTES))
+    inprocess.call("prepare", "--quiet", source, dataset, "--partitions", "1")
+    tasks = {
+        "touches": [8, 100], "note#1": ["random"], "touches#2": [2, 4000], "note#3": ["all"]
+    }  # fmt: skip
+    said = make_rank_stage(tmp_path).tasks(2, [dataset], tasks, source=str(source))
+    assert_all_ok(said)
+    at_random, in_all = (total(said, label, "node", "fetched_bytes") for label in ("random", "all"))
+    # 64 KiB a touch; more where what is left of a window is read in smaller parts.
+    assert 0 < at_random <= 100 * (80 << 10)
+    assert 2 * LARGE_BYTES < in_all <= 3 * LARGE_BYTES + MIB
+
+
+@pytest.fixture
+def ranks(tmp_path: Path) -> Ranks:
+    data = random.Random(2).randbytes(LARGE_BYTES)
+    made = make_ranks(tmp_path, {"large": data}, "--partitions", "1")
+    (tmp_path / "large").write_bytes(data)
+    return made
+
+
+def servers(path: Path) -> list[str]:
+    """The map servers of jobs below a path, with their numbers."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(path).encode() in (entry / "environ").read_bytes():
+                found.append(f"{entry.name} {process_name(int(entry.name))}")
+        except OSError:
+            continue
+    return [each for each in found if each.endswith("fanstore-maps")]
+
+
+@pytest.mark.parametrize(
+    "fault", ["killed", "stopped", pytest.param("stopped_at_random", marks=pytest.mark.soak)]
+)
+def test_the_server_is(ranks: Ranks, tmp_path: Path, fault: str) -> None:
+    command = [sys.executable, str(PROGRAM), fault, str(tmp_path / "large")]
+    with ranks.running(2, command) as run:
+        assert run.end() == [0, 0], run.said()
+    run.check_nothing_left()
+    wait_for(lambda: not servers(tmp_path), "the end of the map server")
+
+
+# In a user namespace that allows no further one.
+WITHOUT = (
+    "unshare", "--user", "--map-root-user", "sh", "-c",
+    'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', "sh",
+)  # fmt: skip
+
+
+def test_no_mount_is_allowed(ranks: Ranks, tmp_path: Path) -> None:
+    """Then it is mapped where the shared file system has it."""
+    program = PROGRAM.with_name("mapping_reader.py")
+    pack = ranks.dataset / "pack-00000.fsp"
+    command = [sys.executable, str(program), str(tmp_path / "large"), str(pack)]
+    with ranks.running(2, command, before=WITHOUT) as run:
+        assert run.end() == [0, 0], run.said()
+    run.check_nothing_left()
+
+
+def test_the_owner_of_the_file_dies(ranks: Ranks, tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM), "owner_dies", str(tmp_path / "large")]
+    with ranks.running(2, command) as run:
+        wait_for((tmp_path / "large-mapped").exists, "the mapping")
+        assert servers(tmp_path) != []
+        run.kill(0, "daemon")
+        (tmp_path / "large-dead").touch()
+        assert run.end() == [125, 0], run.said()
+    run.check_nothing_left()
+    wait_for(lambda: not servers(tmp_path), "the end of the map server")
+
+
+def test_a_daemon_dies(ranks: Ranks, tmp_path: Path) -> None:
+    """Its map server goes on, and ends when the wrapper does."""
+    command = [sys.executable, str(PROGRAM), "owner_dies", str(tmp_path / "large")]
+    with ranks.running(2, command) as run:
+        wait_for((tmp_path / "large-mapped").exists, "the mapping")
+        run.kill(1, "daemon")
+        (tmp_path / "large-dead").touch()
+        assert run.end() == [0, 125], run.said()
+    run.check_nothing_left()
+    wait_for(lambda: not servers(tmp_path), "the end of the map server")
+
+
+def test_a_rank_is_killed(ranks: Ranks, tmp_path: Path) -> None:
+    command = [sys.executable, str(PROGRAM), "owner_dies", str(tmp_path / "large")]
+    with ranks.running(2, command) as run:
+        wait_for((tmp_path / "large-mapped").exists, "the mapping")
+        run.kill(1, "daemon", "wrapper", "command")
+        wait_for(lambda: not servers(tmp_path), "the end of the map server")
+        assert run.end()[0] == 0, run.said()
+    run.check_nothing_left(killed=(1,))

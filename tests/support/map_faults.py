@@ -1,0 +1,100 @@
+"""Does something to the map server of its job, on rank 1, and looks what becomes of mappings.
+
+map_faults.py FAULT SOURCE      FAULT: a function below; SOURCE: the plain file, beside which
+                                notes for the test are left"""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from rank_reader import in_children, reap, wait_until
+
+PAGE = mmap.PAGESIZE
+
+
+def map_file(path: str) -> mmap.mmap:
+    with open(path, "rb") as stream:
+        return mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+
+
+def servers() -> list[int]:
+    """The two processes of this job's map server: that which answers the kernel comes first."""
+    mark = os.fsencode(f"FANSTORE_JOB_DIR={os.environ['FANSTORE_JOB_DIR']}")
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            of_job = mark in (entry / "environ").read_bytes().split(b"\0")
+            if of_job and (entry / "comm").read_text() == "fanstore-maps\n":
+                found.append(int(entry.name))
+    return sorted(found)
+
+
+def starting(work: Callable[[], object]) -> int:
+    """A child that does it; its id."""
+
+    def run(_: int) -> None:
+        signal.signal(signal.SIGBUS, signal.SIG_DFL)
+        work()
+
+    return in_children(1, run)[0]
+
+
+def killed(path: str, source: str) -> None:
+    """What was touched stays; the rest is SIGBUS; a new mapping is made in another way."""
+    mapping, plain = map_file(path), Path(source).read_bytes()
+    assert mapping[:PAGE] == plain[:PAGE]
+    for pid in servers():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not servers(), "the end of the server")
+    assert reap([starting(lambda: mapping[len(plain) // 2])]) == [-signal.SIGBUS]
+    assert mapping[:PAGE] == plain[:PAGE]
+    assert map_file(path)[:] == plain
+
+
+def stopped(path: str, source: str, advice: int = mmap.MADV_NORMAL) -> None:
+    """A program that waits for a stopped server can be killed; the server is killed, too, after a
+    while, and then the others get SIGBUS."""
+    mapping = map_file(path)
+    mapping.madvise(advice)
+    os.kill(servers()[0], signal.SIGSTOP)
+    waiting = [starting(lambda: mapping[8 << 20]), starting(lambda: mapping[16 << 20])]
+    time.sleep(0.5)
+    os.kill(waiting[0], signal.SIGKILL)
+    if advice == mmap.MADV_NORMAL:
+        assert reap(waiting[:1]) == [-signal.SIGKILL]
+        os.kill(servers()[0], signal.SIGCONT)
+        assert reap(waiting[1:]) == [0]
+        assert mapping[:] == Path(source).read_bytes()
+    else:
+        assert reap(waiting) == [-signal.SIGKILL, -signal.SIGBUS]
+
+
+def stopped_at_random(path: str, source: str) -> None:
+    """The same; a page is then read in a way that no signal ends."""
+    stopped(path, source, mmap.MADV_RANDOM)
+
+
+def owner_dies(path: str, source: str) -> None:
+    """The rank that has the file is lost: pages come from the shared file system."""
+    mapping = map_file(path)
+    Path(f"{source}-mapped").touch()
+    wait_until(Path(f"{source}-dead").exists, "the other rank's death")
+    assert mapping[:] == Path(source).read_bytes()
+
+
+def main() -> None:
+    fault, source = sys.argv[1:]
+    if os.environ["FANSTORE_RANK"] == "1":
+        path = f"{os.environ['FANSTORE_MOUNT_PREFIX']}/{Path(source).name}"
+        globals()[fault](path, source)
+
+
+if __name__ == "__main__":
+    main()
