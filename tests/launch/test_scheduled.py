@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
-from mpiexec import MPIEXEC, needs_ranks
+from mpiexec import MPIEXEC, needs_hydra, needs_ranks
 from serving import Stage, make_stage, wait_for
 from soak import sampled
 
@@ -149,6 +149,7 @@ def test_script_that_is_told_to_end_tells_the_command_and_waits(desk: Desk, sche
 
 
 @needs_ranks
+@needs_hydra
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_ctrl_c_in_a_terminal_is_term_for_every_command(desk: Desk, scheduler: str) -> None:
     """It goes to the whole process group of the script, as Ctrl-C does."""
@@ -284,6 +285,7 @@ def stage(tmp_path: Path) -> Stage:
 
 
 @needs_ranks
+@needs_hydra
 @pytest.mark.parametrize("scheduler", sampled(SCHEDULERS, ["ssh"]))
 def test_job_on_two_nodes_reads_and_leaves_nothing(
     stage: Stage, desk: Desk, scheduler: str

@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from mpiexec import needs_ranks
+from mpiexec import needs_hydra, needs_ranks
 from serving import make_stage
 
 from fanstore.errors import FanstoreError
@@ -46,6 +46,7 @@ def test_what_fits_is_left_alone(environ: dict[str, str], vendor: str) -> None:
 
 
 @needs_ranks
+@needs_hydra
 def test_a_rank_of_another_launcher_ends_with_one_sentence(tmp_path: Path) -> None:
     stage = make_stage(tmp_path)
     dataset = stage.dataset(stage.source(files={"f": b"x"}))
