@@ -77,11 +77,18 @@ def test_a_directory_served(stage: RankStage) -> None:
     run(stage, source, source, SERVED, *options, maps="on")
 
 
-@pytest.mark.parametrize("neighbours", ["on", "off"])
-def test_packed(stage: RankStage, neighbours: str) -> None:
+def test_packed(stage: RankStage) -> None:
     source = make_source(stage)
     dataset = pack(stage, source)
-    run(stage, dataset, source, f"{dataset}/pack-00000.fsp", neighbours=neighbours)
+    run(stage, dataset, source, f"{dataset}/pack-00000.fsp")
+
+
+@pytest.mark.parametrize("size", [SHORT_BYTES, LARGE_BYTES])
+def test_of_a_neighbour(stage: RankStage, size: int) -> None:
+    """The neighbour's pack is mapped, whatever the size; and it does not grow into what follows."""
+    source = make_source(stage, size)
+    theirs = str(stage.local_of(0).resolve())
+    run(stage, pack(stage, source), source, theirs, neighbours="on", maps="on")
 
 
 def test_directory(stage: RankStage) -> None:

@@ -96,6 +96,14 @@ def shrunk(fd: int) -> list[object]:
     return [got == at, ctypes.string_at(at, 3 * PAGE), in_child(lambda: mapping[5 * PAGE])]
 
 
+def grown(fd: int, is_pack: bool) -> bool:
+    """Whether a mapping refuses to grow, if what follows in the file is not the file's."""
+    mapping = private(fd)
+    arguments = (ctypes.c_void_p(address(mapping)), *map(ctypes.c_size_t, (PAGE, 2 * len(mapping))))
+    LIBC.mremap.restype = ctypes.c_ssize_t
+    return not is_pack or LIBC.mremap(*arguments, 1) == -1
+
+
 def stores(fd: int) -> list[bytes]:
     """Stores to a private mapping, seen by nobody else; MADV_DONTNEED brings the file's back."""
     mapping = private(fd)
@@ -158,6 +166,7 @@ def main() -> int:
     assert shared in Path("/proc/self/maps").read_text(), shared
     for way in (parts, by_the_kernel, direct, kept, shrunk, stores, beyond, forked, refused, whole):
         assert way(ours) == way(plain), way.__name__
+    assert grown(ours, ".fsp" in shared or os.path.isdir(shared))
     os.close(ours)
     assert held[:] == read_map(plain)[:]
     return 0

@@ -46,13 +46,13 @@ static int map_beyond_end(char *at, size_t bytes, int prot, int flags)
     return fan_sys_failed(rc) ? (int)rc : 0;
 }
 
-/* Opens this node's pack of a file whose content is mapped. */
+/* Opens the pack of this node in which a file's content is mapped: this rank's or a neighbour's. */
 static int open_pack(const struct fan_file *file)
 {
     uint32_t pack = file->record->pack;
-    bool partial = fan_view_place(file->view, pack) == FAN_PLACE_PARTIAL;
-    int fd = partial ? fan_pack_open_partial(file->view, file->dataset, pack)
-                     : fan_pack_open(file->view, pack, FAN_PACK_STAGED);
+    if (!is_own(file))
+        return fan_pack_open_neighbour(file->view, file->dataset, pack, file->id);
+    int fd = fan_pack_open_here(file->view, file->dataset, pack);
     return fd < 0 ? (int)fan_count_error(-EIO) : fd;
 }
 
@@ -69,27 +69,32 @@ static long map_fd(int fd, void *at, size_t bytes, int prot, int flags, int64_t 
     return got;
 }
 
+/* Maps a pack of this node. Returns -ENOENT if the file cannot be mapped there. */
+static long map_pack(const struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                     int64_t offset, size_t inside)
+{
+    if (file->data == NULL || !fan_lies_in_pages(file))
+        return -ENOENT;
+    int64_t start = (int64_t)file->record->offset + offset;
+    long got = map_fd(open_pack(file), at, bytes, prot, flags, start, inside);
+    return fan_sys_failed(got) && !is_own(file) ? -ENOENT : got;
+}
+
 /* Maps the file on the map server's mount, which ends where the input ends. Returns -ENOENT if
  * there is none, or it may not be mapped so. */
 static long map_served(const struct fan_file *file, void *at, size_t bytes, int prot, int flags,
                        int64_t offset, size_t inside)
 {
-    if (is_own(file) || inside == 0)
-        return -ENOENT;
     long got = map_fd(fan_map_server_open(file), at, bytes, prot, flags, offset, inside);
     return fan_sys_failed(got) ? -ENOENT : got;
 }
 
-/* Maps this rank's pack or the file on the shared file system. Returns -ENOENT if neither can
- * be mapped as the file; a file system may refuse that, or to execute what is mapped. */
-static long map_pages(struct fan_file *file, void *at, size_t bytes, int prot, int flags,
-                      int64_t offset, size_t inside)
+/* Maps the file on the shared file system. Returns -ENOENT if it cannot be mapped as the file; a
+ * file system may refuse that, or to execute what is mapped. */
+static long map_in_place(const struct fan_file *file, void *at, size_t bytes, int prot, int flags,
+                         int64_t offset, size_t inside)
 {
-    uint64_t start = file->record->offset;
-    if (is_own(file))
-        return fan_lies_in_pages(file) ? map_fd(open_pack(file), at, bytes, prot, flags,
-                                                (int64_t)start + offset, inside)
-                                       : -ENOENT;
+    uint64_t start = 0;
     int fd = fan_in_place_open(file, &start);
     long got = map_fd(fd, at, bytes, prot, flags, (int64_t)start + offset, inside);
     return fan_sys_failed(got) ? -ENOENT : got;
@@ -171,10 +176,14 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     uint64_t inside = (uint64_t)offset < size ? size - (uint64_t)offset : 0;
     if (inside > fan_page_up(bytes))
         inside = fan_page_up(bytes); /* the request ends within a page, the mapping at its end */
-    long got = map_served(file, at, bytes, prot, flags, offset, inside);
-    bool whole = got != -ENOENT; /* what is mapped ends where the file ends */
-    if (!whole && inside > 0)
-        got = map_pages(file, at, bytes, prot, flags, offset, inside);
+    long got = inside > 0 ? map_pack(file, at, bytes, prot, flags, offset, inside) : -ENOENT;
+    bool elsewhere = inside > 0 && !is_own(file), whole = false;
+    if (got == -ENOENT && elsewhere) {
+        got = map_served(file, at, bytes, prot, flags, offset, inside);
+        whole = got != -ENOENT; /* it ends where the file ends */
+    }
+    if (got == -ENOENT && elsewhere)
+        got = map_in_place(file, at, bytes, prot, flags, offset, inside);
     if (got == -ENOENT) {
         whole = fan_file_limit_allows(inside);
         got = whole ? map_copy(file, at, bytes, prot, flags, offset, inside)
@@ -192,21 +201,14 @@ long fan_mmap(struct fan_file *file, void *at, size_t bytes, int prot, int flags
     return got;
 }
 
-static bool is_pack(const char *path, const struct fan_text *folder)
-{
-    static const char pack[] = "/pack-";
-    return strncmp(path, folder->text, folder->bytes) == 0 &&
-           strncmp(path + folder->bytes, pack, sizeof(pack) - 1) == 0;
-}
-
 static bool is_ours(const char *path)
 {
     static const char copy[] = "/memfd:" FAN_MAP_COPY;
     bool ours = strncmp(path, copy, sizeof(copy) - 1) == 0;
     for (unsigned i = 0; i < fan_job.view_count && !ours; i++)
-        ours = is_pack(path, &fan_job.views[i].staged_dir) ||
-               is_pack(path, &fan_job.views[i].dataset_dir);
-    return ours;
+        ours = fan_is_pack_in(path, &fan_job.views[i].staged_dir) ||
+               fan_is_pack_in(path, &fan_job.views[i].dataset_dir);
+    return ours || fan_is_pack_of_neighbour(path);
 }
 
 bool fan_mapped_at(const void *address)

@@ -106,8 +106,15 @@ static const char *map_from(struct fan_view *view, struct fan_dataset *packs, ui
     }
 }
 
-const char *fan_pack_map_neighbour(const struct fan_view *view, const struct fan_dataset *dataset,
-                                   uint32_t pack, uint64_t id)
+/* A neighbour's mount, and its packs. */
+struct theirs {
+    struct fan_view *view;
+    struct fan_dataset *packs;
+};
+
+/* Returns the mapping of the neighbour's pack that has a record, and whose it is; or NULL. */
+static const char *find(const struct fan_view *view, const struct fan_dataset *dataset,
+                        uint32_t pack, uint64_t id, struct theirs *theirs)
 {
     uint32_t count = fan_job.header->neighbour_count;
     bool partial = fan_view_place(view, pack) == FAN_PLACE_PARTIAL;
@@ -120,11 +127,40 @@ const char *fan_pack_map_neighbour(const struct fan_view *view, const struct fan
         views = views != NULL ? views : attach(&all[i], i);
         if (views == NULL)
             continue;
-        struct fan_view *theirs = &views[view->number];
-        struct fan_dataset *packs = packs_of(theirs, view, dataset);
-        const char *base = packs != NULL ? map_from(theirs, packs, pack, id) : NULL;
+        theirs->view = &views[view->number];
+        theirs->packs = packs_of(theirs->view, view, dataset);
+        const char *base =
+            theirs->packs != NULL ? map_from(theirs->view, theirs->packs, pack, id) : NULL;
         if (base != NULL)
             return base;
     }
     return NULL;
+}
+
+const char *fan_pack_map_neighbour(const struct fan_view *view, const struct fan_dataset *dataset,
+                                   uint32_t pack, uint64_t id)
+{
+    struct theirs theirs;
+    return find(view, dataset, pack, id, &theirs);
+}
+
+int fan_pack_open_neighbour(const struct fan_view *view, const struct fan_dataset *dataset,
+                            uint32_t pack, uint64_t id)
+{
+    struct theirs theirs;
+    if (find(view, dataset, pack, id, &theirs) == NULL)
+        return -ENOENT;
+    return fan_pack_open_here(theirs.view, theirs.packs, pack);
+}
+
+bool fan_is_pack_of_neighbour(const char *path)
+{
+    neighbour *all = atomic_load_explicit(&table, memory_order_acquire);
+    for (unsigned i = 0; all != NULL && i < fan_job.header->neighbour_count; i++) {
+        const struct fan_view *views = atomic_load_explicit(&all[i], memory_order_acquire);
+        for (unsigned mount = 0; views != NULL && mount < fan_job.view_count; mount++)
+            if (fan_is_pack_in(path, &views[mount].staged_dir))
+                return true;
+    }
+    return false;
 }

@@ -94,7 +94,7 @@ static const char *resident_of(const struct fan_view *view, struct fan_dataset *
     return resident != NULL ? resident : map_resident(view, dataset);
 }
 
-int fan_pack_open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+static int open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
 {
     struct stat st;
     const char *resident = resident_of(view, dataset);
@@ -118,8 +118,22 @@ const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *data
         return NULL;
     const char *base = atomic_load_explicit(slot, memory_order_acquire);
     return base != NULL ? base
-                        : map_pack(slot, fan_pack_open_partial(view, dataset, pack),
+                        : map_pack(slot, open_partial(view, dataset, pack),
                                    dataset->index.packs[pack].file_bytes);
+}
+
+int fan_pack_open_here(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack)
+{
+    return fan_view_place(view, pack) == FAN_PLACE_PARTIAL
+               ? open_partial(view, dataset, pack)
+               : fan_pack_open(view, pack, FAN_PACK_STAGED);
+}
+
+bool fan_is_pack_in(const char *path, const struct fan_text *folder)
+{
+    static const char pack[] = "/pack-";
+    return strncmp(path, folder->text, folder->bytes) == 0 &&
+           strncmp(path + folder->bytes, pack, sizeof(pack) - 1) == 0;
 }
 
 int fan_pack_fd(struct fan_view *view, struct fan_dataset *dataset, uint32_t pack,

@@ -28,9 +28,21 @@ const char *fan_pack_map_partial(struct fan_view *view, struct fan_dataset *data
 const char *fan_pack_map_neighbour(const struct fan_view *view, const struct fan_dataset *dataset,
                                    uint32_t pack, uint64_t id);
 
-/* Opens the file of a pack that is on this node in part, if it is the file for which the list of
- * resident records was made. Returns a descriptor, which the caller closes, or -errno. */
-int fan_pack_open_partial(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
+/* Opens the file of a pack that this rank has, whole or in part: of a part only the file for which
+ * the list of resident records was made. Returns a descriptor, which the caller closes, or -errno.
+ */
+int fan_pack_open_here(const struct fan_view *view, struct fan_dataset *dataset, uint32_t pack);
+
+/* Opens the file that fan_pack_map_neighbour maps. Returns a descriptor, which the caller closes,
+ * or -errno. */
+int fan_pack_open_neighbour(const struct fan_view *view, const struct fan_dataset *dataset,
+                            uint32_t pack, uint64_t id);
+
+/* Returns whether a path is that of a pack in a directory. */
+bool fan_is_pack_in(const char *path, const struct fan_text *folder);
+
+/* Returns whether a path is that of a pack of a neighbour whose packs this process has used. */
+bool fan_is_pack_of_neighbour(const char *path);
 
 /* Returns a descriptor of this copy of `pack`, which the library keeps open (park.h). Returns
  * -EMFILE if the library keeps none and enough other packs have one, or if the caller is a vfork
