@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "../../common/descriptor.h"
@@ -36,18 +37,31 @@ static int ask(int link, const char *path, size_t bytes, int64_t until_ns)
     return rc == sizeof(error) && error > 0 && error <= ERRNO_MAX ? -error : -EIO;
 }
 
+/* Returns whether the server has the input that this process opened: an original that has changed
+ * since is another file. */
+static bool is_same(const struct fan_file *file, int fd)
+{
+    struct stat st;
+    return FAN_SYS(fstat, fd, &st) == 0 && (uint64_t)st.st_size == file->record->logical_size;
+}
+
+static bool is_wanted(const struct fan_file *file)
+{
+    uint32_t pack = file->record->pack;
+    return fan_job.world_size > 1 && file->record->logical_size > FAN_MAP_COPIED_BYTES &&
+           fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&
+           fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED && !fan_restricted();
+}
+
 int fan_map_server_open(const struct fan_file *file)
 {
+    if (!is_wanted(file))
+        return -ENOENT;
     FAN_OFF_STACK(struct fan_path, path);
     struct timeval limit = {.tv_sec = WAIT_S};
-    uint32_t pack = file->record->pack;
-    bool wanted = fan_job.world_size > 1 && file->record->logical_size > FAN_MAP_COPIED_BYTES &&
-                  fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&
-                  fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED;
-    if (!wanted || fan_restricted() || path == NULL)
-        return -ENOENT;
-    int64_t bytes =
-        fan_full_path(file->view, file->dataset, file->id, path->text, sizeof(path->text));
+    int64_t bytes = path == NULL ? -ENOMEM
+                                 : fan_full_path(file->view, file->dataset, file->id, path->text,
+                                                 sizeof(path->text));
     int link =
         bytes < 0 ? (int)bytes : (int)FAN_SYS(socket, AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (link < 0)
@@ -56,5 +70,9 @@ int fan_map_server_open(const struct fan_file *file)
     FAN_SYS(setsockopt, link, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     int fd = ask(link, path->text, (size_t)bytes, fan_clock_ns() + WAIT_S * INT64_C(1000000000));
     fan_sys_close(link);
+    if (fd >= 0 && !is_same(file, fd)) {
+        fan_sys_close(fd);
+        fd = -ESTALE;
+    }
     return fd;
 }
