@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils._pytree import tree_flatten, tree_unflatten
-from torch.utils.data import default_collate
+from torch.utils.data import DistributedSampler, default_collate
 
 from fanstore.coordinate import join
 from fanstore.errors import UsageError
@@ -25,7 +25,9 @@ class CoordinatedDataLoader:
     torch are seeded from (seed, epoch, batch), so that a batch is the same whoever prepares it.
     num_workers: processes that prepare, at least 1. batch_bytes: the most that a batch takes; if
     None, each job prepares the first batch once to find out. fingerprint: text that stands for
-    dataset and transform, if their repr does not tell them apart. options: see
+    dataset and transform, if their repr does not tell them apart. rank, world_size: of this process
+    in its job, by default torch.distributed's; each gets the samples that DistributedSampler gives
+    it, and shares batches with the processes of its rank in the other jobs. name, options: see
     fanstore.coordinate.join. Raises UsageError, and the errors of join. A context manager.
     """
 
@@ -42,13 +44,22 @@ class CoordinatedDataLoader:
         collate_fn: Callable[[list[Any]], Any] = default_collate,
         batch_bytes: int | None = None,
         fingerprint: str = "",
+        rank: int | None = None,
+        world_size: int | None = None,
+        name: str = "default",
         **options: Any,
     ) -> None:
         if batch_size < 1 or num_workers < 1:
             raise UsageError("batch_size and num_workers: allowed is 1 or more")
         self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
-        self._shuffle, self._collate = shuffle, collate_fn
-        count = len(dataset) / batch_size
+        self._collate = collate_fn
+        is_part = world_size is None and torch.distributed.is_initialized()
+        self._rank = (torch.distributed.get_rank() if is_part else 0) if rank is None else rank
+        self._world_size = torch.distributed.get_world_size() if is_part else world_size or 1
+        self._sampler = DistributedSampler(
+            dataset, self._world_size, self._rank, shuffle=shuffle, seed=seed
+        )
+        count = len(self._sampler) / batch_size
         self._batches = math.floor(count) if drop_last else math.ceil(count)
         if self._batches < 1:
             raise UsageError(f"the dataset has {len(dataset)} samples, too few for one batch")
@@ -61,7 +72,8 @@ class CoordinatedDataLoader:
             batch_bytes = sum(-(-leaf.nbytes // 64) * 64 for leaf in leaves)
         self._member = join(
             self._prepare, jobs=jobs, batches=self._batches, batch_bytes=batch_bytes,
-            workers=num_workers, fingerprint=self._fingerprint(drop_last, fingerprint), **options,
+            workers=num_workers, fingerprint=self._fingerprint(drop_last, fingerprint),
+            name=name if self._world_size == 1 else f"{name}, rank {self._rank}", **options,
         )  # fmt: skip
 
     def __len__(self) -> int:
@@ -90,7 +102,8 @@ class CoordinatedDataLoader:
     def _batch(self, epoch: int, batch: int) -> Any:
         states = random.getstate(), np.random.get_state(), torch.get_rng_state()
         try:
-            own = int.from_bytes(_digest(self.seed, epoch, batch)[:4], "little")
+            place = batch * self._world_size + self._rank
+            own = int.from_bytes(_digest(self.seed, epoch, place)[:4], "little")
             random.seed(own)
             np.random.seed(own)
             torch.manual_seed(own)
@@ -103,12 +116,9 @@ class CoordinatedDataLoader:
             torch.set_rng_state(states[2])
 
     def _order(self, epoch: int) -> list[int]:
-        """Returns the order of an epoch, which is the one of torch's DistributedSampler."""
-        if not self._shuffle:
-            return list(range(len(self.dataset)))
-        generator = torch.Generator()
-        generator.manual_seed(self.seed + epoch)
-        return list(torch.randperm(len(self.dataset), generator=generator).tolist())
+        """Returns this rank's part of the order of an epoch."""
+        self._sampler.set_epoch(epoch)
+        return list(self._sampler)
 
     def _fingerprint(self, drop_last: bool, text: str) -> dict[str, object]:
         """Returns the values that must be the same in all jobs. The type stands for an object whose
@@ -117,8 +127,9 @@ class CoordinatedDataLoader:
         transform = getattr(self.dataset, "transform", None)
         told = repr(transform)
         return {
-            "batch_size": self.batch_size, "seed": self.seed, "shuffle": self._shuffle,
-            "drop_last": drop_last, "samples": len(self.dataset), "own fingerprint": text,
+            "batch_size": self.batch_size, "seed": self.seed, "shuffle": self._sampler.shuffle,
+            "world_size": self._world_size, "drop_last": drop_last,
+            "samples": len(self.dataset), "own fingerprint": text,
             "dataset": f"{kind.__module__}.{kind.__qualname__}",
             "transform": type(transform).__qualname__ if " at 0x" in told else told,
         }  # fmt: skip
