@@ -12,24 +12,33 @@ import pytest
 
 from fanstore.policy.orders.opportunistic import OpportunisticOrder
 
-SHAPES = ((60, 20, 4), (61, 20, 4), (61, 61, 4), (7, 6, 3), (50, 7, 1), (40, 39, 8), (2, 2, 2))
+SHAPES = (
+    (60, 20, 4, 1), (61, 20, 4, 1), (61, 61, 4, 1), (7, 6, 3, 1), (50, 7, 1, 1), (40, 39, 8, 1),
+    (2, 2, 2, 1), (60, 20, 4, 2), (61, 30, 4, 3), (61, 61, 4, 4), (63, 62, 7, 4), (5, 5, 2, 5),
+)  # fmt: skip
 
 
-@pytest.mark.parametrize(("count", "held", "together"), SHAPES)
+@pytest.mark.parametrize(("count", "held", "together", "ranks"), SHAPES)
 def test_only_what_is_in_memory_is_read_and_each_stretch_comes_once(
-    count: int, held: int, together: int
+    count: int, held: int, together: int, ranks: int
 ) -> None:
-    orders = OpportunisticOrder(count, held=held, together=together, seed=3)
+    orders = OpportunisticOrder(count, held=held, together=together, seed=3, ranks=ranks)
     for epoch in range(5):
-        arrivals = orders.arrivals(epoch).tolist()
-        assert sorted(arrivals) == list(range(orders.stretch_count))
-        coming = [set(range(count)[each * together : (each + 1) * together]) for each in arrivals]
-        inside: set[int] = set()
-        for sample in orders.samples(epoch).tolist():
-            while coming and len(inside) + len(coming[0]) <= held:
-                inside |= coming.pop(0)
-            inside.remove(sample)  # fails for what is not in memory, or was read before
-        assert not coming and not inside
+        everything, all_reads = orders.samples(epoch).tolist(), 0
+        for rank in range(ranks):
+            coming = [set(each) for each in orders.stretches(epoch, rank)]
+            due = orders.due(epoch, rank).tolist()
+            all_reads += len(coming)
+            inside: set[int] = set()
+            for number, sample in enumerate(everything[rank::ranks]):
+                while due and due[0] <= number:
+                    inside |= coming.pop(0)
+                    due.pop(0)
+                assert len(inside) <= held // ranks or held == count
+                inside.remove(sample)  # fails for what is not in memory, or was read before
+            assert not coming and not inside
+        assert sorted(everything) == list(range(count))
+        assert orders.stretch_count <= all_reads <= orders.stretch_count + ranks - 1
 
 
 def test_it_depends_on_seed_and_epoch_alone() -> None:
@@ -60,16 +69,16 @@ def test_a_full_shuffle_has_the_level_1_and_less_memory_a_lower_one() -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("count", "held", "together"),
-    [(4, 2, 1), (6, 4, 2), (6, 5, 2)],
+    ("count", "held", "together", "ranks"),
+    [(4, 2, 1, 1), (6, 4, 2, 1), (6, 5, 2, 1), (6, 4, 1, 2), (4, 4, 2, 2)],
 )
 def test_the_level_is_the_entropy_of_the_orders_that_come(
-    count: int, held: int, together: int
+    count: int, held: int, together: int, ranks: int
 ) -> None:
     """Counted over many seeds."""
     draws, found, levels = 3000, Counter[tuple[int, ...]](), []
     for seed in range(draws):
-        orders = OpportunisticOrder(count, held=held, together=together, seed=seed)
+        orders = OpportunisticOrder(count, held=held, together=together, seed=seed, ranks=ranks)
         drawn = orders.samples(1)
         found[tuple(drawn.tolist())] += 1
         levels.append(orders.level(1, drawn))

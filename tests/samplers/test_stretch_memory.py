@@ -53,10 +53,9 @@ class Samples(Dataset):  # type: ignore[misc]
         return index, self.memory[index]
 
 
-def sampler_of(memory: StretchMemory, **options: Any) -> OpportunisticSampler:
-    return OpportunisticSampler(
-        Samples(memory), memory_share=0.25, read_samples=STRETCH, memory=memory, **options
-    )
+def sampler_of(memory: StretchMemory, *place: int, **options: Any) -> OpportunisticSampler:
+    chosen = {"memory_share": 0.25, "read_samples": STRETCH, **options}
+    return OpportunisticSampler(Samples(memory), *place, memory=memory, **chosen)
 
 
 def figure(file: str, name: str) -> int:
@@ -91,6 +90,32 @@ def test_each_byte_is_read_once_an_epoch_in_large_reads(tmp_path: Path, codec: A
         assert most_kb <= (COUNT // 4 + 2 * STRETCH) * room + 512
         read = figure("io", "read_bytes") - disk
         assert read == 0 or read < 1.3 * stored  # 0: the packs are on no disk (tmpfs)
+
+
+@pytest.mark.parametrize("ranks", (2, 4))
+def test_ranks_read_each_byte_once_in_all(tmp_path: Path, ranks: int) -> None:
+    made = Made(tmp_path)
+    stored = sum(pack.stat().st_size for pack in made.path.glob("pack-*"))
+    reads = bytes_read = 0
+    seen: list[int] = []
+    for rank in range(ranks):
+        memory = StretchMemory(made.path, made.names)
+        sampler = sampler_of(memory, ranks, rank, memory_share=0.5, level_min=0.5)
+        before_kb, most_kb = figure("status", "RssShmem"), 0
+        for index in sampler:
+            seen.append(index)
+            assert memory[index] == made.contents[index]
+            most_kb = max(most_kb, figure("status", "RssShmem") - before_kb)
+        assert memory.single_reads == 0
+        assert (
+            most_kb <= (COUNT // 2 // ranks + 2 * STRETCH) * (-(-(SIZE + COUNT) // 4096) * 4) + 512
+        )
+        reads, bytes_read = reads + memory.stretch_reads, bytes_read + memory.stretch_bytes
+        memory.close()
+    assert sorted(seen) == list(range(COUNT))
+    # Two packs, and a stretch that two ranks share is read in two parts.
+    assert COUNT // STRETCH <= reads <= COUNT // STRETCH + 1 + ranks - 1
+    assert 0.95 * stored < bytes_read <= stored
 
 
 @pytest.mark.parametrize("workers", (0, 2))
@@ -194,5 +219,5 @@ def test_what_makes_no_sense_is_refused(tmp_path: Path) -> None:
     memory = StretchMemory(made.path, made.names[:-1])
     with pytest.raises(ValueError, match="memory has 399 samples"):
         OpportunisticSampler(made.names, memory_share=1, memory=memory)
-    with pytest.raises(ValueError, match="2 ranks"):
-        OpportunisticSampler(made.names[:-1], 2, 0, memory_share=1, memory=memory)
+    with pytest.raises(ValueError, match="for each of 2 memories"):
+        OpportunisticSampler(made.names[:-1], 2, 0, memory_share=0.2, memory=memory)

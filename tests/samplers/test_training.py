@@ -43,6 +43,89 @@ def accuracy(training: Any, sampler: Any, seed: int) -> float:
     return float((model(inputs).argmax(1) == labels).float().mean())
 
 
+class NoMemory:
+    """Makes a rank draw from a memory of its own, and reads nothing."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def __len__(self) -> int:
+        return self.count
+
+    def room_bytes(self, samples: int) -> int:
+        return samples
+
+    def read(self, stretch: range) -> None:
+        pass
+
+    def clear(self) -> None:
+        pass
+
+
+class Together:
+    """The order in which all ranks together train: gradients of a step are averaged."""
+
+    def __init__(self, training: Any, ranks: int, seed: int, share: float, stretch: int) -> None:
+        self.samplers = [
+            OpportunisticSampler(
+                training, ranks, rank, memory_share=share, read_samples=stretch, level_min=0.0,
+                seed=seed, memory=NoMemory(len(training)),  # type: ignore[arg-type]
+            )
+            for rank in range(ranks)
+        ]  # fmt: skip
+
+    def set_epoch(self, epoch: int) -> None:
+        for each in self.samplers:
+            each.set_epoch(epoch)
+
+    def __iter__(self) -> Any:
+        return iter([sample for step in zip(*self.samplers, strict=True) for sample in step])
+
+    def __len__(self) -> int:
+        return sum(map(len, self.samplers))
+
+
+class Blocks:
+    """Shuffled blocks of neighbours in a fixed order (the paper's figure 7)."""
+
+    def __init__(self, training: Any, block: int, seed: int) -> None:
+        self.count, self.block, self.seed, self.epoch = len(training), block, seed, 0
+
+    def set_epoch(self, epoch: int) -> None:
+        self.epoch = epoch
+
+    def __iter__(self) -> Any:
+        generator = torch.Generator().manual_seed(self.seed + self.epoch)
+        drawn = torch.randperm(self.count // self.block, generator=generator).tolist()
+        return iter([each * self.block + n for each in drawn for n in range(self.block)])
+
+    def __len__(self) -> int:
+        return self.count
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("ranks", (2, 4))
+def test_ranks_with_memories_of_their_own_learn_as_well(ranks: int) -> None:
+    torch.set_num_threads(1)
+    training = samples(EACH, 2)
+    orders = {
+        "full": lambda seed: DistributedSampler(training, 1, 0, seed=seed),
+        "a quarter": lambda seed: Together(training, ranks, seed, 0.25, 30),
+        "blocks of 4": lambda seed: Blocks(training, 4, seed),
+        "blocks of 20": lambda seed: Blocks(training, 20, seed),
+        "blocks of 150": lambda seed: Blocks(training, 150, seed),
+    }
+    found = {
+        name: [accuracy(training, make(seed), seed) for seed in range(SEEDS)]
+        for name, make in orders.items()
+    }
+    mean = {name: statistics.mean(each) for name, each in found.items()}
+    noise = max(statistics.stdev(found[name]) for name in ("full", "a quarter"))
+    print({name: f"{100 * each:.2f} %" for name, each in mean.items()}, f"noise {100 * noise:.2f}")
+    assert mean["full"] - mean["a quarter"] <= 2 * noise
+    assert mean["full"] - mean["blocks of 150"] > 2 * noise
+
+
 def test_it_learns_as_well_as_with_a_full_shuffle() -> None:
     """Over five seeds: the means differ by no more than the runs of each do."""
     torch.set_num_threads(1)

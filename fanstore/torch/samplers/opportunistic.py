@@ -89,8 +89,9 @@ class OpportunisticSampler(EpochSampler):
     (of the block caches of a FanStore job: --cache-bytes times nodes, by the dataset's size).
     read_samples: how many neighbours are read at once. level_min: the lowest randomisation level (0
     to 1) that is allowed. memory: brings each stretch to memory by large reads before the first
-    draw from it, and the next stretch as well; for one rank alone. seed: as of DistributedSampler;
-    None: rank 0 draws one and broadcasts it.
+    draw from it, and the next stretch as well. Each rank has one of its own, and draws from that
+    alone; without, all ranks draw from one memory. seed: as of DistributedSampler; None: rank 0
+    draws one and broadcasts it.
 
     Raises ValueError for arguments out of range, and if the level would be below level_min: the
     message names the level, and a memory_share that is enough, if any is. Raises RuntimeError if
@@ -119,6 +120,7 @@ class OpportunisticSampler(EpochSampler):
             self._check(memory)
         self._memory = memory
         self._filling: StretchReader | None = None
+        self._memories = 1 if memory is None else self.num_replicas
         self._orders = self._orders_at(self._share)
         self.level = self._level(self._orders)
         if self.level < self.level_min:
@@ -141,7 +143,7 @@ class OpportunisticSampler(EpochSampler):
             self._filling.end()  # the reader of an epoch that was not read to its end
         memory.clear()
         filling = self._filling = StretchReader(memory.read, self.stretches(self.epoch))
-        due = self._orders.due(self.epoch)
+        due = self._orders.due(self.epoch, self.rank % self._memories)
         drawn = 0
         try:
             while drawn < len(samples):
@@ -155,17 +157,15 @@ class OpportunisticSampler(EpochSampler):
 
     def stretches(self, epoch: int) -> list[range]:
         """Returns the stretches of an epoch, ranges of neighbouring samples, in the order in which
-        they come into memory. Raises ValueError."""
-        return [self._orders.members(stretch) for stretch in self._orders.arrivals(epoch).tolist()]
+        they come into the memory from which this rank draws. Raises ValueError."""
+        return self._orders.stretches(epoch, self.rank % self._memories)
 
     def _check(self, memory: StretchMemory) -> None:
         count = len(self.dataset)
-        if self.num_replicas > 1 or len(memory) != count:
-            raise ValueError(
-                f"memory has {len(memory)} samples, and there are {self.num_replicas} ranks; "
-                f"allowed are the {count} of the dataset, and one rank, as each reads it all"
-            )
-        needed = memory.room_bytes(min(count, int(self._share * count) + self._reads))
+        if len(memory) != count:
+            raise ValueError(f"memory has {len(memory)} samples, and the dataset {count}")
+        held = -(-int(self._share * count) // self.num_replicas) + self._reads
+        needed = memory.room_bytes(min(count, held))
         if needed > (left := left_bytes()):
             raise ValueError(
                 f"memory_share {self._share} of the samples takes {show_bytes(needed)}; "
@@ -175,12 +175,14 @@ class OpportunisticSampler(EpochSampler):
     def _orders_at(self, share: float) -> OpportunisticOrder:
         count = len(self.dataset)
         held = int(share * count)
-        if held < min(2 * self._reads, count):
+        if held < min(2 * self._reads * self._memories, count):
             raise ValueError(
                 f"memory_share is {share}: {held} of {count} samples; allowed are two reads of "
-                f"{self._reads} (read_samples) or more"
+                f"{self._reads} (read_samples) or more for each of {self._memories} memories"
             )
-        return OpportunisticOrder(count, held=held, together=self._reads, seed=self.seed)
+        return OpportunisticOrder(
+            count, held=held, together=self._reads, seed=self.seed, ranks=self._memories
+        )
 
     def _level(self, orders: OpportunisticOrder) -> float:
         return orders.level(0, orders.samples(0))
