@@ -195,7 +195,7 @@ def test_memory_stays_within_the_bound(stage: RankStage, large: Packed, policy: 
     assert_all_ok(said)
     for rank in said:
         node = rank["figures"]["end"]["node"]
-        assert node["fetched_bytes"] > limit_bytes
+        assert node["fetched_bytes"] > 10 * MIB
         assert node["evicted"] > 0
 
 
@@ -218,7 +218,8 @@ def test_what_a_policy_keeps(stage: RankStage, equal: Packed, policy: str) -> No
             assert twice["evicted"] == 0
         else:
             assert twice["fetched_bytes"] == 2 * remote and once["evicted"] == once["fetches"]
-        assert (once["cache_bytes"] <= 64 * MIB) == (policy == "none")
+        # 64 MiB of content, and what comes on top of it
+        assert (once["cache_bytes"] <= 80 * MIB) == (policy == "none")
 
 
 def test_several_datasets_in_one_job(stage: RankStage, equal: Packed, large: Packed) -> None:
