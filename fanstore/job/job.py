@@ -329,9 +329,11 @@ class NodeJob:
         found = self._outputs.take_up(self.world, self._stop.check)
         if self.world.rank > 0:
             return
+        if self.plan.settings.quiet:
+            return
         if found:
             self.warn(f"goes on with {self.plan.output_dir}: {found}")
-        elif not self.plan.settings.quiet and holds_files(self.plan.output_dir):
+        elif holds_files(self.plan.output_dir):
             self.warn(
                 f"this job does not see the files that are in {self.plan.output_dir} already; "
                 "with --continue it does"

@@ -365,7 +365,10 @@ def start_report(summary: JobSummary) -> subprocess.Popen[bytes] | None:
     if asked is None or summary.rank > 0:
         return None
     command = [sys.executable, "-m", "fanstore", "report", asked.trace, "--out", asked.page]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    said = None if can_draw() else subprocess.DEVNULL  # the reason was told at the start
+    return subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=said
+    )
 
 
 def tell_report(asked: AskedReport | None, code: int, quiet: bool) -> None:
@@ -373,9 +376,15 @@ def tell_report(asked: AskedReport | None, code: int, quiet: bool) -> None:
     if asked is None:
         return
     page, trace = asked.page, asked.trace
-    if code == 0:
+    figures = os.path.splitext(page)[0] + ".json"
+    without = not can_draw() and os.path.exists(figures)
+    if code == 0 or without:
         if not quiet:
-            say(f"report: {page}")
+            say(
+                f"report: {figures}, and no page without matplotlib"
+                if without
+                else f"report: {page}"
+            )
     elif code < 0 or not os.path.exists(trace):
         say(f"report: none was made of {trace}")
     else:

@@ -108,6 +108,8 @@ def test_what_changes_during_the_job_is_served_from_the_original(stage: Stage, c
     plain = subprocess.run(command, cwd=source, capture_output=True, text=True, check=True)
     assert seen == plain.stdout
     assert "1 file changed since the listing, such as f05" in said
+    opened = 2 - (change == "removed")
+    assert f"{opened} file{'s' * (opened > 1)} opened" in said
     assert json.loads(run(stage, source, *describe(source)).stdout) == seen_plainly(source)
 
 

@@ -127,6 +127,8 @@ def test_a_job_without_matplotlib_says_so_before_it_begins(stage: RankStage) -> 
     told = [line for line in lines if "fanstore-fs[plots]'; there will be only JSON" in line]
     opened = [line for line in lines if "files opened" in line]
     assert lines.index(told[0]) < lines.index(opened[0])
+    assert lines[-1] == f"fanstore: report: {out}/report.json, and no page without matplotlib"
+    assert not any("error" in line for line in lines)
     assert sorted(os.listdir(out)) == ["report.json", "report.trace"]
 
 

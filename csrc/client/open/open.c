@@ -125,8 +125,10 @@ static int open_unnamed(const struct fan_target *target, int flags, unsigned mod
 static int open_original(const struct fan_target *target, int flags)
 {
     int fd = fan_original_open(target->view, target->dataset, target->id, flags);
-    if (fd >= 0)
+    if (fd >= 0) {
         fan_file_remove(fd);
+        fan_trace_open(target->view->number, target->id);
+    }
     return (int)fan_count_error(fd);
 }
 
