@@ -9,6 +9,7 @@ import os
 import shlex
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -436,6 +437,41 @@ def test_a_report_counts_the_requests(stage: Stage, bucket: TestBucket) -> None:
     found = json.loads((report / "report.json").read_text())["buckets"]
     size = sum(map(len, stage.files.values()))
     assert found == {"requests": count + 2, "failed": 2, "bytes": size}
+
+
+EXPIRING = """
+import datetime, json, time
+now = time.time()
+end = datetime.datetime.fromtimestamp(now + 3, datetime.timezone.utc).isoformat()
+key = {"AccessKeyId": f"made-{now:.2f}", "SecretAccessKey": "s", "SessionToken": "t"}
+print(json.dumps({"Version": 1, **key, "Expiration": end}))
+"""
+
+
+@pytest.mark.soak
+def test_credentials_that_expire_are_renewed(stage: Stage, bucket: TestBucket) -> None:
+    """The server takes a key for four seconds, and the job reads for longer."""
+    for name in "abc":
+        bucket.put(f"raw/{name}", name.encode() * 100)
+    made: set[str] = set()
+
+    def is_young(key: str) -> bool:
+        made.add(key)
+        return time.time() - float(key.removeprefix("made-")) < 4
+
+    bucket.accepts = is_young
+    (stage.path / "key.py").write_text(EXPIRING)
+    config = stage.path / "config"
+    asks = shlex.join([sys.executable, str(stage.path / "key.py")])
+    config.write_text(f"[profile expiring]\ncredential_process = {asks}\n")
+    script = f"cd {stage.mount}; cat a; sleep 5; cat b; sleep 5; cat c"
+    keys = dict.fromkeys(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), "")
+    done = run(
+        stage, bucket, "sh", "-c", script, **keys, AWS_CONFIG_FILE=str(config),
+        AWS_PROFILE="expiring", options=("--stage", "lazy"),
+    )  # fmt: skip
+    assert done.stdout == "a" * 100 + "b" * 100 + "c" * 100
+    assert len(made) > 2
 
 
 @pytest.mark.soak

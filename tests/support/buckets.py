@@ -47,8 +47,9 @@ class Fault:
 class TestBucket:
     """A bucket behind the proxy. gets: how often each key was asked for; writes: how often by each
     other method; lists: how many pages of the listing were; most_at_once: how many requests were
-    under way; signed: how many were signed. before_get: called before a request for an object is
-    passed on; before_write: with the method, too, before another one is."""
+    under way; signed: how many were signed; accepts: returns whether a key that signs is valid now.
+    before_get: called before a request for an object is passed on; before_write: with the method,
+    too, before another one is."""
 
     __test__ = False
 
@@ -62,6 +63,7 @@ class TestBucket:
         self.lists = 0
         self.at_once = self.most_at_once = self.signed = 0
         self.url = ""
+        self.accepts: Callable[[str], bool] = lambda key: True
         self.before_get: Callable[[str], None] = lambda key: None
         self.before_write: Callable[[str, str], None] = lambda method, key: None
 
@@ -151,8 +153,14 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
 
         def do_GET(self) -> None:
             with bucket.under_way():
-                bucket.signed += "Authorization" in self.headers
-                self._get()
+                signature = self.headers.get("Authorization", "")
+                bucket.signed += bool(signature)
+                signer = re.search(r"Credential=([^/]+)/", signature)
+                if signer and not bucket.accepts(signer[1]):
+                    body = b"<Error><Code>ExpiredToken</Code></Error>"
+                    self._answer(403, {}, body, Fault(""))
+                else:
+                    self._get()
 
         def _get(self) -> None:
             where = urlsplit(self.path)
