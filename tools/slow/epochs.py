@@ -85,8 +85,9 @@ class Trial:
             served = f"{mount}/dataset --mount {scratch}/seen$RANK"
         if options.stage:
             served += f" --stage {options.stage}"
-        if options.local_bytes:
-            served += f" --local-bytes {options.local_bytes}"
+        for room in ("local", "cache"):
+            if size := getattr(options, f"{room}_bytes"):
+                served += f" --{room}-bytes {size}"
         places = f"--quiet --local-dir {node} --output-dir {scratch}/out"
         seen = f"{scratch}/seen$RANK" if is_packed else f"{mount}/files"
         serve = f"{sys.executable} -m fanstore run {served} {places} {options.more}"
@@ -108,34 +109,36 @@ class Trial:
                 whole_s = time.monotonic() - begun_s
                 counts = tree.counts()
         epochs = [max(rank[n][1] for rank in times) for n in range(options.epochs)]
+        fed = [max(rank[n][1] - rank[n][0] for rank in times) for n in range(options.epochs)]
         first = max(rank[0][0] for rank in times)
         read = f"{counts['read'].calls:,} reads of {counts['read'].bytes / 1e6:,.1f} MB"
         print(line(way, self._ranks, [first, *epochs, whole_s]), read, sep="  ", flush=True)
         return {
             "way": way, "ranks": self._ranks, "first_batch_s": first, "epochs_s": epochs,
-            "whole_s": whole_s, "read_bytes": counts["read"].bytes,
+            "fed_s": fed, "whole_s": whole_s, "read_bytes": counts["read"].bytes,
         }  # fmt: skip
 
-    def simulate(self) -> None:
-        """Prints the epochs that NoPFS and a job that never waits would take."""
+    def simulate(self, policies: Sequence[str]) -> dict[str, list[float]]:
+        """Returns the seconds of the simulated epochs under each policy; none if it cannot run."""
         options = self._options
         shared = max(parse_curve(options.total).values())
+        rooms = {"disk": (options.local_bytes or options.files * options.bytes, "2 GB/s")}
+        if options.cache_bytes:
+            rooms = {"ram": (options.cache_bytes, "4 GB/s"), **rooms}
+        classes = [CLASS.format(name=n, room=room, rate=rate) for n, (room, rate) in rooms.items()]
         with tempfile.TemporaryDirectory(dir=options.dir) as folder:
             scenario = Path(folder, "scenario.toml")
             Path(folder, "sizes").write_text(f"{options.bytes}\n" * options.files)
             scenario.write_text(SCENARIO.format(
                 ranks=self._ranks, compute=parse_rate(options.compute), shared=shared,
                 buffer=2 * 2 * BATCH * options.bytes, epochs=options.epochs, batch=BATCH,
-                disk=options.local_bytes or options.files * options.bytes,
+                classes="".join(classes),
             ))  # fmt: skip
-            words = "-m fanstore study simulate --quiet --json --policy nopfs --policy perfect"
-            said = subprocess.run(
-                [sys.executable, *words.split(), scenario], stdout=subprocess.PIPE, check=True
-            )
-        policies = json.loads(said.stdout)[0]["policies"]
-        for way in ("nopfs", "perfect"):
-            epochs = policies[way]["epochs_s"]
-            print(line(way, self._ranks, [0.0, *epochs, sum(epochs)]), " simulated", flush=True)
+            words = ["-m", "fanstore", "study", "simulate", "--quiet", "--json", scenario]
+            words += [word for policy in policies for word in ("--policy", policy)]
+            said = subprocess.run([sys.executable, *words], stdout=subprocess.PIPE, check=True)
+        found = json.loads(said.stdout)[0]["policies"]
+        return {policy: found[policy].get("epochs_s", []) for policy in policies}
 
 
 SCENARIO = """\
@@ -158,13 +161,7 @@ capacity = "{buffer} B"
 threads = 2
 write = {{ threads = [1], rate = ["4 GB/s"] }}
 
-[[system.classes]]
-name = "disk"
-capacity = "{disk} B"
-threads = 2
-read = {{ threads = [1], rate = ["2 GB/s"] }}
-write = {{ threads = [1], rate = ["2 GB/s"] }}
-
+{classes}
 [dataset]
 sizes = "list"
 list = "sizes"
@@ -173,6 +170,14 @@ list = "sizes"
 epochs = {epochs}
 batch = {batch}
 order = {{ name = "torch-distributed", seed = 1 }}
+"""
+CLASS = """\
+[[system.classes]]
+name = "{name}"
+capacity = "{room} B"
+threads = 2
+read = {{ threads = [1], rate = ["{rate}"] }}
+write = {{ threads = [1], rate = ["{rate}"] }}
 """
 
 
@@ -218,7 +223,8 @@ def write_shards(files: Sequence[Path], folder: Path) -> None:
                 tar.add(files[number], f"{number:08}.bin")
 
 
-def main(argv: Sequence[str] | None = None) -> None:
+def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
+    """Returns the options of a command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4])
     parser.add_argument("--files", type=int, default=4000)
@@ -231,12 +237,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--compute", default="0", help="bytes a second that a rank consumes")
     parser.add_argument("--stage", help="of fanstore run, which then reads a dataset")
     parser.add_argument("--local-bytes", type=int, help="of fanstore run")
+    parser.add_argument("--cache-bytes", type=int, help="of fanstore run")
     parser.add_argument("--more", default="", help="more options of fanstore run")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=["plain", "tar", "fanstore"])
     parser.add_argument("--python", default=sys.executable)
     parser.add_argument("--dir", help="for the files, and the nodes' local directories")
     parser.add_argument("--json", type=Path, help="write the results there, too")
-    options = parser.parse_args(argv)
+    return parser.parse_args(argv)
+
+
+def main() -> None:
+    options = parse_arguments()
     report: dict[str, Any] = {key: getattr(options, key) for key in ("files", "bytes", *SPEEDS)}
     report |= {"cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), "rows": []}
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
@@ -250,7 +261,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             for way in options.ways:
                 report["rows"].append(trial.run(way))
             if parse_rate(options.compute):
-                trial.simulate()
+                for way, epochs in trial.simulate(["nopfs", "perfect"]).items():
+                    print(line(way, ranks, [0.0, *epochs, sum(epochs)]), " simulated", flush=True)
     if options.json:
         options.json.write_text(json.dumps(report, indent=1) + "\n")
 

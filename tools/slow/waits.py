@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder)
         make_files(source / "files", options.files, options.bytes)
-        prepare(source)
+        prepare(source, ["packed"])
         for stage in ("lazy", "plan"):
             with tempfile.TemporaryDirectory() as scratch:
                 found = waits_ms(source, Path(scratch), stage, options)
