@@ -7,6 +7,7 @@ explains the method."""
 from __future__ import annotations
 
 import argparse
+import importlib
 import importlib.util
 import sys
 import tempfile
@@ -18,7 +19,7 @@ from data import smaller
 from peers import ALWAYS, PEERS, QUICK
 from results import Report
 from rows import KINDS, SIZES, cases, chosen
-from suite import OWN_ROWS, Plan, own_rows, run_suite
+from suite import OWN_ROWS, Plan, run_suite
 from table import lines, missed_lines
 from warm import Settings
 
@@ -35,8 +36,8 @@ def make_plan(arguments: argparse.Namespace) -> Plan:
     own: dict[str, list[str]] = {}
     for name in OWN_ROWS:
         left_out = quick and patterns is None and name not in QUICK_ROWS
-        module = None if left_out else own_rows(name)
-        own[name] = [key for key in module.row_keys() if chosen(key, patterns)] if module else []
+        keys = () if left_out else importlib.import_module(name).KEYS
+        own[name] = [key for key in keys if chosen(key, patterns)]
     needed = {case.row.kind for case in wanted} | {key.removeprefix("cold-") for key in cold_keys}
     kinds = [smaller(kind) if quick else kind for kind in KINDS if kind.name in needed]
     names = arguments.peers or (QUICK if quick else tuple(PEERS))

@@ -6,12 +6,11 @@ import contextlib
 import ctypes
 import mmap
 import os
-import statistics
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from peers import Peer
-from readers import start_reader, wall_ns_per_unit
+from readers import start_reader
 from results import OURS, Goal, Result
 from rows import SIZES, TITLES, C, Kind
 from warm import Settings, say
@@ -81,18 +80,16 @@ def read_once(peer: Peer, program: Path, kind: str, seed: int) -> float:
         )
         if cached > CACHED_MOST:
             raise StillCached(f"{cached:.0%} of its pages stayed in memory")
-        answer = reader.ask("read", kind, 1, WINDOW_NS)
+        return reader.ns_per_unit("read", kind, WINDOW_NS)
     finally:
         reader.close()
-    return wall_ns_per_unit([answer])
 
 
 def measure(
     program: Path, peers: Sequence[Peer], kind: Kind, settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns one row, and the reasons why peers are missing in it."""
+) -> Iterator[Result | str]:
+    """Yields one row, and the reasons why peers are missing in it."""
     times: dict[str, list[float]] = {}
-    skipped: list[str] = []
     able = [peer for peer in peers if peer.dropped]
     for repetition in range(settings.repetitions):
         for peer in list(able):
@@ -100,19 +97,16 @@ def measure(
             try:
                 taken = read_once(peer, program, kind.name, repetition + 1)
             except StillCached as error:
-                skipped.append(f"cold-{kind.name}, {peer.name}: {error}")
+                yield f"cold-{kind.name}, {peer.name}: {error}"
                 able.remove(peer)
                 times.pop(peer.name, None)
                 continue
             times.setdefault(peer.name, []).append(taken)
     goals = [Goal(name, 1.0) for name in times if name != OURS]
-    result = Result(
-        "cold", f"cold-{kind.name}", f"cold read {TITLES[kind.name]}", "file",
-        {name: statistics.median(values) for name, values in times.items()},
-        {name: (min(values), max(values)) for name, values in times.items()},
-        goals, bytes_per_unit=kind.file_bytes,
+    yield Result.of(
+        "cold", f"cold-{kind.name}", f"cold read {TITLES[kind.name]}", "file", times, goals,
+        bytes_per_unit=kind.file_bytes,
     )  # fmt: skip
-    return [result], skipped
 
 
 def cold_kinds(kinds: Sequence[Kind]) -> list[Kind]:

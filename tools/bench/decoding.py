@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import os
-import statistics
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from data import make_files, smaller
-from peers import FANSTORE, Place, serving
+from peers import Place, prepare, serving
 from readers import (
     Reader,
     ReaderEnded,
     compile_c,
     compile_reader,
     start_reader,
-    wall_ns_per_unit,
 )
 from results import OURS, Goal, Result
 from rows import KIB, MIB, TITLES, C, Kind
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 from fanstore.dataset import open_dataset
 
@@ -34,11 +32,7 @@ KINDS = (
     Kind("8m", 8 * MIB, 2, 4, "text"),
 )
 CODECS = {"lz4": "LZ4_decompress_safe", "zstd": "ZSTD_decompress"}
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows."""
-    return [f"{codec}-{kind.name}" for codec in CODECS for kind in KINDS]
+KEYS = [f"{codec}-{kind.name}" for codec in CODECS for kind in KINDS]
 
 
 def write_list(dataset: Path, out: Path) -> tuple[Path, int, float]:
@@ -62,10 +56,7 @@ def sides(
 ) -> Iterator[tuple[Reader, Reader, float]]:
     """Yields the decoder, a reader under FanStore, and the ratio of compression."""
     dataset = work / f"dataset-{codec}"
-    subprocess.run(
-        [*FANSTORE, "prepare", "--quiet", "--codec", codec, source, dataset],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    prepare(source, dataset, "--codec", codec)
     entries, block_bytes, compression = write_list(dataset, work / f"list-{codec}")
     program = compile_c(work, ("decode.c", "paths.c"), "-ldl")
     decoder = Reader([program, codec, str(block_bytes), entries])
@@ -85,41 +76,34 @@ def measure_kind(
 ) -> Result:
     """Measures and returns one row."""
     say(f"{codec}, {TITLES[kind.name]}")
-    times: dict[str, list[float]] = {name: [] for name in readers}
     readers[OURS].ask("sum", kind.name)
-    for repetition in range(settings.repetitions + 1):
-        for name, reader in readers.items():
-            operation = "read" if name == OURS else "decode"
-            answer = reader.ask(operation, kind.name, 1, settings.window_ns)
-            if repetition > 0:
-                times[name].append(wall_ns_per_unit([answer]))
-    return Result(
+    operations = {DECODER: "decode", OURS: "read"}
+    sides = {
+        name: partial(readers[name].ns_per_unit, operation, kind.name, settings.window_ns)
+        for name, operation in operations.items()
+    }
+    return Result.of(
         "compressed", f"{codec}-{kind.name}", f"{codec} {TITLES[kind.name]}", "file",
-        {name: statistics.median(values) for name, values in times.items()},
-        {name: (min(values), max(values)) for name, values in times.items()},
-        [Goal(DECODER, RATIO)], note, kind.file_bytes,
+        in_turns(sides, settings.repetitions, 1), [Goal(DECODER, RATIO)], note,
+        bytes_per_unit=kind.file_bytes,
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing."""
     reader = compile_reader(work)
     source = work / "source-text"
-    results, skipped = [], []
     needed = [kind for kind in KINDS if any(key.endswith(f"-{kind.name}") for key in wanted)]
     make_files(source, [smaller(kind) if settings.quick else kind for kind in needed])
     for codec, function in CODECS.items():
-        if not any(key.startswith(f"{codec}-") for key in wanted):
+        kinds = [kind for kind in KINDS if f"{codec}-{kind.name}" in wanted]
+        if not kinds:
             continue
         try:
             with sides(work, source, codec, reader) as (decoder, ours, compression):
                 readers = {DECODER: decoder, OURS: ours}
                 note = f"{function}, {compression:.1f} times smaller"
-                for kind in KINDS:
-                    if f"{codec}-{kind.name}" in wanted:
-                        results.append(measure_kind(codec, kind, readers, settings, note))
+                for kind in kinds:
+                    yield measure_kind(codec, kind, readers, settings, note)
         except ReaderEnded:
-            skipped.append(f"{codec}: its library is not there")
-    return results, skipped
+            yield f"{codec}: its library is not there"

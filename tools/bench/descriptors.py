@@ -7,15 +7,16 @@ with the first open. The limits are those of login shells, of batch systems and 
 from __future__ import annotations
 
 import resource
-import statistics
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from outside import job_environment, sides_of
 from readers import compile_c
 from results import DIRECTORY, OURS, Result
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 LIMITS = (1024, 20_000, 1_048_576)
 THREADS = (0, 3)
@@ -28,9 +29,7 @@ def keys_of(limit: int, threads: int) -> tuple[str, str]:
     return f"first-open-{end}", f"first-fork-{end}"
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [key for limit in LIMITS for threads in THREADS for key in keys_of(limit, threads)]
+KEYS = [key for limit in LIMITS for threads in THREADS for key in keys_of(limit, threads)]
 
 
 def titles(limit: int, threads: int) -> tuple[str, str]:
@@ -50,41 +49,30 @@ def measure_pair(
     limit: int, threads: int, readings: int,
 ) -> Iterator[Result]:  # fmt: skip
     """Measures both rows: the sides take turns, and the first turn only warms up."""
-    taken: dict[str, list[list[int]]] = {name: [] for name in paths}
-    for turn in range(readings + 1):
-        for name, path in paths.items():
-            numbers = run_first([program, path, str(threads), str(limit)], sides[name])
-            if turn > 0:
-                taken[name].append(numbers)
+    runs = {
+        name: partial(run_first, [program, path, str(threads), str(limit)], sides[name])
+        for name, path in paths.items()
+    }
+    taken = in_turns(runs, readings, 1)
     for at, key in enumerate(keys_of(limit, threads)):
         times = {name: [numbers[at] for numbers in all_] for name, all_ in taken.items()}
-        yield Result(
-            "descriptors", key, titles(limit, threads)[at], "call",
-            {name: statistics.median(values) for name, values in times.items()},
-            {name: (min(values), max(values)) for name, values in times.items()},
-        )  # fmt: skip
+        yield Result.of("descriptors", key, titles(limit, threads)[at], "call", times)
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and names those whose limit this process may not set."""
-    results, skipped = [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and names those whose limit this process may not set."""
     program = compile_c(work, ("first.c",), "-pthread")
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     with job_environment(work) as environment:
         plain, _, ours = sides_of(environment).values()
         sides = {DIRECTORY: plain, OURS: ours}
         paths = {DIRECTORY: work / "source" / "file", OURS: work / "mount" / "file"}
-        for limit, threads in [(limit, threads) for limit in LIMITS for threads in THREADS]:
-            keys = keys_of(limit, threads)
-            if not set(keys) & set(wanted):
-                continue
+        for limit, threads in product(LIMITS, THREADS):
+            keys = [key for key in keys_of(limit, threads) if key in wanted]
             if limit > most:
-                skipped += [f"{key}: no limit above {most} may be set here" for key in keys]
-                continue
-            say(titles(limit, threads)[0])
-            readings = settings.repetitions * PROCESSES
-            pair = measure_pair(program, paths, sides, limit, threads, readings)
-            results += [result for result in pair if result.key in wanted]
-    return results, skipped
+                yield from (f"{key}: no limit above {most} may be set here" for key in keys)
+            elif keys:
+                say(titles(limit, threads)[0])
+                readings = settings.repetitions * PROCESSES
+                pair = measure_pair(program, paths, sides, limit, threads, readings)
+                yield from (result for result in pair if result.key in keys)

@@ -4,22 +4,20 @@ cost of a wrong order, and of reads without an order beside a stream that is fet
 
 from __future__ import annotations
 
-import os
 import random
-import shlex
 import statistics
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 from data import make_files
-from mpi import find_mpiexec, run_ranks
-from peers import FANSTORE
-from readers import HERE
-from remote import FLAGS
+from mpi import run_job
+from peers import prepare
+from readers import compile_c
 from results import OURS, Goal, Result
 from rows import KIB, Kind
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 from fanstore.dataset import open_dataset
 
@@ -57,26 +55,18 @@ def beside_key(size: str) -> str:
     return f"remote-beside-stream-{size}"
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [key(size) for key in (key_of, wrong_key, beside_key) for size in KINDS]
+KEYS = [key(size) for key in (key_of, wrong_key, beside_key) for size in KINDS]
 
 
 def build(work: Path) -> None:
     """Compiles the reader, and packs each kind of files into a dataset with one pack for each rank.
     Also writes lists of the files that each rank is to read: its own, and those of other ranks."""
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    program = ["-o", work / "paced", HERE / "c" / "paced.c"]
-    subprocess.run([*compiler, *FLAGS, *program], check=True)
+    compile_c(work, ["paced.c"])
     make_files(work / "source", list(KINDS.values()))
     for kind in KINDS.values():
         source = work / "source" / kind.name / "folder-00"
-        packs = ["--quiet", "--partitions", str(RANKS)]
-        pack = [*FANSTORE, "prepare", *packs, source, work / kind.name]
-        subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+        prepare(source, work / kind.name, "--partitions", str(RANKS))
         make_lists(work / kind.name, [path.name for path in source.iterdir()])
-    for rank in range(RANKS):
-        (work / f"node-{rank}").mkdir()
 
 
 def make_lists(dataset: Path, names: Sequence[str]) -> None:
@@ -116,13 +106,9 @@ def run_readers(
 ) -> tuple[float, float]:
     """Makes ranks run a command that prints figures like `paced`. Returns the means over the
     ranks."""
-    options = [
-        "--quiet", "--dataset", work / size, "--mount", work / "mount-{rank}", "--keep-staged",
-        "--local-dir", work / "node-{rank}", "--output-dir", work / "output",
-        "--cache-policy", "close", "--replicas", "1", *order,
-    ]  # fmt: skip
-    command = [*FANSTORE, "run", *options, "--", *reader]
-    rows = [line.split() for line in run_ranks(ranks, command, {}).splitlines()]
+    options = ["--keep-staged", "--cache-policy", "close", "--replicas", "1", *order]
+    printed = run_job(work, ranks, work / size, reader, *options)
+    rows = [line.split() for line in printed.splitlines()]
     middle, late = zip(*rows, strict=True)
     return statistics.mean(map(float, middle)), statistics.mean(map(float, late))
 
@@ -132,20 +118,16 @@ def measure_row(work: Path, size: str, repetitions: int) -> Result:
     say(f"{size} of other ranks, foreseen")
     order = ["--order", f"{work / size}-remote-{{rank}}"]
     ways = {LOCAL: ("local", ()), UNFORESEEN: ("remote", ()), OURS: ("remote", order)}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for _ in range(repetitions):
-        for name, (which, options) in ways.items():
-            found[name].append(read(work, size, which, options))
-    middles = {name: [middle for middle, _ in runs] for name, runs in found.items()}
+    sides = {name: partial(read, work, size, *way) for name, way in ways.items()}
+    found = in_turns(sides, repetitions)
     lates = {name: statistics.median(late for _, late in runs) for name, runs in found.items()}
-    return Result(
+    return Result.of(
         "remote", key_of(size), f"{size} of other ranks, foreseen", "file",
-        {name: statistics.median(values) for name, values in middles.items()},
-        {name: (min(values), max(values)) for name, values in middles.items()},
+        {name: [middle for middle, _ in runs] for name, runs in found.items()},
         [Goal(LOCAL, 1 / SLOWER_MOST[size])],
         f"{PACE} files/s a rank; 99th percentiles: "
         + ", ".join(f"{name} {late / 1e3:.0f} us" for name, late in lates.items()),
-        KINDS[size].file_bytes, processes=RANKS,
+        bytes_per_unit=KINDS[size].file_bytes, processes=RANKS,
     )  # fmt: skip
 
 
@@ -154,16 +136,13 @@ def measure_wrong(work: Path, size: str, repetitions: int) -> Result:
     say(f"{size} of other ranks, in another order than foreseen")
     order = ["--order", f"{work / size}-wrong-{{rank}}"]
     ways = {UNFORESEEN: ["--order", "off"], OURS: order}
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(repetitions):
-        for name, options in ways.items():
-            found[name].append(read(work, size, "remote", options)[0])
-    return Result(
+    sides = {name: partial(read, work, size, "remote", options) for name, options in ways.items()}
+    found = in_turns(sides, repetitions)
+    return Result.of(
         "remote", wrong_key(size), f"{size} of other ranks, wrong --order", "file",
-        {name: statistics.median(values) for name, values in found.items()},
-        {name: (min(values), max(values)) for name, values in found.items()},
+        {name: [middle for middle, _ in runs] for name, runs in found.items()},
         [Goal(UNFORESEEN, 1 / WRONG_MOST)], f"{PACE} files/s a rank",
-        KINDS[size].file_bytes, processes=RANKS,
+        bytes_per_unit=KINDS[size].file_bytes, processes=RANKS,
     )  # fmt: skip
 
 
@@ -172,31 +151,24 @@ def measure_beside(work: Path, size: str, repetitions: int) -> Result:
     say(f"{size} of another rank, beside a stream")
     order = ["--order", f"{work / size}-streamed-{{rank}}"]
     ways = {IDLE: (ALONE, ["--order", "off"]), OURS: (BESIDE, order)}
-    found: dict[str, list[float]] = {name: [] for name in ways}
-    for _ in range(repetitions):
-        for name, (script, options) in ways.items():
-            words = ["sh", "-c", script, work / "paced", work / size, str(PACE), str(BESIDE_PACE)]
-            found[name].append(run_readers(work, size, BESIDE_RANKS, words, options)[1])
-    return Result(
+    words = [work / "paced", work / size, str(PACE), str(BESIDE_PACE)]
+    sides = {
+        name: partial(run_readers, work, size, BESIDE_RANKS, ["sh", "-c", script, *words], options)
+        for name, (script, options) in ways.items()
+    }
+    found = in_turns(sides, repetitions)
+    return Result.of(
         "remote", beside_key(size), f"{size} beside a stream, 99th percentile", "file",
-        {name: statistics.median(values) for name, values in found.items()},
-        {name: (min(values), max(values)) for name, values in found.items()},
+        {name: [late for _, late in runs] for name, runs in found.items()},
         [Goal(IDLE, 1 / BESIDE_MOST)], f"{BESIDE_PACE} files/s beside {PACE}",
-        KINDS[size].file_bytes, processes=BESIDE_RANKS,
+        bytes_per_unit=KINDS[size].file_bytes, processes=BESIDE_RANKS,
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    if find_mpiexec() is None:
-        return [], ["remote-foreseen-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`."""
     build(work)
     ways = {key_of: measure_row, wrong_key: measure_wrong, beside_key: measure_beside}
-    return [
-        row(work, size, min(settings.repetitions, REPETITIONS))
-        for key, row in ways.items()
-        for size in KINDS
-        if key(size) in wanted
-    ], []
+    for (key, row), size in product(ways.items(), KINDS):
+        if key(size) in wanted:
+            yield row(work, size, min(settings.repetitions, REPETITIONS))

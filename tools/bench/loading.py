@@ -7,14 +7,13 @@ from __future__ import annotations
 import importlib.util
 import io
 import random
-import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from data import make_files
-from peers import FANSTORE, Place, serving
+from peers import Place, prepare, serving
 from readers import HERE
 from results import OURS, Goal, Result
 from rows import KIB, Kind
@@ -26,12 +25,8 @@ RATIOS = {
     "loading-jpeg": ("images", 1.3),
     "loading-crop": ("crops", 0.95),
 }
+KEYS = list(RATIOS)
 IMAGES, SIZE, QUALITY = 512, (800, 600), 94
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return list(RATIOS)
 
 
 def make_images(top: Path, count: int) -> None:
@@ -57,8 +52,7 @@ def measured(work: Path, key: str, settings: Settings) -> Result:
         make_files(source, [Kind(what, 4 * KIB, 40 // share, 500)])
     else:
         make_images(source, IMAGES // share)
-    prepare = [*FANSTORE, "prepare", "--quiet", source, dataset]
-    subprocess.run(prepare, check=True, stdout=subprocess.DEVNULL)
+    prepare(source, dataset)
     with serving(key, Place(work, source, dataset), dataset) as peer:
         job = [sys.executable, HERE / "loading_job.py", peer.root, what, settings.repetitions]
         done = subprocess.run(
@@ -66,21 +60,16 @@ def measured(work: Path, key: str, settings: Settings) -> Result:
         )
     values = list(map(float, done.stdout.split()))
     times = {OURS: values[::2], TORCHS: values[1::2]}
-    return Result(
-        "loading", key, f"{what}, two workers", "sample",
-        {name: statistics.median(each) for name, each in times.items()},
-        {name: (min(each), max(each)) for name, each in times.items()},
-        [Goal(TORCHS, ratio)], processes=2,
-    )  # fmt: skip
+    goals = [Goal(TORCHS, ratio)]
+    return Result.of("loading", key, f"{what}, two workers", "sample", times, goals, processes=2)
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing."""
     missing = [name for name in ("torch", "PIL") if importlib.util.find_spec(name) is None]
-    if wanted and missing:
-        return [], [f"loaders: {missing[0]} is not installed"]
-    if wanted:
-        say("loaders of torch")
-    return [measured(work, key, settings) for key in wanted], []
+    if missing:
+        yield f"loaders: {missing[0]} is not installed"
+        return
+    say("loaders of torch")
+    for key in wanted:
+        yield measured(work, key, settings)

@@ -6,18 +6,17 @@ Making them takes minutes; `--keep DIR` leaves the files and the packed dataset 
 from __future__ import annotations
 
 import shutil
-import statistics
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 from data import make_kind
-from peers import FANSTORE, Place, directory, fanstore
+from peers import Place, directory, fanstore, prepare
 from readers import Team, compile_reader
 from results import DIRECTORY, Goal, Result
 from rows import KIB, C, Kind, Row
-from warm import Different, Settings, say
+from warm import Different, Settings, in_turns, say
 
 KIND = Kind("1m", 4 * KIB, 1000, 1000)
 WINDOW_NS = 500_000_000  # of each turn: caches that the last turn emptied fill in a few ms
@@ -28,11 +27,7 @@ ROWS = (
     Row("many-open", "open + close", C, "open", KIND.name, "file", 3.5),
     Row("many-read", "read 4 KiB", C, "read", KIND.name, "file", 3.5),
 )
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [row.key for row in ROWS]
+KEYS = [row.key for row in ROWS]
 
 
 def make(place: Place) -> None:
@@ -43,8 +38,7 @@ def make(place: Place) -> None:
     shutil.rmtree(place.source, ignore_errors=True)
     make_kind(place.source / KIND.name, KIND)
     shutil.rmtree(place.dataset, ignore_errors=True)
-    prepare = [*FANSTORE, "prepare", "--quiet", place.source, place.dataset]
-    subprocess.run(prepare, check=True, stdout=subprocess.DEVNULL)
+    prepare(place.source, place.dataset)
 
 
 def agree(teams: Sequence[Team], operation: str) -> None:
@@ -58,33 +52,25 @@ def agree(teams: Sequence[Team], operation: str) -> None:
 def measure_row(teams: Sequence[Team], row: Row, settings: Settings) -> Result:
     """Measures one row: all teams in turns, in a new random order each time."""
     say(row.title)
-    times: dict[str, list[float]] = {team.peer.name: [] for team in teams}
-    for _ in range(settings.repetitions):
-        for team in teams:
-            taken = team.ns_per_unit(C, row.operation, KIND.name, 1, 1, WINDOW_NS)
-            times[team.peer.name].append(taken)
-    return Result(
-        "many", row.key, row.title, row.unit,
-        {name: statistics.median(values) for name, values in times.items()},
-        {name: (min(values), max(values)) for name, values in times.items()},
-        [Goal(DIRECTORY, row.goal or 1.0)],
-    )  # fmt: skip
+    sides = {
+        team.peer.name: partial(team.ns_per_unit, C, row.operation, KIND.name, 1, 1, WINDOW_NS)
+        for team in teams
+    }
+    times = in_turns(sides, settings.repetitions)
+    goals = [Goal(DIRECTORY, row.goal or 1.0)]
+    return Result.of("many", row.key, row.title, row.unit, times, goals)
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing. Raises Different."""
-    if not wanted:
-        return [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing. Raises Different."""
     kept = settings.keep or work
     kept.mkdir(parents=True, exist_ok=True)
     if settings.keep is None and shutil.disk_usage(work).free < NEEDED_BYTES:
-        return [], [f"many-*: needs {NEEDED_BYTES >> 30} GiB of room"]
+        yield f"many-*: needs {NEEDED_BYTES >> 30} GiB of room"
+        return
     place = Place(work, kept / "source", kept / "dataset")
     make(place)
     program = compile_reader(work)
-    results = []
     with directory(place) as plain, fanstore(place) as ours, ExitStack() as stack:
         teams = [Team(peer, program) for peer in (plain, ours)]
         for team in teams:
@@ -94,5 +80,4 @@ def measure(
         for row in (row for row in ROWS if row.key in wanted):
             if row.operation == "read":
                 agree(teams, "sum")
-            results.append(measure_row(teams, row, settings))
-    return results, []
+            yield measure_row(teams, row, settings)

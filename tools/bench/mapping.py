@@ -5,27 +5,21 @@ process."""
 from __future__ import annotations
 
 import random
-import statistics
-import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
 from data import make_files, smaller
-from peers import FANSTORE
+from peers import prepare
 from results import DIRECTORY, OURS, Goal, Result
 from rows import KIB, Kind
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 import fanstore
 
-KEY, RATIO = "mapping-4k", 1.5
+KEYS, RATIO = ["mapping-4k"], 1.5
 KIND = Kind("mapping", 4 * KIB, 40, 500)
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [KEY]
 
 
 def read_file(path: str) -> bytes:
@@ -41,30 +35,21 @@ def ns_per_file(read: Callable[[str], bytes], paths: Sequence[str]) -> float:
     return (perf_counter_ns() - begun) / len(paths)
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    if not wanted:
-        return [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the row."""
     say("a dataset as a mapping")
     source, packed = work / "mapping-source", work / "mapping-data"
     make_files(source, [smaller(KIND) if settings.quick else KIND])
-    prepare = [*FANSTORE, "prepare", "--quiet", source, packed]
-    subprocess.run(prepare, check=True, stdout=subprocess.DEVNULL)
-    times: dict[str, list[float]] = {OURS: [], DIRECTORY: []}
+    prepare(source, packed)
     with fanstore.Dataset(packed) as dataset:
         names = random.Random(1).sample(list(dataset), len(dataset))
         paths = [str(source / name) for name in names]
-        for _ in range(settings.repetitions + 1):
-            times[OURS].append(ns_per_file(dataset.__getitem__, names))
-            times[DIRECTORY].append(ns_per_file(read_file, paths))
-    warm = {name: values[1:] for name, values in times.items()}
-    return [
-        Result(
-            "python", KEY, "dataset[path], no job, from Python", "file of 4 KiB",
-            {name: statistics.median(values) for name, values in warm.items()},
-            {name: (min(values), max(values)) for name, values in warm.items()},
-            [Goal(DIRECTORY, RATIO)], bytes_per_unit=KIND.file_bytes,
-        )
-    ], []  # fmt: skip
+        sides = {
+            OURS: partial(ns_per_file, dataset.__getitem__, names),
+            DIRECTORY: partial(ns_per_file, read_file, paths),
+        }
+        times = in_turns(sides, settings.repetitions, 1)
+    yield Result.of(
+        "python", KEYS[0], "dataset[path], no job, from Python", "file of 4 KiB", times,
+        [Goal(DIRECTORY, RATIO)], bytes_per_unit=KIND.file_bytes,
+    )  # fmt: skip

@@ -6,10 +6,9 @@ from __future__ import annotations
 
 import re
 import shutil
-import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from peers import Place, serving
@@ -24,11 +23,7 @@ SIZES = {"10m": (10**7, 0.75), "100m": (10**8, 0.5)}
 BYTES_A_FILE = 300
 OPERATIONS = {"stat": "stat", "missing": "miss", "open": "open+close"}
 ONE_MILLION = "1 million"
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [f"most-{operation}-{size}" for size in SIZES for operation in OPERATIONS]
+KEYS = [f"most-{operation}-{size}" for size in SIZES for operation in OPERATIONS]
 
 
 def looks(work: Path, files: int, rounds: int) -> dict[str, list[float]]:
@@ -53,11 +48,9 @@ def looks(work: Path, files: int, rounds: int) -> dict[str, list[float]]:
     return times
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    results, skipped, rounds = [], [], min(settings.repetitions, 3)
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing."""
+    rounds = min(settings.repetitions, 3)
     compile_c(work, [str(HERE.parent / "scale" / "names.c")])
     base: dict[str, list[float]] = {}
     for size, (files, goal) in SIZES.items():
@@ -66,19 +59,12 @@ def measure(
         if not chosen:
             continue
         if shutil.disk_usage(work).free < files * BYTES_A_FILE:
-            skipped.append(f"most-*-{size}: needs {files * BYTES_A_FILE >> 30} GiB of room")
+            yield f"most-*-{size}: needs {files * BYTES_A_FILE >> 30} GiB of room"
             continue
         base = base or looks(work, BASE, rounds)
         times = looks(work, files, rounds)
         for key, name in chosen.items():
-            results.append(
-                Result(
-                    "most", key, f"{name}, {files // BASE} million", "call",
-                    {
-                        ONE_MILLION: statistics.median(base[name]),
-                        OURS: statistics.median(times[name]),
-                    },
-                    {OURS: (min(times[name]), max(times[name]))}, [Goal(ONE_MILLION, goal)],
-                )
+            yield Result.of(
+                "most", key, f"{name}, {files // BASE} million", "call",
+                {ONE_MILLION: base[name], OURS: times[name]}, [Goal(ONE_MILLION, goal)],
             )  # fmt: skip
-    return results, skipped

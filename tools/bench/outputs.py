@@ -8,17 +8,18 @@ before it takes another, so a new file costs 20 times as much."""
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 
-from outside import job_environment
+from outside import PLAIN, job_environment, sides_of
 from results import DIRECTORY, OURS, Goal, Result
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 PROCESSES = (1, 4)
 FILES, QUICK_FILES = 1000, 200
@@ -108,9 +109,7 @@ def key_of(row: Row, processes: int) -> str:
     return f"outputs-{row.operation}" + (f"-{processes}p" if processes > 1 else "")
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows."""
-    return [key_of(row, n) for n in PROCESSES for row in ROWS]
+KEYS = [key_of(row, n) for n in PROCESSES for row in ROWS]
 
 
 class Side:
@@ -131,9 +130,10 @@ class Side:
             stack.callback(worker.communicate, timeout=60)
             self._workers.append(worker)
 
-    def ask(self, operation: str, turn: int) -> float:
-        """Runs all workers at once. Returns nanoseconds per unit, from the first start to the last
-        end."""
+    def ask(self, operation: str, turns: Iterator[int]) -> float:
+        """Runs all workers at once, in the directory of the next turn. Returns nanoseconds per
+        unit, from the first start to the last end."""
+        turn = next(turns)
         for worker in self._workers:
             assert worker.stdin is not None
             worker.stdin.write(f"{operation} {turn}\n")
@@ -150,17 +150,13 @@ class Side:
         return took / max(units, 1)
 
 
-def result(
-    row: Row, processes: int, times: Mapping[str, list[float]], section: str = "outputs"
-) -> Result:
+def result(row: Row, processes: int, times: Mapping[str, list[float]]) -> Result:
     """Returns a row of the table."""
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
-    note = f"{medians[OURS] / medians[DIRECTORY]:.2f} times the directory's time"
-    return Result(
-        section, key_of(row, processes), row.title, row.unit, medians, spread,
-        [Goal(DIRECTORY, row.goal)], note, processes=processes,
+    found = Result.of(
+        "outputs", key_of(row, processes), row.title, row.unit, times,
+        [Goal(DIRECTORY, row.goal)], processes=processes,
     )  # fmt: skip
+    return replace(found, note=f"{1 / found.ratio(DIRECTORY):.2f} times the directory's time")
 
 
 def measure_calls(
@@ -187,11 +183,8 @@ def measure_calls(
 
 def measure_row(row: Row, sides: Mapping[str, Side], settings: Settings) -> dict[str, list[float]]:
     """Returns the nanoseconds per unit of each turn except the first, by place."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    for turn in range(settings.repetitions + 1):
-        for name, side in sides.items():
-            times[name].append(side.ask(row.operation, turn))
-    return {name: taken[1:] for name, taken in times.items()}
+    asked = {name: partial(side.ask, row.operation, count()) for name, side in sides.items()}
+    return in_turns(asked, settings.repetitions, 1)
 
 
 def needed(row: Row, rows: Sequence[Row]) -> bool:
@@ -201,21 +194,13 @@ def needed(row: Row, rows: Sequence[Row]) -> bool:
     return row in rows or any(other.operation in users for other in rows)
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    results: list[Result] = []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`."""
     with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
-        plain = {name: text for name, text in environment.items() if name != "LD_PRELOAD"}
-        plain = {name: text for name, text in plain.items() if not name.startswith("FANSTORE_")}
         places = {
-            DIRECTORY: (str(work / "plain"), plain),
+            DIRECTORY: (str(work / "plain"), sides_of(environment)[PLAIN]),
             OURS: (environment["FANSTORE_MOUNT_PREFIX"] + "/outputs", environment),
         }
         calls = {n: [row for row in ROWS if key_of(row, n) in wanted] for n in PROCESSES}
-        calls = {n: rows for n, rows in calls.items() if rows}
-        if calls:
-            say("outputs")
-            results += measure_calls(places, calls, settings)
-    return results, []
+        say("outputs")
+        yield from measure_calls(places, {n: rows for n, rows in calls.items() if rows}, settings)

@@ -14,13 +14,10 @@ from pathlib import Path
 from mpi import find_mpiexec, run_ranks
 from outputs import ROWS, Row, Side, measure_row, needed
 from outside import noted_environment
-from peers import FANSTORE
-from readers import HERE
-from remote import FLAGS, mpi_command
+from peers import FANSTORE, prepare
+from remote import build_mpi, mpi_command
 from results import DIRECTORY, OURS, Goal, Result
 from warm import Settings, say
-
-from fanstore.transport.build import find_mpicc, quotable
 
 RANKS = 2
 ALLOWED_NS = 30_000
@@ -52,9 +49,7 @@ def measured_rows() -> list[Row]:
     return [row for row in ROWS if row.operation != "readdir"]
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [key_of(row) for row in measured_rows()]
+KEYS = list(map(key_of, measured_rows()))
 
 
 @contextmanager
@@ -62,9 +57,7 @@ def two_ranks(work: Path) -> Iterator[dict[str, str]]:
     """Yields the environment of a program on rank 0 of a job of two ranks."""
     (work / "source").mkdir()
     (work / "source" / "file").write_bytes(b"content")
-    subprocess.run([*FANSTORE, "prepare", "--quiet", work / "source", work / "data"], check=True)
-    for rank in range(RANKS):
-        (work / f"node-{rank}").mkdir()
+    prepare(work / "source", work / "data")
     mpiexec = find_mpiexec()
     assert mpiexec is not None
     job = subprocess.Popen(
@@ -86,26 +79,15 @@ def two_ranks(work: Path) -> Iterator[dict[str, str]]:
 def round_trip_ns(work: Path) -> float:
     """Returns the time of a small message and its reply over bare MPI, as the median of a few
     rounds."""
-    program = work / "bare"
-    source = str(HERE / "c" / "remote_bare.c")
-    mpicc = quotable(find_mpicc(own=True), work)
-    subprocess.run([*mpicc, *FLAGS, "-o", str(program), source], check=True)
-    return statistics.median(
-        map(float, run_ranks(2, mpi_command(program, ASK_BYTES, 1), {}).split())
-    )
+    build_mpi(work, "bare")
+    said = run_ranks(2, mpi_command(work / "bare", ASK_BYTES, 1), {})
+    return statistics.median(map(float, said.split()))
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    if not wanted:
-        return [], []
-    if find_mpiexec() is None:
-        return [], ["outputs-ranks-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`."""
     say("outputs of two ranks")
     round_trip = round_trip_ns(work)
-    results = []
     with two_ranks(work) as environment, ExitStack() as stack:
         plain = {name: text for name, text in environment.items() if name != "LD_PRELOAD"}
         sides = {
@@ -114,24 +96,20 @@ def measure(
         }
         rows = [row for row in measured_rows() if key_of(row) in wanted]
         for row in measured_rows():
-            if not needed(row, rows):
-                continue
-            taken = measure_row(row, sides, settings)
-            if row in rows:
-                results.append(result(row, taken, round_trip))
-    return results, []
+            if needed(row, rows):
+                taken = measure_row(row, sides, settings)
+                if row in rows:
+                    yield result(row, taken, round_trip)
 
 
 def result(row: Row, taken: Mapping[str, list[float]], round_trip: float) -> Result:
     """Returns a row of the table. round_trip: the time of a small message and its reply, in
     nanoseconds."""
-    medians = {name: statistics.median(times) for name, times in taken.items()}
-    spread = {name: (min(times), max(times)) for name, times in taken.items()}
     allowed = CALLS.get(row.operation, 1) * (round_trip + ALLOWED_NS)
     if row.operation in FILES:
-        allowed += medians[DIRECTORY]
+        allowed += statistics.median(taken[DIRECTORY])
     note = f"a round trip of bare MPI: {round_trip / 1e3:.0f} us"
-    return Result(
+    return Result.of(
         "outputs-ranks", key_of(row), f"{row.title}, kept elsewhere", row.unit,
-        {ALLOWED: allowed, **medians}, spread, [Goal(ALLOWED, 1.0)], note,
+        {ALLOWED: [allowed], **taken}, [Goal(ALLOWED, 1.0)], note,
     )  # fmt: skip

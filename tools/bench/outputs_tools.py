@@ -23,16 +23,17 @@ import subprocess
 import sys
 import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
-from outside import job_environment
+from outside import PLAIN, job_environment, sides_of
 from results import DIRECTORY, OURS, Goal, Result
 from rows import KIB, MIB
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 TOOL_RATIO, STAGE_RATIO = 1 / 1.3, 0.8
 FILES, QUICK_FILES = 20_000, 500
@@ -164,9 +165,7 @@ STAGED = {
 }
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [*TOOLS, *STAGED]
+KEYS = [*TOOLS, *STAGED]
 
 
 class Job:
@@ -175,10 +174,7 @@ class Job:
     def __init__(self, work: Path, environment: Mapping[str, str]) -> None:
         self._out = work / "out"
         self._under = environment
-        self._plainly = {
-            name: text for name, text in environment.items()
-            if name != "LD_PRELOAD" and not name.startswith("FANSTORE_")
-        }  # fmt: skip
+        self._plainly = sides_of(environment)[PLAIN]
         self._plain = work / "plain"
         self._plain.mkdir()
         self._mount = environment["FANSTORE_MOUNT_PREFIX"]
@@ -208,11 +204,9 @@ class Job:
 
 
 def row_of(key: str, title: str, times: Mapping[str, list[float]], goal: Goal) -> Result:
-    """Returns a row of the table, made of medians."""
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
-    note = f"{medians[OURS] / medians[goal.than]:.2f} times {goal.than}'s time"
-    return Result("outputs", key, title, "run", medians, spread, [goal], note)
+    """Returns a row of the table."""
+    found = Result.of("outputs", key, title, "run", times, [goal])
+    return replace(found, note=f"{1 / found.ratio(goal.than):.2f} times {goal.than}'s time")
 
 
 def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
@@ -222,15 +216,18 @@ def measure_tool(key: str, work: Path, job: Job, settings: Settings) -> Result:
     folder.mkdir()
     size = tool.sizes[settings.quick]
     command = tool.prepare(folder, size)
-    times: dict[str, list[float]] = {DIRECTORY: [], OURS: []}
-    for turn in range(min(settings.repetitions, REPETITIONS) + 1):
-        for name, taken in times.items():
-            os.sync()  # otherwise this tool would pay for what earlier ones wrote
-            start = perf_counter_ns()
-            job.run(name, [*command, job.place(name, key)])
-            taken += [perf_counter_ns() - start] if turn > 0 else []
-            job.staged_out()
-            job.remove(name, key)
+
+    def run(name: str) -> float:
+        os.sync()  # otherwise this tool would pay for what earlier ones wrote
+        start = perf_counter_ns()
+        job.run(name, [*command, job.place(name, key)])
+        taken = perf_counter_ns() - start
+        job.staged_out()
+        job.remove(name, key)
+        return taken
+
+    sides = {name: partial(run, name) for name in (DIRECTORY, OURS)}
+    times = in_turns(sides, min(settings.repetitions, REPETITIONS), 1)
     shutil.rmtree(folder)
     return row_of(key, tool.title.format(size), times, Goal(DIRECTORY, TOOL_RATIO))
 
@@ -295,11 +292,8 @@ def count_files(folder: Path) -> int:
     return sum(len(names) for _, _, names in os.walk(folder))
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    results, skipped = [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing."""
     tools = [key for key in wanted if key in TOOLS]
     if tools:
         with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
@@ -307,12 +301,11 @@ def measure(
             for key in tools:
                 needs = TOOLS[key].needs
                 if needs and shutil.which(needs) is None:
-                    skipped.append(f"{key}: no {needs}")
+                    yield f"{key}: no {needs}"
                     continue
                 say(key)
-                results.append(measure_tool(key, work, job, settings))
+                yield measure_tool(key, work, job, settings)
     for key in wanted:
         if key in STAGED:
             say(key)
-            results.append(measure_staged(key, work, settings))
-    return results, skipped
+            yield measure_staged(key, work, settings)

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
-from peers import FANSTORE
+from peers import FANSTORE, prepare
 from results import OURS, Goal, Result
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 PLAIN, LOADED, BUDGET = "plain", "loaded", "budget"
 START_BUDGET_NS = 1e6  # for a process's start under a job, over a plain start
@@ -71,9 +72,7 @@ ROWS = {
 }  # fmt: skip
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows."""
-    return list(ROWS)
+KEYS = list(ROWS)
 
 
 def noted_environment(path: Path) -> dict[str, str]:
@@ -90,8 +89,7 @@ def job_environment(work: Path, end_limit_s: float = 60) -> Iterator[dict[str, s
     source.mkdir()
     (source / "file").write_bytes(b"content")
     dataset, local = work / "dataset", work / "local"
-    local.mkdir()
-    subprocess.run([*FANSTORE, "prepare", "--quiet", source, dataset], check=True)
+    prepare(source, dataset)
     command = ["sh", "-c", "env -0 >$0 && echo ready && read line", str(noted)]
     job = subprocess.Popen(
         [*FANSTORE, "run", "--quiet", "--dataset", dataset, "--local-dir", local,
@@ -133,24 +131,23 @@ def measure_row(
     """Measures a row: the sides take turns, run by run. The first turn only warms up."""
     row = ROWS[key]
     command = row.command(work)
-    wall: dict[str, list[float]] = {name: [] for name in sides}
-    processor: dict[str, list[float]] = {name: [] for name in sides}
     with open(os.devnull, "wb") as null:
-        for turn in range(repetitions * row.runs + 1):
-            for name, environment in sides.items():
-                elapsed_ns, used_ns = run_once(command, environment, null.fileno())
-                if turn > 0:
-                    wall[name].append(elapsed_ns / row.units)
-                    processor[name].append(used_ns / row.units)
+        runs = {
+            name: partial(run_once, command, environment, null.fileno())
+            for name, environment in sides.items()
+        }
+        taken = in_turns(runs, repetitions * row.runs, 1)
+    wall, processor = (
+        {name: [each[at] / row.units for each in all_] for name, all_ in taken.items()}
+        for at in (0, 1)
+    )
     times = processor if row.processor else wall
-    medians = {name: statistics.median(taken) for name, taken in times.items()}
-    spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
-    note = f"{medians[OURS] / medians[PLAIN]:.3f} times plain"
-    note += f", {medians[OURS] / medians[LOADED] - 1:+.1%} over the library without a job"
+    result = Result.of("outside", key, row.title, row.unit, times, row.goals)
+    result.note = f"{1 / result.ratio(PLAIN):.3f} times plain"
+    result.note += f", {1 / result.ratio(LOADED) - 1:+.1%} over the library without a job"
     if row.processor:
-        waited = {name: statistics.median(taken) for name, taken in wall.items()}
-        note += f"; wall clock {waited[OURS] / waited[PLAIN]:.3f} times plain"
-    result = Result("outside", key, row.title, row.unit, medians, spread, list(row.goals), note)
+        waited = statistics.median(wall[OURS]) / statistics.median(wall[PLAIN])
+        result.note += f"; wall clock {waited:.3f} times plain"
     return own_cost(result) if key == "outside-start" else result
 
 
@@ -166,18 +163,14 @@ def own_cost(result: Result) -> Result:
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    results, skipped = [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing."""
     with job_environment(work) as environment:
         sides = sides_of(environment)
         for key in wanted:
             program = ROWS[key].command(work)[0]
             if shutil.which(program) is None:
-                skipped.append(f"{key}: no {program}")
+                yield f"{key}: no {program}"
                 continue
             say(ROWS[key].title)
-            results.append(measure_row(key, work, sides, settings.repetitions))
-    return results, skipped
+            yield measure_row(key, work, sides, settings.repetitions)

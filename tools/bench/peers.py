@@ -84,6 +84,12 @@ def _root_only() -> None:
         raise Absent("mounting needs root")
 
 
+def prepare(source: Path, dataset: Path, *options: str) -> None:
+    """Packs a directory."""
+    command = [*FANSTORE, "prepare", "--quiet", *options, source, dataset]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
 @contextmanager
 def directory(place: Place) -> Iterator[Peer]:
     yield Peer(DIRECTORY, place.source, dropped=(place.source,))

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 import json
 import statistics
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from data import make_kind
-from mpi import find_mpiexec, run_ranks
-from peers import FANSTORE
+from mpi import run_job
+from peers import prepare
 from readers import HERE
 from results import OURS, Goal, Result
 from rows import KIB, MIB, Kind
@@ -24,11 +23,7 @@ LARGE_BYTES, READS = 200 * MIB, 100
 REPETITIONS = 3
 SHORT = "a file of that size"
 SEQUENCE, MAP = "pieces-sequence", "pieces-map"
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows."""
-    return [*(f"pieces-{size}" for size in SIZES), SEQUENCE, MAP]
+KEYS = [*(f"pieces-{size}" for size in SIZES), SEQUENCE, MAP]
 
 
 def build(work: Path) -> None:
@@ -42,21 +37,14 @@ def build(work: Path) -> None:
     files = sorted((work / "source" / "large").iterdir())
     for path, name in zip(files, ("random", "sequence"), strict=True):
         path.rename(path.with_name(name))
-    for rank in (0, 1):
-        (work / f"node-{rank}").mkdir()
-    pack = [*FANSTORE, "prepare", "--partitions", "1", work / "source", work / "dataset"]
-    subprocess.run(pack, check=True, stdout=subprocess.DEVNULL)
+    prepare(work / "source", work / "dataset", "--partitions", "1")
 
 
 def run_once(work: Path, file_bytes: int) -> dict[str, float]:
     """Runs one job. Returns the figures of pieces_side.py."""
-    options = [
-        "--quiet", "--dataset", work / "dataset", "--output-dir", work / "output",
-        "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
-        "--replicas", "1", "--order", "off",
-    ]  # fmt: skip
     side = [sys.executable, HERE / "pieces_side.py", file_bytes, READS]
-    printed = run_ranks(2, [str(word) for word in (*FANSTORE, "run", *options, "--", *side)], {})
+    options = ["--replicas", "1", "--order", "off"]
+    printed = run_job(work, 2, work / "dataset", side, *options)
     figures: dict[str, float] = json.loads(printed)
     return figures
 
@@ -65,10 +53,8 @@ def random_row(size: str, runs: Sequence[dict[str, float]]) -> Result:
     """Returns the row of random reads of one size."""
     times = {OURS: [run["random_ns"] for run in runs], SHORT: [run["file_ns"] for run in runs]}
     ratio = statistics.median(run["random_ratio"] for run in runs)
-    return Result(
-        "pieces", f"pieces-{size}", f"{size} of a remote file, at random", "read",
-        {name: statistics.median(values) for name, values in times.items()},
-        {name: (min(values), max(values)) for name, values in times.items()},
+    return Result.of(
+        "pieces", f"pieces-{size}", f"{size} of a remote file, at random", "read", times,
         [Goal(SHORT, 1 / 1.3)],
         note=f"{ratio:.2f} bytes fetched for each byte read", bytes_per_unit=SIZES[size],
     )  # fmt: skip
@@ -76,30 +62,22 @@ def random_row(size: str, runs: Sequence[dict[str, float]]) -> Result:
 
 def map_row(runs: Sequence[dict[str, float]]) -> Result:
     """Returns the row of a mapping of which one page is touched."""
-    times = [run["map_ns"] for run in runs]
-    return Result(
-        "pieces", MAP, "mmap of a remote file of 200 MiB, one page touched", "call",
-        {OURS: statistics.median(times)}, {OURS: (min(times), max(times))},
-    )  # fmt: skip
+    title = "mmap of a remote file of 200 MiB, one page touched"
+    return Result.of("pieces", MAP, title, "call", {OURS: [run["map_ns"] for run in runs]})
 
 
 def sequence_row(runs: Sequence[dict[str, float]]) -> Result:
     """Returns the row of a read from front to back."""
-    times = [run["sequence_ns"] for run in runs]
     ratio = statistics.median(run["sequence_ratio"] for run in runs)
-    return Result(
+    return Result.of(
         "pieces", SEQUENCE, "a remote file of 200 MiB, front to back", "MiB",
-        {OURS: statistics.median(times)}, {OURS: (min(times), max(times))},
+        {OURS: [run["sequence_ns"] for run in runs]},
         note=f"{ratio:.2f} bytes fetched for each byte read", bytes_per_unit=MIB,
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    if find_mpiexec() is None:
-        return [], ["pieces-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`."""
     build(work)
     say("a large remote file")
     repetitions = min(settings.repetitions, REPETITIONS)
@@ -108,7 +86,7 @@ def measure(
         for size, file_bytes in SIZES.items()
         if f"pieces-{size}" in wanted or {SEQUENCE, MAP} & set(wanted)
     }
-    rows = [random_row(size, each) for size, each in runs.items()]
     every = [run for each in runs.values() for run in each]
+    rows = [random_row(size, each) for size, each in runs.items()]
     rows += [sequence_row(every), map_row(every)]
-    return [row for row in rows if row.key in wanted], []
+    yield from (row for row in rows if row.key in wanted)

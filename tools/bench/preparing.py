@@ -7,9 +7,9 @@ import contextlib
 import os
 import select
 import shutil
-import statistics
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from time import perf_counter_ns
 
@@ -18,7 +18,7 @@ from peers import FANSTORE
 from readers import compile_c
 from results import OURS, Goal, Result
 from rows import KIB, MIB, Kind
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 TAR, TAR_SYNC, LZ4 = "tar", "tar + sync", "LZ4 itself"
 # On either side one worker per core reads, compresses and writes. FanStore also computes checksums.
@@ -34,11 +34,7 @@ TITLES = {
     "small": "prepare 50,000 files of 4 KiB", "large": "prepare 2,080 files, 512 MiB",
     "text": "prepare, lz4, 2,368 files, 672 MiB",
 }  # fmt: skip
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows."""
-    return [f"prepare-{tree}" for tree in TREES]
+KEYS = [f"prepare-{tree}" for tree in TREES]
 
 
 def run_timed(command: Sequence[str | Path], standard_input: str = "") -> tuple[int, int]:
@@ -97,41 +93,32 @@ def commands(work: Path, tree: str) -> dict[str, tuple[list[str | Path], str]]:
 def measure_tree(work: Path, tree: str, repetitions: int) -> Result:
     """Measures one row: the whole process of each command, in turn, on a warm tree."""
     sides = commands(work, tree)
-    times: dict[str, list[float]] = {name: [] for name in sides}
-    memory_kib: dict[str, int] = {}
-    for repetition in range(repetitions + 1):
-        for name, (command, standard_input) in sides.items():
-            say(f"{TITLES[tree]}: {name}")
-            remove(work / "prepared")
-            elapsed_ns, peak_kib = run_timed(command, standard_input)
-            memory_kib[name] = max(memory_kib.get(name, 0), peak_kib)
-            if repetition > 0:
-                times[name].append(elapsed_ns)
+
+    def run(name: str) -> tuple[int, int]:
+        say(f"{TITLES[tree]}: {name}")
+        remove(work / "prepared")
+        return run_timed(*sides[name])
+
+    runs = in_turns({name: partial(run, name) for name in sides}, repetitions, 1)
     remove(work / "prepared")
-    shown = [f"{name} {kib / 1024:.0f} MiB" for name, kib in memory_kib.items() if name != TAR_SYNC]
-    note = "peak memory " + ", ".join(shown)
-    return Result(
+    shown = [
+        f"{name} {max(kib for _, kib in each) / 1024:.0f} MiB"
+        for name, each in runs.items() if name != TAR_SYNC
+    ]  # fmt: skip
+    return Result.of(
         "preparing", f"prepare-{tree}", TITLES[tree], "tree",
-        {name: statistics.median(values) for name, values in times.items()},
-        {name: (min(values), max(values)) for name, values in times.items()},
-        [Goal(TAR, 1.0), Goal(LZ4, LZ4_RATIO)], note,
+        {name: [ns for ns, _ in each] for name, each in runs.items()},
+        [Goal(TAR, 1.0), Goal(LZ4, LZ4_RATIO)], "peak memory " + ", ".join(shown),
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    results, skipped = [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`, and the reasons why others are missing."""
     for tree, kinds in TREES.items():
         if f"prepare-{tree}" not in wanted:
             continue
         source = work / f"prepare-{tree}"
         make_files(source, kinds)
         result = measure_tree(work, tree, min(settings.repetitions, REPETITIONS))
-        if len(result.times_ns) > 1:
-            results.append(result)
-        else:
-            skipped.append(f"prepare-{tree}: tar is not installed")
+        yield result if len(result.times_ns) > 1 else f"prepare-{tree}: tar is not installed"
         shutil.rmtree(source)
-    return results, skipped

@@ -12,15 +12,14 @@ from __future__ import annotations
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from data import make_files
-from mpi import find_mpiexec, run_ranks
-from peers import FANSTORE
+from mpi import run_job
+from peers import prepare
 from readers import HERE, compile_reader, parse, wall_ns_per_unit
 from results import OURS, Result
 from rows import KIB, MIB, TITLES, Kind
@@ -40,24 +39,15 @@ def key_of(kind: str, ranks: int) -> str:
     return f"ranks-{kind}-{ranks}"
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows."""
-    return [key_of(kind.name, ranks) for kind in KINDS for ranks in RANKS]
+KEYS = [key_of(kind.name, ranks) for kind in KINDS for ranks in RANKS]
 
 
 def ns_per_file(work: Path, reader: Path, kind: str, ranks: int, replicas: str) -> float:
     """Runs one job. Returns the wall-clock time for each file that its ranks read, as the median of
     its rounds."""
-    for rank in range(ranks):
-        (work / f"node-{rank}").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work) as meeting:
-        command = [
-            *FANSTORE, "run", "--quiet", "--dataset", work / "dataset", "--replicas", replicas,
-            "--mount", work / "mount-{rank}", "--local-dir", work / "node-{rank}",
-            "--output-dir", work / "output", "--",
-            sys.executable, HERE / "rank_side.py", reader, kind, ranks, ROUNDS, meeting,
-        ]  # fmt: skip
-        run_ranks(ranks, [str(word) for word in command], {})
+        side = [sys.executable, HERE / "rank_side.py", reader, kind, ranks, ROUNDS, meeting]
+        run_job(work, ranks, work / "dataset", side, "--replicas", replicas)
         sides = [Path(meeting, f"answers-{rank}").read_text().split("\n") for rank in range(ranks)]
     rounds = [[parse(side[number]) for side in sides] for number in range(ROUNDS)]
     return statistics.median(map(wall_ns_per_unit, rounds))
@@ -79,22 +69,14 @@ def measure_row(work: Path, reader: Path, kind: Kind, ranks: int, alone_ns: floa
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and the reasons why others are missing."""
-    if find_mpiexec() is None:
-        return [], ["ranks-*: mpiexec is not there: pip install 'fanstore-fs[mpi]'"]
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`."""
     make_files(work / "source", KINDS)
     reader = compile_reader(work)
-    subprocess.run(
-        [*FANSTORE, "prepare", "--partitions", str(PARTITIONS), work / "source", work / "dataset"],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-    results = []
+    prepare(work / "source", work / "dataset", "--partitions", str(PARTITIONS))
     for kind in KINDS:
         rows = [ranks for ranks in RANKS if key_of(kind.name, ranks) in wanted]
         if rows:
             alone = ns_per_file(work, reader, kind.name, 1, "1")
-            results += [measure_row(work, reader, kind, ranks, alone) for ranks in rows]
-    return results, []
+            for ranks in rows:
+                yield measure_row(work, reader, kind, ranks, alone)

@@ -90,6 +90,10 @@ class Reader:
         self.send(f"{operation} {kind} {threads} {window_ns}")
         return parse(self.receive())
 
+    def ns_per_unit(self, operation: str, kind: str, window_ns: int) -> float:
+        """Sends one request. Returns the wall-clock nanoseconds per unit."""
+        return wall_ns_per_unit([self.ask(operation, kind, 1, window_ns)])
+
     def close(self) -> None:
         """Lets the reader end, or kills it."""
         assert self._process.stdin is not None and self._process.stdout is not None

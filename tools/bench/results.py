@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import statistics
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,6 +49,16 @@ class Result:
     processes: int = 1
     threads: int = 1
     floor: Floor | None = None
+
+    @classmethod
+    def of(
+        cls, section: str, key: str, title: str, unit: str, times: Mapping[str, Sequence[float]],
+        goals: Sequence[Goal] = (), note: str = "", **more: Any,
+    ) -> Result:  # fmt: skip
+        """Returns a row of the times of each peer: their medians, and the lowest and highest."""
+        medians = {name: statistics.median(taken) for name, taken in times.items()}
+        spread = {name: (min(taken), max(taken)) for name, taken in times.items()}
+        return cls(section, key, title, unit, medians, spread, list(goals), note, **more)
 
     def above_floor(self) -> float | None:
         """Returns how many times its floor FanStore took; None if the row has none."""

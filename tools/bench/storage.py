@@ -11,16 +11,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from data import make_files
-from peers import FANSTORE
-from readers import HERE, Reader, compile_reader, wall_ns_per_unit
+from peers import FANSTORE, prepare
+from readers import HERE, Reader, compile_reader
 from results import OURS, Goal, Result
 from rows import KIB, MIB, TITLES, Kind
 from startup import start_times
-from warm import Settings, say
+from warm import Settings, in_turns, say
 
 sys.path.insert(0, str(HERE.parent / "slow"))
 from slow import SlowTree
@@ -52,17 +53,15 @@ print(time.perf_counter() - begun)
 """
 
 
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [*map(warm_key, WARM), *map(epoch_key, POLICIES), START_KEY]
-
-
 def warm_key(kind: Kind) -> str:
     return f"storage-warm-{kind.name}"
 
 
 def epoch_key(policy: str) -> str:
     return f"storage-epoch-{policy}"
+
+
+KEYS = [*map(warm_key, WARM), *map(epoch_key, POLICIES), START_KEY]
 
 
 class Job:
@@ -114,14 +113,7 @@ def serving(place: Path, dataset: Path, *options: str) -> Iterator[Job]:
         job.call("stop")
 
 
-def prepare(source: Path, dataset: Path) -> None:
-    subprocess.run(
-        [*map(str, [*FANSTORE, "prepare", "--quiet", source, dataset])], check=True,
-        stdout=subprocess.DEVNULL,
-    )  # fmt: skip
-
-
-def measure_warm(work: Path, keys: Sequence[str]) -> list[Result]:
+def measure_warm(work: Path, keys: Sequence[str]) -> Iterator[Result]:
     """Measures open, read and close of files that are resident in partial packs, and of staged
     files."""
     make_files(work / "source", WARM)
@@ -133,43 +125,41 @@ def measure_warm(work: Path, keys: Sequence[str]) -> list[Result]:
     ):
         part.wait_until_filled()
         readers = {STAGED: whole.reader(program), OURS: part.reader(program)}
-        wanted = [kind for kind in WARM if warm_key(kind) in keys]
-        results = [measure_warm_row(readers, kind) for kind in wanted]
+        for kind in WARM:
+            if warm_key(kind) in keys:
+                yield measure_warm_row(readers, kind)
         for reader in readers.values():
             reader.close()
-    return results
 
 
 def measure_warm_row(readers: Mapping[str, Reader], kind: Kind) -> Result:
     """Measures one row: the readers read files of that size in turn."""
     title = f"{TITLES[kind.name]}, resident"
     say(title)
-    times: dict[str, list[float]] = {name: [] for name in readers}
-    for _ in range(ROUNDS):
-        for name, reader in readers.items():
-            answer = reader.ask("read", kind.name, 1, WINDOW_NS)
-            times[name].append(wall_ns_per_unit([answer]))
-    return Result(
-        "storage", warm_key(kind), title, "file",
-        {name: statistics.median(each) for name, each in times.items()},
-        {name: (min(each), max(each)) for name, each in times.items()},
+    sides = {
+        name: partial(reader.ns_per_unit, "read", kind.name, WINDOW_NS)
+        for name, reader in readers.items()
+    }
+    return Result.of(
+        "storage", warm_key(kind), title, "file", in_turns(sides, ROUNDS),
         [Goal(STAGED, 0.97)], bytes_per_unit=kind.file_bytes,
     )  # fmt: skip
 
 
-def measure_epochs(work: Path, keys: Sequence[str]) -> list[Result]:
+def measure_epochs(work: Path, keys: Sequence[str]) -> Iterator[Result]:
     """Measures epochs after the first with a disk and cache that hold a part of the dataset,
     compared with the time for the remaining bytes at the shared file system's rate; for each policy
     of the cache."""
     make_files(work / "source-epoch", [Kind("all", FILE_BYTES, 1, COUNT)])
     prepare(work / "source-epoch" / "all" / "folder-00", work / "dataset-epoch")
     room = ("--local-bytes", str(LOCAL_BYTES), "--cache-bytes", str(CACHE_BYTES))
-    wanted = [policy for policy in POLICIES if epoch_key(policy) in keys]
     slow = SlowTree(
         work / "dataset-epoch", work / "slow-epoch", total_bytes_per_s=RATE_BYTES, direct=True
     )
     with slow as dataset:
-        return [measure_epoch(work, dataset, policy, *room) for policy in wanted]
+        for policy in POLICIES:
+            if epoch_key(policy) in keys:
+                yield measure_epoch(work, dataset, policy, *room)
 
 
 def measure_epoch(work: Path, dataset: Path, policy: str, *room: str) -> Result:
@@ -187,10 +177,9 @@ def measure_epoch(work: Path, dataset: Path, policy: str, *room: str) -> Result:
         kept, cached = node["kept_bytes"], node["resident_bytes"]
     rest = COUNT * FILE_BYTES - kept - cached
     ideal_ns = statistics.median(read[1:]) / RATE_BYTES * 1e9
-    return Result(
+    return Result.of(
         "storage", epoch_key(policy), f"an epoch with {policy}", "epoch",
-        {RATE: ideal_ns, OURS: statistics.median(took[1:])}, {OURS: (min(took[1:]), max(took[1:]))},
-        [Goal(RATE, 0.9)],
+        {RATE: [ideal_ns], OURS: took[1:]}, [Goal(RATE, 0.9)],
         f"read {', '.join(f'{each / MIB:.1f}' for each in read)} MiB; {kept / MIB:.1f} MiB are on "
         f"the disk, {cached / MIB:.1f} in the cache, {rest / MIB:.1f} in neither",
     )  # fmt: skip
@@ -201,22 +190,17 @@ def measure_start(work: Path) -> Result:
     as plan does; the goal is two seconds."""
     say("start with a plan on 1,300,000 files")
     runs = start_times(work, "plan", 6, "--stage", "lazy")[1:]
-    return Result(
+    return Result.of(
         "storage", START_KEY, "fanstore run --stage lazy -- true", "job",
-        {OURS: statistics.median(runs), BUDGET: 2e9}, {OURS: (min(runs), max(runs))},
-        [Goal(BUDGET, 1.0)],
+        {OURS: runs, BUDGET: [2e9]}, [Goal(BUDGET, 1.0)],
     )  # fmt: skip
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the rows of `wanted`, and no reasons, because no row is ever missing."""
-    results = []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the rows of `wanted`."""
     if any(warm_key(kind) in wanted for kind in WARM):
-        results += measure_warm(work, wanted)
+        yield from measure_warm(work, wanted)
     if any(epoch_key(policy) in wanted for policy in POLICIES):
-        results += measure_epochs(work, wanted)
+        yield from measure_epochs(work, wanted)
     if START_KEY in wanted:
-        results.append(measure_start(work))
-    return results, []
+        yield measure_start(work)

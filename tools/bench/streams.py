@@ -8,17 +8,18 @@ import shlex
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from data import make_files
-from peers import FANSTORE
+from peers import FANSTORE, prepare
 from results import OURS, Goal, Result
 from rows import KIB, Kind
-from storage import SlowTree, prepare
-from warm import Settings, say
+from storage import SlowTree
+from warm import Settings, in_turns, say
 
-KEY = "streams-slower"
+KEYS = ["streams-slower"]
 BATCHES = {"fast": 100, "slow": 10}  # files that each reads at once
 STEP_S, STEPS = 0.5, 16
 FILES, FILE_BYTES = 2000, 64 * KIB
@@ -52,11 +53,6 @@ told = Node.pass_order
 Node.pass_order = lambda self, order, position, read: told(self, order, position, 0)
 main()
 """
-
-
-def row_keys() -> list[str]:
-    """Returns the keys of the rows that this module measures."""
-    return [KEY]
 
 
 def build(work: Path) -> None:
@@ -97,20 +93,13 @@ def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
     return {name: int((work / name).read_text()) for name in BATCHES}
 
 
-def measure(
-    work: Path, wanted: Sequence[str], settings: Settings
-) -> tuple[list[Result], list[str]]:
-    """Returns the row, and no reasons, because it is never missing."""
-    if KEY not in wanted:
-        return [], []
+def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
+    """Yields the row."""
     say("two streams of different need")
     build(work)
     ways = {EVENLY: [sys.executable, "-c", WITHOUT_PACE], OURS: FANSTORE}
-    found: dict[str, list[dict[str, int]]] = {name: [] for name in ways}
-    for _ in range(min(settings.repetitions, REPETITIONS)):
-        for name, fanstore in ways.items():
-            found[name].append(stall_ns(work, fanstore))
-    worst = {name: [max(run.values()) for run in runs] for name, runs in found.items()}
+    sides = {name: partial(stall_ns, work, fanstore) for name, fanstore in ways.items()}
+    found = in_turns(sides, min(settings.repetitions, REPETITIONS))
     seen = "; ".join(
         f"{name}: "
         + ", ".join(
@@ -118,13 +107,10 @@ def measure(
         )
         for name, runs in found.items()
     )
-    return [
-        Result(
-            "storage", KEY, "two streams of different need: the longer wait", "job",
-            {name: statistics.median(times) for name, times in worst.items()},
-            {name: (min(times), max(times)) for name, times in worst.items()},
-            [Goal(EVENLY, 2.0)],
-            f"{BATCHES['fast']} and {BATCHES['slow']} files of 64 KiB each {STEP_S} s, of "
-            f"{RATE_BYTES // 1000000} MB/s; {seen}", FILE_BYTES, processes=2,
-        )
-    ], []  # fmt: skip
+    yield Result.of(
+        "storage", KEYS[0], "two streams of different need: the longer wait", "job",
+        {name: [max(run.values()) for run in runs] for name, runs in found.items()},
+        [Goal(EVENLY, 2.0)],
+        f"{BATCHES['fast']} and {BATCHES['slow']} files of 64 KiB each {STEP_S} s, of "
+        f"{RATE_BYTES // 1000000} MB/s; {seen}", bytes_per_unit=FILE_BYTES, processes=2,
+    )  # fmt: skip

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import platform
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from types import ModuleType
 
 import cold
 import floors
 from data import make_files
-from peers import FANSTORE, PEERS, Absent, Peer, Place
+from mpi import find_mpiexec
+from peers import PEERS, Absent, Peer, Place, prepare
 from readers import ReaderEnded, compile_reader
 from results import Report, Result
 from rows import Case, Kind
 from warm import Different, Settings, Warm, say
 
-# Modules with rows of their own: row_keys(), and measure(work, wanted, settings).
+# Modules with rows of their own: KEYS, and measure(work, wanted, settings), which yields the wanted
+# rows, and texts that say why one is missing.
 OWN_ROWS = (
     "decoding",
     "preparing",
@@ -49,10 +49,12 @@ OWN_ROWS = (
     "many",
     "most",
 )
+# Those whose jobs have several ranks.
+OF_RANKS = ("ranks", "remote", "remote_cold", "foreseen", "outputs_ranks", "pieces")
 # After this time no further row is begun.
 BUDGET_S = 840
 FAILURES = (OSError, subprocess.SubprocessError, ReaderEnded, Different, SystemExit)
-Measured = tuple[list[Result], list[str]]
+Measured = Iterable[Result | str]
 
 
 @dataclass(frozen=True)
@@ -71,11 +73,6 @@ class Plan:
         """Returns the keys of all rows."""
         own = [key for keys in self.own.values() for key in keys]
         return [*(case.key for case in self.cases), *self.cold, *own]
-
-
-def own_rows(name: str) -> ModuleType | None:
-    """Returns a module of OWN_ROWS; None if it is missing."""
-    return importlib.import_module(name) if importlib.util.find_spec(name) else None
 
 
 def machine(work: Path) -> dict[str, str]:
@@ -103,17 +100,19 @@ class Run:
 
     def take(self, key: str, measure: Callable[[], Measured]) -> bool:
         """Measures rows, unless the time is up. Adds a failure to the report, and then returns
-        False, which ends the run."""
+        False: the readers may have requests without answers."""
         if time.monotonic() > self._until:
             self.report.skipped.append(f"{key}: the run has taken {BUDGET_S} s already")
             return True
         try:
-            results, skipped = measure()
+            for found in measure():
+                if isinstance(found, str):
+                    self.report.skipped.append(found)
+                else:
+                    self.report.results.append(found)
         except FAILURES as error:
             self.report.failed.append(f"{key}: {error}")
             return False
-        self.report.results += results
-        self.report.skipped += skipped
         return True
 
 
@@ -136,10 +135,7 @@ def measure_peers(plan: Plan, work: Path, program: Path, run: Run) -> None:
     place = Place(work, work / "source", work / "dataset")
     say("making files")
     run.report.skipped += make_files(place.source, plan.kinds)
-    subprocess.run(
-        [*FANSTORE, "prepare", "--quiet", place.source, place.dataset],
-        check=True, stdout=subprocess.DEVNULL,
-    )  # fmt: skip
+    prepare(place.source, place.dataset)
     with ExitStack() as stack:
         peers = join_peers(stack, plan, place, run.report)
         kinds = [kind for kind in plan.kinds if (place.source / kind.name).exists()]
@@ -156,8 +152,8 @@ def measure_warm(case: Case, warm: Warm, settings: Settings, run: Run) -> None:
     """Measures one row, or records why it cannot be measured."""
     reason = warm.why_not(case)
     if reason is None:
-        if not run.take(case.key, lambda: ([warm.measure(case, settings)], [])):
-            warm.close()  # remaining readers have requests without answers
+        if not run.take(case.key, lambda: [warm.measure(case, settings)]):
+            warm.close()
     elif case.processes == case.threads == 1:
         run.report.skipped.append(f"{case.key}: {reason}")
 
@@ -172,9 +168,13 @@ def run_suite(plan: Plan, work: Path) -> Report:
     measure_peers(plan, peers_work, program, run)
     shutil.rmtree(peers_work)
     for name, wanted in plan.own.items():
-        module = own_rows(name)
-        if not wanted or module is None:
+        if not wanted:
             continue
+        if name in OF_RANKS and find_mpiexec() is None:
+            missing = "mpiexec is not there: pip install 'fanstore-fs[mpi]'"
+            run.report.skipped += [f"{key}: {missing}" for key in wanted]
+            continue
+        module = importlib.import_module(name)
         own = work / name
         own.mkdir()
         run.take(name, partial(module.measure, own, wanted, plan.settings))

@@ -13,7 +13,8 @@ SECTIONS = {
     "remote": "Remote reads", "storage": "Datasets that are here in part",
     "outputs": "Outputs", "outputs-ranks": "Outputs whose home is another rank",
     "coordinated": "Coordinated preparation", "loading": "Loaders of torch",
-    "python": "From Python, without a job", "large": "Large files",
+    "pieces": "Pieces of a remote file", "python": "From Python, without a job",
+    "large": "Large files",
     "many": "A million files, in random order", "most": "Names of FanStore's own",
 }  # fmt: skip
 TITLE_WIDTH, CELL_WIDTH = 36, 16

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from peers import Peer
 from readers import Team
@@ -16,6 +17,9 @@ from rows import PYTHON, Case, Kind
 
 # Few repetitions, because a new DataLoader costs the start of its workers.
 SLOW_OPERATIONS, SLOW_REPETITIONS = ("dataloader",), 3
+
+
+T = TypeVar("T")
 
 
 class Different(Exception):
@@ -37,6 +41,20 @@ def say(text: str) -> None:
     """Prints the progress of the suite, if stderr is a terminal."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
+
+
+def in_turns(
+    sides: Mapping[str, Callable[[], T]], turns: int, warm_ups: int = 0
+) -> dict[str, list[T]]:
+    """Asks all sides in each turn, so that disturbances of the machine affect all of them alike.
+    Returns what each side answered, by name; first come `warm_ups` turns that do not count."""
+    answers: dict[str, list[T]] = {name: [] for name in sides}
+    for turn in range(-warm_ups, turns):
+        for name, ask in sides.items():
+            answer = ask()
+            if turn >= 0:
+                answers[name].append(answer)
+    return answers
 
 
 def goals_of(case: Case, names: Sequence[str]) -> list[Goal]:
@@ -94,17 +112,14 @@ class Warm:
         repetitions = settings.repetitions
         if row.operation in SLOW_OPERATIONS:
             repetitions = min(repetitions, SLOW_REPETITIONS)
-        times: dict[str, list[float]] = {team.peer.name: [] for team in teams}
-        for repetition in range(repetitions + 1):
-            for team in teams:
-                operation = team.peer.operation(row.operation, row.reader) or ""
-                taken = team.ns_per_unit(
-                    row.reader, operation, row.kind, case.processes, case.threads,
-                    settings.window_ns,
-                )  # fmt: skip
-                if repetition > 0:
-                    times[team.peer.name].append(taken)
-        return self._result(case, times)
+        sides = {
+            team.peer.name: partial(
+                team.ns_per_unit, row.reader, team.peer.operation(row.operation, row.reader) or "",
+                row.kind, case.processes, case.threads, settings.window_ns,
+            )
+            for team in teams
+        }  # fmt: skip
+        return self._result(case, in_turns(sides, repetitions, 1))
 
     def _check_sums(self, teams: Sequence[Team], case: Case) -> None:
         row = case.row
@@ -119,10 +134,7 @@ class Warm:
         names = [peer.name for peer in peers if peer.operations is None]
         whole = row.unit == "file" and row.operation != "open"
         size = self._kinds[row.kind].file_bytes if whole else 0
-        return Result(
-            "warm", case.key, row.title, row.unit,
-            {name: statistics.median(values) for name, values in times.items()},
-            {name: (min(values), max(values)) for name, values in times.items()},
-            goals_of(case, names), bytes_per_unit=size,
-            processes=case.processes, threads=case.threads,
+        return Result.of(
+            "warm", case.key, row.title, row.unit, times, goals_of(case, names),
+            bytes_per_unit=size, processes=case.processes, threads=case.threads,
         )  # fmt: skip
