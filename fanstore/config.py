@@ -6,7 +6,6 @@ environment, the TOML file (``$FANSTORE_CONFIG``, else ``~/.config/fanstore.toml
 from __future__ import annotations
 
 import os
-import platform
 import re
 import sys
 from collections.abc import Mapping
@@ -107,12 +106,6 @@ class Settings:
         "have room (plan); the same, at the first read of a file (lazy); or in memory, as far "
         "as it fits (memory) [default: full if everything fits, else plan].",
         "--stage full|plan|lazy|memory", form="auto|full|plan|lazy|memory",
-    )  # fmt: skip
-    plan: str = _setting(
-        "",
-        "Let each node keep the files that a plan of `fanstore study plan` gives it, and fetch "
-        "files in the plan's order.",
-        "--plan FILE", form=".+",
     )  # fmt: skip
     replicas: str = _setting(
         "auto",
@@ -291,14 +284,6 @@ def config_file(environ: Mapping[str, str] = os.environ) -> Path:
     """Returns the path of the TOML file, which need not exist."""
     named = environ.get("FANSTORE_CONFIG")
     return Path(named) if named else Path("~/.config/fanstore.toml").expanduser()
-
-
-def machine_file(environ: Mapping[str, str] = os.environ) -> Path:
-    """Returns the path of the file in which `fanstore study calibrate` keeps its measurements of
-    this machine; its name is the host name."""
-    base = environ.get("XDG_CONFIG_HOME", "")
-    folder = Path(base) if os.path.isabs(base) else Path("~/.config").expanduser()
-    return folder / "fanstore" / "machines" / f"{platform.node().replace(os.sep, '_')}.toml"
 
 
 def cache_folder() -> Path:

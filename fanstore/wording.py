@@ -57,7 +57,7 @@ def order_source(name: str) -> str:
     """Returns the words for where a known read order comes from. name: the daemon's name for that
     source."""
     others = {
-        "announce": "as the program said", "recorded": "as it read before", "plan": "the plan",
+        "announce": "as the program said", "recorded": "as it read before",
     }  # fmt: skip
     return name if name in ("grain", "tf.data") else others.get(name, f"torch {name}")
 

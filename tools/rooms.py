@@ -91,7 +91,7 @@ _OUTPUTS = {
 }  # fmt: skip
 _ORDERS = {"arrays", "policy", "policy.orders"}
 _STUDY = {
-    *_DATASET, "config", "policy", "policy.orders", "policy.placement", "atomic", "plan", "trace",
+    *_DATASET, "config", "policy", "policy.orders", "policy.placement", "atomic", "trace",
     "trees", "study",
 }  # fmt: skip
 _DAEMON = {
@@ -130,8 +130,6 @@ PYTHON_ROOMS: Rooms = {
     "startup": {*_BASE, "beats", "launcher"},
     "transport": {*_BASE, "startup", "config"},
     "rank_calls": {"_native"},
-    # Plan files, which nodes follow and `study` makes.
-    "plan": {*_DATASET, "config", "policy", "policy.orders", "policy.placement"},
     **storeys(
         "outputs", "model files tree ranks service", _OUTPUTS, "."
     ),
@@ -144,7 +142,7 @@ PYTHON_ROOMS: Rooms = {
     "order": {"in_job"},  # runs there, too: programs announce reads with it
     "node": {*_DAEMON, "transport", "outputs."},
     "foresight.order": {*_ORDERS, "in_job"},
-    "foresight": {*_DAEMON, "node", "foresight.order", "plan"},
+    "foresight": {*_DAEMON, "node", "foresight.order"},
     "watch": {*_DAEMON, "node"},
     "job": {*_DAEMON, "prepare", "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
     "torch": {
@@ -158,16 +156,15 @@ PYTHON_ROOMS: Rooms = {
     },
     "warm": {*_DATASET, "atomic", "progress", "staging", "job", "messages"},
     # The laboratory: no room of the file system uses it.
-    "study": {"arrays", "policy"},
+    "study": {*_BASE, "policy", "policy.orders"},
     "study.simulate": _STUDY,
-    "study.planning": _STUDY | {"study.simulate"},
     "study.calibrate": _STUDY | {"launcher", "startup", "progress", "staging"},
     "study.analyze": _STUDY | {"study.calibrate", "report", "study.simulate"},
     "cli": {
         *_DATASET, "buckets", "reading", "config", "progress", "prepare", "extract", "verify",
         "table3", "launcher", "staging", "outputs.", "node", "watch", "job", "launch",
         "messages",
-        "programs", "transport", "plan", "startup", "atomic", "trace", "report", "warm", "study.",
+        "programs", "transport", "startup", "atomic", "trace", "report", "warm", "study.",
         "cli.",
     },
     "__main__": {"cli"},

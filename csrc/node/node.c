@@ -118,36 +118,18 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
     return rc;
 }
 
-/* Returns the share of a mount that is still to be set; NULL if it cannot be set. */
-static struct fan_share *unset_share(struct fan_node *node, uint32_t mount)
-{
-    if (node->running || mount >= node->mounts.count)
-        return NULL;
-    struct fan_share *share = &node->mounts.mounts[mount].share;
-    share->own_rank = node->options.rank;
-    share->world_size = node->options.world_size;
-    return share->starts == NULL ? share : NULL;
-}
-
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
                        uint64_t largest, const uint64_t *memory_bounds, uint64_t copy_bytes)
 {
-    struct fan_share *share = unset_share(node, mount);
-    if (share == NULL)
+    if (node->running || mount >= node->mounts.count ||
+        node->mounts.mounts[mount].share.starts != NULL)
         return -EINVAL;
+    struct fan_share *share = &node->mounts.mounts[mount].share;
+    share->own_rank = node->options.rank;
+    share->world_size = node->options.world_size;
     share->largest_bytes = largest;
     share->copy_bytes = copy_bytes;
-    return fan_share_init(&node->mounts.mounts[mount], bounds, NULL, memory_bounds);
-}
-
-int fan_node_set_keepers(struct fan_node *node, uint32_t mount, const uint8_t *rows, uint64_t bytes,
-                         const uint64_t *memory_bounds)
-{
-    struct fan_share *share = unset_share(node, mount);
-    if (share == NULL || bytes != node->mounts.mounts[mount].index.record_count *
-                                      fan_share_row_bytes(share->world_size))
-        return -EINVAL;
-    return fan_share_init(&node->mounts.mounts[mount], NULL, rows, memory_bounds);
+    return fan_share_init(&node->mounts.mounts[mount], bounds, memory_bounds);
 }
 
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,

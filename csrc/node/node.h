@@ -38,12 +38,6 @@ int fan_node_set_replicas(struct fan_node *node, uint32_t mount, uint32_t pack,
 int fan_node_set_share(struct fan_node *node, uint32_t mount, const uint64_t *bounds,
                        uint64_t largest, const uint64_t *memory_bounds, uint64_t copy_bytes);
 
-/* Like fan_node_set_share, but record by record. rows: `bytes` long, one row of whole bytes for
- * each record of the dataset, with one bit for each rank, the lowest rank first. A set bit means
- * that the rank keeps the record. */
-int fan_node_set_keepers(struct fan_node *node, uint32_t mount, const uint8_t *rows, uint64_t bytes,
-                         const uint64_t *memory_bounds);
-
 /* Lists records of this rank's share that the node fetches to the local disk before they are read,
  * in this order; skips records outside the share. Returns 0 or -ENOMEM. */
 int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *records,

@@ -51,7 +51,7 @@ cli = LazyGroup(
             ),
         },
         "Study": {
-            "study": ("study", "Analyze, simulate and plan jobs (fanstore study --help)."),
+            "study": ("study", "Analyze and simulate jobs (fanstore study --help)."),
         },
     },
     help="FanStore serves datasets of many small files from memory-mapped packs, as ordinary "

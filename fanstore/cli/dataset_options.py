@@ -223,24 +223,6 @@ def order_file(settings: config.Settings, launcher: Launcher) -> str:
     return path
 
 
-def plan_file(settings: config.Settings) -> str:
-    """Returns the absolute path of the plan file, or "". Raises UsageError if it does not exist, or
-    if another option contradicts the plan."""
-    if not settings.plan:
-        return ""
-    where = config.spoken(settings.sources["plan"], "plan")
-    others = {"in_place": settings.in_place, "stage": settings.stage == "full"}
-    others["replicas"] = settings.replicas not in ("1", "auto")
-    for name in (name for name, given in others.items() if given):
-        other = config.spoken(settings.sources[name], name)
-        other = f"{other} full" if name == "stage" else other
-        raise UsageError(f"{where} says what each node keeps, and {other} says something else")
-    path = os.path.abspath(settings.plan)
-    if not os.path.isfile(path):
-        raise UsageError(f"{where}: there is no file {path}")
-    return path
-
-
 def make_plan(
     ctx: click.Context, kind: str, dataset: tuple[str, ...], mount: tuple[str, ...], **flags: Any
 ) -> JobPlan:
@@ -266,5 +248,4 @@ def make_plan(
             trace_file(settings, page),
             page,
             order_file(settings, launcher),
-            plan_file(settings),
         )

@@ -51,8 +51,8 @@ class LazyGroup(click.Group):
         return command
 
     def leaves(self) -> Iterator[tuple[str, str, click.Command]]:
-        """Yields the name, such as "study plan", the one-line help and the command of each command
-        of this group and of the groups in it."""
+        """Yields the name, such as "study whatif", the one-line help and the command of each
+        command of this group and of the groups in it."""
         for name, (_, summary) in self.entries.items():
             command = self.load(name)
             if isinstance(command, LazyGroup):

@@ -14,8 +14,8 @@ SECTION = 1
 
 
 def page(parent: click.Context, name: str, command: click.Command, summary: str) -> str:
-    """Returns the page of a command. name: such as "study plan". parent: the context of `fanstore`
-    itself. summary: one line for whatis(1)."""
+    """Returns the page of a command. name: such as "study whatif". parent: the context of
+    `fanstore` itself. summary: one line for whatis(1)."""
     context = click.Context(command, parent, name)
     lines = [*_head(title(name), summary), ".SH SYNOPSIS"]
     usage = _text(" ".join(command.collect_usage_pieces(context)))

@@ -1,4 +1,4 @@
-"""Follows a command through the order that its user or a plan has named."""
+"""Follows a command through the order that its user has named."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _IDLE_LOOKS = 50
 
 
 class Planned:
-    """Follows all opens on this node. epochs: by the number of the mount. source: a phrase for
-    people that says where the order comes from, "" for the file of --order."""
+    """Follows all opens on this node. epochs: by the number of the mount."""
 
     listener: socket.socket | None = None
 
@@ -29,10 +28,8 @@ class Planned:
         segment: str,
         epochs: Mapping[int, Iterator[Expected]],
         sink: Sink,
-        source: str = "",
     ) -> None:
         """Raises OSError if the sink cannot take the epochs."""
-        self._source = source
         self._opens = Opens(segment)
         self._courses = {
             mount: Course(sink, each, is_taken_up=True) for mount, each in epochs.items()
@@ -42,7 +39,7 @@ class Planned:
     def figures(self) -> OrderFigures:
         """Returns counts like Announced.figures."""
         counts = sum((each.counts() for each in self._courses.values()), np.zeros(4, np.int64))
-        return figures_of(counts, self._source)
+        return figures_of(counts, "")
 
     def hear(self) -> bool:
         """Returns False, because no process connects."""

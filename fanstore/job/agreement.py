@@ -23,8 +23,7 @@ def agreed(plan: JobPlan) -> dict[str, object]:
     values: dict[str, object] = {name: getattr(plan.settings, name) for name in _COMMON}
     datasets = [absolute(path) for path, _ in plan.datasets]
     wire = f"{__version__} (messages of version {_native.lib.FAN_WIRE_VERSION})"
-    files = {"output_dir": plan.output_dir, "plan": plan.plan_file}
-    return {"version": wire, "dataset": datasets, **files, **values}
+    return {"version": wire, "dataset": datasets, "output_dir": plan.output_dir, **values}
 
 
 def check_agreement(answers: Sequence[dict[str, object]], own_rank: int) -> None:

@@ -61,7 +61,6 @@ from fanstore.wording import counted
 
 if TYPE_CHECKING:
     from fanstore.buckets.bucket import Bucket
-    from fanstore.foresight.node_plan import NodePlan
 
 
 class NodeJob:
@@ -88,7 +87,6 @@ class NodeJob:
         self._segment_fd = -1  # the segment's name may vanish: cleaners remove files on local disks
         self._entered = False
         self._staged: dict[str, StagedDirectory] = {}
-        self._node_plan: NodePlan | None = None
         self._buckets: dict[int, Bucket] = {}  # by mount
 
     def open(self, world: World) -> None:
@@ -105,7 +103,6 @@ class NodeJob:
             hold = PrefixHold(self.base, prefix.path)
             self.served.append(ServedDataset(info, prefix, hold, self._staged_of(info)))
         self._buckets = buckets_of(infos)
-        self._node_plan = _node_plan(self.plan.plan_file, infos, world)
         make_missing(self.plan.local)
         with self.base.locked(self._stop.check):
             self._entered = True
@@ -177,8 +174,7 @@ class NodeJob:
             return [check_in_place(crew, dataset, settings.verify) for dataset in crew.settle()]
         pairs = [(item.info, item.staged) for item in self.served if item.staged is not None]
         budget = replace(self.plan.budget, tables_bytes=self._lanes.size_bytes())
-        choose = None if self._node_plan is None else self._node_plan.choose
-        return stage_datasets(crew, pairs, self.plan.local, settings, budget, choose, self._buckets)
+        return stage_datasets(crew, pairs, self.plan.local, settings, budget, self._buckets)
 
     def _publish(self) -> None:
         self._preload = self._preload_library()
@@ -264,7 +260,7 @@ class NodeJob:
         self._keep_trace()
         node = None if self.server is None else self.server.node
         self.orders = begin_orders(
-            self.plan, self.directory, self.served, node, self.world, self._node_plan, self.warn
+            self.plan, self.directory, self.served, node, self.world, self.warn
         )
         self._serve_outputs()
 
@@ -275,10 +271,7 @@ class NodeJob:
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
         if shares is not None:
-            if shares.keepers is not None:
-                node.set_keepers(mount, shares.keepers, shares.memory_bounds)
-            else:
-                node.set_share(mount, shares)
+            node.set_share(mount, shares)
             if self.plan.settings.stage != "lazy" and len(shares.own):
                 node.fill_ahead(mount, shares.own)
 
@@ -553,18 +546,7 @@ class NodeJob:
         self.directory.release()
         if self.watching is not None:
             self.watching.close()
-        if self._node_plan is not None:
-            self._node_plan.close()
         return clean_up(self.base) if self._entered else []
-
-
-def _node_plan(path: str, infos: list[DatasetInfo], world: World) -> NodePlan | None:
-    """Opens the plan of the job, if it has one."""
-    if not path:
-        return None
-    from fanstore.foresight.node_plan import open_node_plan  # late, because it loads NumPy
-
-    return open_node_plan(path, infos, world)
 
 
 def _separates(path: str) -> bool:

@@ -27,7 +27,6 @@ from fanstore.startup import World
 
 if TYPE_CHECKING:
     from fanstore.foresight.kept import KeptOrders
-    from fanstore.foresight.node_plan import NodePlan
     from fanstore.foresight.planned import Planned
     from fanstore.foresight.sample_files import Told
     from fanstore.rank_calls.peers import Peers
@@ -132,13 +131,11 @@ def begin_orders(
     served: Sequence[ServedDataset],
     node: Node | None,
     world: World,
-    node_plan: NodePlan | None,
     warn: Callable[[str], None],
 ) -> JobOrders | None:
-    """Begins to learn what will be read, from the source that `--order` names; without `--order`,
-    from the plan if there is one. Returns None if that is off. node: None if all data is on the
-    local disk. warn: called, in any thread, with a line about kept orders. Raises UsageError for an
-    order file with errors."""
+    """Begins to learn what will be read, from the source that `--order` names. Returns None if that
+    is off. node: None if all data is on the local disk. warn: called, in any thread, with a line
+    about kept orders. Raises UsageError for an order file with errors."""
     if "FANSTORE_ANALYZE" in os.environ:
         _link_peek(directory)  # `fanstore study analyze` looks at loaders even if orders are off
     if plan.settings.order == "off":
@@ -146,9 +143,6 @@ def begin_orders(
     # Without notes, the progress of a loader is unknown, and prefetched blocks would never be
     # freed.
     sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
-    by_plan = node_plan is not None and plan.settings.sources["order"] == "default"
-    if node_plan is not None and by_plan and plan.settings.trace != "off":
-        return JobOrders(_planned(directory, served, node_plan, sink), sink, directory)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list
@@ -186,14 +180,3 @@ def _kept_orders(
         )
         for item in served
     ]
-
-
-def _planned(
-    directory: JobDirectory, served: Sequence[ServedDataset], node_plan: NodePlan, sink: Sink
-) -> Planned:
-    """Returns a source for the order of a plan, in the first mount of the plan's dataset."""
-    from fanstore.foresight.planned import Planned
-
-    ids = [item.info.dataset_id for item in served]
-    mount = ids.index(node_plan.dataset_id)
-    return Planned(directory.file("segment"), {mount: node_plan.epochs(mount)}, sink, "plan")

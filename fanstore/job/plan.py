@@ -19,8 +19,7 @@ class JobPlan:
     number of ranks. output_dir: absolute. umask: the wrapper's, for files in the output directory.
     budget: how much memory this rank may use. trace_file: where to keep the access trace, absolute,
     or "". report_page: the page of the report to make from the trace at the end, or "". order_file:
-    the file with the order in which the command reads, absolute, or "". plan_file: the file of the
-    plan that says which node keeps which files, absolute, or ""."""
+    the file with the order in which the command reads, absolute, or ""."""
 
     datasets: tuple[tuple[str, str | None], ...]
     settings: Settings
@@ -33,4 +32,3 @@ class JobPlan:
     trace_file: str = ""
     report_page: str = ""
     order_file: str = ""
-    plan_file: str = ""

@@ -72,12 +72,6 @@ class Node:
         largest, copies = shares.largest_bytes, shares.copy_bytes
         check(lib.fan_node_set_share(self._node, mount, bounds, largest, memory, copies))
 
-    def set_keepers(self, mount: int, rows: Any, memory_bounds: Sequence[int]) -> None:
-        """Like set_share, but names the ranks record by record. rows: (records, bytes) of bits, one
-        bit for each rank, as in Shares.keepers. Call it before `start`. Raises OSError."""
-        bits, memory = ffi.from_buffer("uint8_t[]", rows), list(memory_bounds)
-        check(lib.fan_node_set_keepers(self._node, mount, bits, len(bits), memory))
-
     def fill_ahead(self, mount: int, records: Any) -> None:
         """Brings records of this rank's share, an array of ids, to the local disk in that order
         while programs read. Raises OSError."""

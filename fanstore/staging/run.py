@@ -23,7 +23,6 @@ from fanstore.dataset import Dataset, pack_name
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import Budget
-from fanstore.staging.chosen import Choose, Chosen, share_chosen
 from fanstore.staging.crew import Crew
 from fanstore.staging.exchange import Exchange
 from fanstore.staging.index import DatasetInfo, stage_index
@@ -113,12 +112,10 @@ def stage_datasets(
     directory: LocalDirectory,
     settings: Settings,
     budget: Budget,
-    choose: Choose | None = None,
     buckets: Mapping[int, Bucket] = MappingProxyType({}),
 ) -> list[StagedDataset]:
     """Stages datasets. `datasets` has, for each dataset, the result of `announce` and the held
-    directory. choose: returns the records that this rank is to keep of a dataset, for example by a
-    plan. buckets: of the datasets that are in one, by number.
+    directory. buckets: of the datasets that are in one, by number.
 
     All ranks call it with the same datasets in the same order; a dataset that is listed twice is
     staged once. Raises FanstoreError if they do not fit (with --stage full) or the disk is full;
@@ -127,7 +124,7 @@ def stage_datasets(
         room = room_of(crew.world, directory, settings.local_bytes, budget)
         own = [info.dataset_id for info, _ in datasets]
         room = replace(room, others_bytes=kept_of_others(StagingFolder(directory.path), own))
-        return _stage_datasets(crew, datasets, room, settings, choose, buckets)
+        return _stage_datasets(crew, datasets, room, settings, buckets)
     except OSError as error:
         if error.errno not in _DISK_FULL:
             raise
@@ -143,7 +140,6 @@ def _stage_datasets(
     datasets: Sequence[tuple[DatasetInfo, StagedDirectory]],
     room: DiskRoom,
     settings: Settings,
-    choose: Choose | None,
     buckets: Mapping[int, Bucket],
 ) -> list[StagedDataset]:
     opened: dict[str, _Part] = {}
@@ -160,16 +156,16 @@ def _stage_datasets(
         part.owners = place(part.packs, crew.world.world_size, replicas)
     needs = _needs_of_all(parts, rooms)
     is_planned = any(part.stager.dataset.is_planned for part in parts)
-    if far and (choose is not None or is_planned):
+    if far and is_planned:
         raise UsageError(
-            f"{far[0]} is a dataset in a bucket: it cannot be with a plan, or with files that are "
-            "no dataset, in one job"
+            f"{far[0]} is a dataset in a bucket: it cannot be with files that are no dataset in "
+            "one job"
         )
-    if choose is None and not is_planned and (far or _is_full(settings, rooms, needs)):
+    if not is_planned and (far or _is_full(settings, rooms, needs)):
         made = _stage_full(crew, parts, rooms, needs, replicas)
         made = _with_copies(crew, parts, made, rooms, settings)
     else:
-        made = _stage_partial(crew, parts, rooms, settings, choose)
+        made = _stage_partial(crew, parts, rooms, settings)
     outcomes = dict(zip(opened, made, strict=True))
     return [outcomes[info.dataset_id] for info, _ in datasets]
 
@@ -348,22 +344,15 @@ def _place(rank: int, ranks: tuple[int, ...]) -> PackPlace:
 
 
 def _stage_partial(
-    crew: Crew,
-    parts: list[_Part],
-    rooms: list[DiskRoom],
-    settings: Settings,
-    choose: Choose | None,
+    crew: Crew, parts: list[_Part], rooms: list[DiskRoom], settings: Settings
 ) -> list[StagedDataset]:
-    """Divides the packs that no rank has whole among the ranks, without copying anything. First
-    come the datasets for which `choose` returns records; the others share the remaining room."""
-    chosen = [choose(part.stager.dataset) if choose is not None else None for part in parts]
+    """Divides the packs that no rank has whole among the ranks, without copying anything."""
     rooms = _of_one_rank(rooms)
     for part in parts:  # the size of resident records counts against allowed_bytes
         rooms = [less(room, 0, part.resident_bytes[room.rank]) for room in rooms]
-    made: dict[int, StagedDataset] = {}
-    for number in sorted(range(len(parts)), key=lambda number: chosen[number] is None):
-        part = parts[number]
-        shares = _share_of(crew, part, rooms, settings, chosen[number])
+    made = []
+    for part in parts:
+        shares = _share_of(crew, part, rooms, settings)
         if shares is not None:
             taken = zip(shares.kept_bytes, part.resident_bytes, strict=True)
             more = [max(0, kept - resident) for kept, resident in taken]
@@ -371,17 +360,15 @@ def _stage_partial(
             kept = shares.memory_kept_bytes
             rooms = [replace(r, cache_bytes=r.cache_bytes - kept[r.rank]) for r in rooms]
             own = rooms[crew.world.rank]
-            if shares.keepers is None and _copies(settings, own, len(rooms)):
+            if _copies(settings, own, len(rooms)):
                 copy_bytes = min(own.share_bytes, shares.covered_bytes)
                 shares = replace(shares, copy_bytes=copy_bytes)
                 rooms[crew.world.rank] = less(own, copy_bytes)
-        made[number] = _partial_outcome(crew.world.rank, part, shares)
-    return [made[number] for number in range(len(parts))]
+        made.append(_partial_outcome(crew.world.rank, part, shares))
+    return made
 
 
-def _share_of(
-    crew: Crew, part: _Part, rooms: list[DiskRoom], settings: Settings, chosen: Chosen | None
-) -> Shares | None:
+def _share_of(crew: Crew, part: _Part, rooms: list[DiskRoom], settings: Settings) -> Shares | None:
     """Divides the packs of a dataset that no rank has whole; None if there are none. The room of
     its partial packs counts as free."""
     holders = ranks_by_pack(part.held, len(part.owners))
@@ -395,12 +382,9 @@ def _share_of(
     if len(rooms) == 1:
         # no other rank would read it from this one's cache
         rooms = [replace(rooms[0], cache_bytes=0)]
-    if chosen is not None:
-        shares = share_chosen(crew.world, dataset, amounts, rooms, chosen, most_bytes)
-    else:
-        fits = [room.share_bytes for room in rooms]
-        memory = [room.cache_bytes for room in rooms]
-        shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
+    fits = [room.share_bytes for room in rooms]
+    memory = [room.cache_bytes for room in rooms]
+    shares = divide(dataset.records, amounts, fits, rank, most_bytes, memory)
     _drop_what_is_of_no_share(crew, part, shares)
     header = dataset.header
     make_resident(part.staged.path, header.record_count, header.pack_count, crew.check)

@@ -3,7 +3,7 @@
 CoorDL's partitioned MinIO (Mohan et al., section 4.2): the records, in the order in which they lie
 in the packs, are divided among the ranks so that all disks fill evenly; the rank that keeps a
 record reads it once from the shared file system. Every rank computes the same division by itself.
-The alternative is a choice for each rank (`chosen`). Pure apart from NumPy.
+Pure apart from NumPy.
 """
 
 from __future__ import annotations
@@ -28,12 +28,11 @@ class Shares:
     one after the other.
 
     bounds: rank r keeps the records from position bounds[r] to bounds[r + 1] on its disk; records
-    behind the last bound, and records of more than largest_bytes, are on no disk. keepers: if not
-    None, replaces bounds: uint8 (records, bytes), with a bit in each row for each rank that keeps
-    the record. memory_bounds: like bounds, for the records on no disk and the ranks' memories. own:
-    the ids of this rank's records, in the order in which they are fetched; kept_bytes: bytes that
-    each rank keeps on disk; memory_kept_bytes: in memory; covered_bytes: content on any disk;
-    needed_bytes: of all records; copy_bytes: room on this rank's disk for records of others.
+    behind the last bound, and records of more than largest_bytes, are on no disk. memory_bounds:
+    like bounds, for the records on no disk and the ranks' memories. own: the ids of this rank's
+    records, in the order in which they are fetched; kept_bytes: bytes that each rank keeps on disk;
+    memory_kept_bytes: in memory; covered_bytes: content on any disk; needed_bytes: of all records;
+    copy_bytes: room on this rank's disk for records of others.
     """
 
     bounds: tuple[int, ...]
@@ -44,7 +43,6 @@ class Shares:
     memory_kept_bytes: tuple[int, ...]
     needed_bytes: int
     covered_bytes: int
-    keepers: NDArray[Any] | None = None
     copy_bytes: int = 0
 
 
@@ -112,38 +110,33 @@ def divide(
     on_disk = is_divided & (sizes <= largest_bytes)
     total = sum(pack_bytes)
     memory_bytes = memory_bytes or [0] * len(room_bytes)
-    in_memory = divide_memory(positions, sizes, is_divided, memory_bytes, total)
+    memory_bounds, kept_in_memory = _divide_memory(
+        positions, sizes, is_divided, memory_bytes, total
+    )
     own = ids[cuts[rank] : cuts[rank + 1]]
     bounds = tuple(int(positions[cut]) if cut < len(ids) else total for cut in cuts)
     return Shares(
         bounds,
-        tuple(max(bounds[-1], bound) for bound in in_memory.bounds),
+        tuple(max(bounds[-1], bound) for bound in memory_bounds),
         largest_bytes,
         own[records["stored_size"][own] <= largest_bytes],
         _between(taken, cuts),
-        in_memory.kept_bytes,
+        kept_in_memory,
         int(content.sum()),
         int(content[on_disk].sum()),
     )
 
 
-@dataclass(frozen=True)
-class MemoryShares:
-    """The shares in the ranks' memories: see Shares.memory_bounds and memory_kept_bytes."""
-
-    bounds: tuple[int, ...]
-    kept_bytes: tuple[int, ...]
-
-
-def divide_memory(
+def _divide_memory(
     positions: NDArray[Any],
     sizes: NDArray[Any],
     on_disk: NDArray[Any],
     memory_bytes: Sequence[int],
     total_bytes: int,
-) -> MemoryShares:
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Divides the records on no disk among the memories of all ranks, each with memory_bytes of
-    room. positions, sizes, on_disk: of the divided records, by ascending position."""
+    room. positions, sizes, on_disk: of the divided records, by ascending position. Returns
+    Shares.memory_bounds and memory_kept_bytes."""
     from fanstore.arrays import np
 
     pages = -(-sizes // PAGE_BYTES) * PAGE_BYTES
@@ -152,7 +145,7 @@ def divide_memory(
     rests = np.cumsum(rest)
     cuts = _cuts(rests, even_shares(int(rest.sum()), memory_bytes), memory_bytes, np)
     bounds = (int(positions[cut]) if cut < len(positions) else total_bytes for cut in cuts)
-    return MemoryShares(tuple(bounds), _between(rests, cuts))
+    return tuple(bounds), _between(rests, cuts)
 
 
 def _between(sums: Any, cuts: Sequence[int]) -> tuple[int, ...]:

@@ -1,2 +1,2 @@
-"""The laboratory: simulator, planner, calibration and analyzer. Uses the file system's modules;
+"""The laboratory: simulator, calibration and analyzer. Uses the file system's modules;
 these never use it."""

@@ -263,25 +263,6 @@ uint32_t world_keeper(const struct world *world, uint64_t record)
     return rank;
 }
 
-int world_keeps(const struct world *world, uint32_t rank, uint64_t record)
-{
-    if (record % 5 == 0)
-        return false;
-    return record % 3 == 0 || record % world->shape.ranks == rank;
-}
-
-static void tell_keepers(const struct world *world, uint32_t own)
-{
-    const uint64_t none[LOOPBACK_RANKS + 1] = {0};
-    uint8_t rows[WORLD_FILES + 1] = {0}; /* of up to 8 ranks */
-    for (uint64_t record = 1; record <= WORLD_FILES; record++) {
-        for (uint32_t rank = 0; rank < world->shape.ranks; rank++)
-            rows[record] |= (uint8_t)(world_keeps(world, rank, record) << rank);
-    }
-    CHECK(fan_node_set_keepers(world->nodes[own], 0, rows, sizeof(rows) - 1, none) == -EINVAL);
-    CHECK(fan_node_set_keepers(world->nodes[own], 0, rows, sizeof(rows), none) == 0);
-}
-
 void world_fill_ahead(struct world *world, uint32_t rank)
 {
     uint64_t records[WORLD_FILES];
@@ -371,9 +352,7 @@ static void make_node(struct world *world, uint32_t rank)
                                        .idle_sleep_us = 1000};
     CHECK(fan_node_open(&options, &world->nodes[rank]) == 0);
     tell_replicas(world, rank);
-    if (world->shape.chosen) {
-        tell_keepers(world, rank);
-    } else if (world->shape.partial) {
+    if (world->shape.partial) {
         const uint64_t none[LOOPBACK_RANKS + 1] = {0};
         uint64_t bounds[LOOPBACK_RANKS + 1];
         bool in_memory = world->shape.memory;

@@ -17,10 +17,9 @@ enum {
 
 /* replicas: pack p is staged on ranks p, p + 1, ... of the world. shared: the shared file system
  * has all of them. partial: each rank keeps a share of the files, and none is there at first; with
- * `shared`. memory: the share is kept in the block cache instead of on the disk. chosen: which
- * files is said one by one (world_keeps). claimed: each rank's disk has all files of a job before,
- * those that world_has_rotted says with a wrong byte; with `partial`. copy_bytes: each rank's disk
- * has room for so many bytes of other ranks' files. */
+ * `shared`. memory: the share is kept in the block cache instead of on the disk. claimed: each
+ * rank's disk has all files of a job before, those that world_has_rotted says with a wrong byte;
+ * with `partial`. copy_bytes: each rank's disk has room for so many bytes of other ranks' files. */
 struct world_shape {
     uint32_t ranks;
     uint32_t replicas;
@@ -30,7 +29,6 @@ struct world_shape {
     int shared;
     int partial;
     int memory;
-    int chosen;
     int claimed;
     uint64_t copy_bytes;
 };
@@ -70,10 +68,6 @@ struct loopback_knobs *world_knobs(struct world *world, uint32_t rank);
 /* The rank whose share a file is, of a partial world; has it bring all of its share ahead. */
 uint32_t world_keeper(const struct world *world, uint64_t record);
 void world_fill_ahead(struct world *world, uint32_t rank);
-
-/* Whether a rank keeps a file of a world that is `chosen`: all ranks keep every third, no rank
- * every fifth, and one rank each of the others. */
-int world_keeps(const struct world *world, uint32_t rank, uint64_t record);
 
 int world_has_rotted(uint64_t record);
 

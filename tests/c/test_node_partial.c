@@ -334,62 +334,6 @@ static void test_hang(void)
     world_close(&world);
 }
 
-/* Files that several ranks keep, or none, as they are chosen one by one: each keeper brings its
- * own, and the others ask one of them. */
-static void test_chosen(void)
-{
-    struct world world;
-    struct node_client client;
-    uint64_t kept = 0;
-    world_open(&world,
-               (struct world_shape){RANKS, 0, WORLD_LARGE_BYTES, DEADLINE_MS, FAN_POLICY_CLOSE,
-                                    true, true, false, true},
-               0);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        world_fill_ahead(&world, rank);
-        for (uint64_t record = 1; record <= WORLD_FILES; record++)
-            kept += world_keeps(&world, rank, record) != 0;
-    }
-    EVENTUALLY(SUM(&world, filling_ahead) == 0 && SUM(&world, kept_records) == kept);
-    atomic_store(&gone, true);
-    for (uint32_t rank = 0; rank < RANKS; rank++) {
-        client_open(&client, world.nodes[rank]);
-        for (uint64_t record = 1; record <= WORLD_FILES; record++)
-            CHECK((client_read(&client, 0, record) == 0) == (record % 5 != 0));
-        client_close(&client);
-    }
-    atomic_store(&gone, false);
-    world_close(&world);
-}
-
-/* What is first read, and by whom: its keepers read it from the shared file system, each once. */
-static void test_chosen_when_read(void)
-{
-    struct world world;
-    struct node_client client;
-    uint64_t own = 0, bytes = 0;
-    world_open(&world,
-               (struct world_shape){RANKS, 0, WORLD_LARGE_BYTES, DEADLINE_MS, FAN_POLICY_CLOSE,
-                                    true, true, false, true},
-               0);
-    client_open(&client, world.nodes[0]);
-    for (uint64_t record = 1; record <= WORLD_FILES; record++) {
-        CHECK(client_read(&client, 0, record) == 0);
-        own += world_keeps(&world, 0, record) != 0;
-        bytes += world_file_bytes(record);
-    }
-    EVENTUALLY(world_stats(&world, 0).kept_records == own);
-    CHECK(SUM(&world, shared_bytes) == bytes);
-    atomic_store(&gone, true);
-    for (uint64_t record = 1; record <= WORLD_FILES; record++) {
-        if (world_keeps(&world, 0, record))
-            CHECK(client_read(&client, 0, record) == 0);
-    }
-    atomic_store(&gone, false);
-    client_close(&client);
-    world_close(&world);
-}
-
 static uint64_t rotted_bytes(void)
 {
     uint64_t bytes = 0;
@@ -435,8 +379,6 @@ int main(void)
     test_copies(UINT32_MAX);
     test_copies(400000);
     test_ahead();
-    test_chosen();
-    test_chosen_when_read();
     test_ahead_and_end();
     test_full();
     test_wrong_bytes();

@@ -16,13 +16,13 @@ from serving import LIMIT_S, wait_for
 from small_disk import small_disk
 
 from fanstore.config import load_toml
-from fanstore.plan.fields import Fields, rate_bytes_per_s, rate_text
-from fanstore.plan.machine import SYSTEM_KEYS, System, read_system
 from fanstore.startup import World
 from fanstore.study.calibrate.extents import cached_share, drop, own_files, portions, read
 from fanstore.study.calibrate.machine import Machine, doubts, text_of
 from fanstore.study.calibrate.run import turns
 from fanstore.study.calibrate.together import Bench, Measured, Repeats
+from fanstore.study.fields import Fields, rate_bytes_per_s, rate_text
+from fanstore.study.machine import SYSTEM_KEYS, System, read_system
 
 JOB = {"compute": "1 MB/s", "preprocess": "1 MB/s"}
 
@@ -55,7 +55,7 @@ def left(places: tuple[Path, Path, Path]) -> list[str]:
 
 
 @pytest.mark.soak
-def test_the_machine_is_one_for_simulate_and_plan(places: tuple[Path, Path, Path]) -> None:
+def test_the_machine_is_one_for_simulate(places: tuple[Path, Path, Path]) -> None:
     done = call("study", "calibrate", *options(places))
     assert done.stdout.decode().split() == [str(places[2])]
     assert left(places) == ["machine.toml"]
@@ -67,22 +67,6 @@ def test_the_machine_is_one_for_simulate_and_plan(places: tuple[Path, Path, Path
     refused = call("study", "calibrate", *options(places), code=2)
     assert "machine.toml: exists already (--force replaces it)" in refused.stderr
     call("study", "calibrate", *options(places), "--force")
-
-
-@pytest.mark.soak
-def test_a_machine_lies_where_plan_looks_for_it(
-    places: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    (places[0] / "file").write_bytes(b"x" * 100_000)
-    (places[0] / "other").write_bytes(b"x")
-    call("prepare", places[0], tmp_path / "data", "--quiet")
-    arguments = [each for each in options(places) if each not in ("--out", str(places[2]))]
-    said = call("study", "calibrate", *arguments).stdout.decode().strip()
-    assert said.startswith(str(tmp_path / "config" / "fanstore" / "machines"))
-    job = "--epochs 2 --batch 1 --compute 1MB/s --preprocess 1MB/s"  # nodes, ranks are measured
-    order = "--order torch-distributed --seed 0 --quiet"
-    call("study", "plan", tmp_path / "data", "--out", tmp_path / "p", *job.split(), *order.split())
 
 
 @pytest.mark.soak

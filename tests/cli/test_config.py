@@ -177,8 +177,8 @@ def test_doctor_goes_on_after_settings_that_make_no_sense(stage: Stage, tmp_path
 
 
 def test_the_name_of_a_file_has_no_new_lines(stage: Stage) -> None:
-    done = stage.call("run", "--dataset", "none", "--plan", "a\nb", "--", "true", code=125)
-    assert "--plan: 'a\\nb' is not the name of a file without new lines" in done.stderr
+    done = stage.call("run", "--dataset", "none", "--report", "a\nb", "--", "true", code=125)
+    assert "--report: 'a\\nb' is not the name of a file without new lines" in done.stderr
 
 
 def test_doctor_says_what_a_job_would_make_of_a_local_directory_that_is_missing(

@@ -96,7 +96,7 @@ def proposals(*words: str) -> list[str]:
     [
         (("scr",), ["plain,script"]),
         (("study", "wh"), ["plain,whatif"]),
-        (("study", "plan", "--under", "/t"), ["dir,/t"]),
+        (("study", "calibrate", "--local-dir", "/t"), ["dir,/t"]),
         (("run", "--da"), ["plain,--dataset"]),
         (("run", "--cache-policy", "l"), ["plain,lru"]),
         (("run", "--dataset", "/so"), ["file,/so"]),

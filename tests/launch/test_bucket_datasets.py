@@ -183,7 +183,7 @@ def test_not_beside_a_plain_directory(stage: Stage, bucket: TestBucket) -> None:
     source = made(stage, bucket)
     more = ("--dataset", str(source), "--mount", str(stage.path / "other"))
     done = run(stage, bucket, "true", options=more, code=125)
-    assert "data is a dataset in a bucket: it cannot be with a plan, or with" in done.stderr
+    assert "data is a dataset in a bucket: it cannot be with files that are no" in done.stderr
 
 
 @needs_ranks
@@ -207,7 +207,7 @@ def test_one_command_makes_a_dataset_of_objects(stage: Stage, bucket: TestBucket
     target = str(stage.path / "made.fan")
     env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
     of_jobs = {"FANSTORE_IN_PLACE": "1", "FANSTORE_STAGE": "full", "FANSTORE_REPORT": "report"}
-    (stage.path / "config.toml").write_text("keep_staged = true\nplan = '/nonexistent'\n")
+    (stage.path / "config.toml").write_text("keep_staged = true\norder = '/nonexistent'\n")
     of_jobs["FANSTORE_CONFIG"] = str(stage.path / "config.toml")
     options = ("--codec", "lz4", "--quiet", "--json")
     done = stage.call("prepare", f"s3://{BUCKET}/raw", target, *options, **env, **of_jobs)

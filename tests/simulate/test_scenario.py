@@ -10,8 +10,8 @@ from inprocess import call
 from scenarios import storage, table
 
 from fanstore.errors import UsageError
-from fanstore.plan.fields import rate_bytes_per_s, size_bytes
 from fanstore.policy.orders.registry import ORDERS, SPLITS, keywords
+from fanstore.study.fields import rate_bytes_per_s, size_bytes
 from fanstore.study.simulate.library import built_in, changed, combinations, load
 from fanstore.study.simulate.scenario import scenario_from
 

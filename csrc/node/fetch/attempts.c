@@ -143,17 +143,14 @@ static uint32_t choose_rank(const struct fan_node *node, const struct fan_flight
     uint64_t hash = fan_cache_hash(flight->file, flight->block);
     if (node->ranks.transport == NULL)
         return FAN_NO_RANK;
-    uint32_t keepers[FAN_TRIED_MOST];
-    uint32_t count = fan_share_ranks(mount, request, keepers, FAN_TRIED_MOST);
+    uint32_t keeper = fan_share_rank(mount, request);
     if (!flight->read_shared &&
         (fan_staged_has(mount, request) || fan_share_wants(&node->mounts, request)))
         return FAN_NO_RANK;
-    if (count == 0) {
-        keepers[0] = fan_share_memory_rank(mount, request);
-        count = keepers[0] != FAN_NO_RANK;
-    }
-    if (count > 0)
-        replicas = (struct fan_replicas){keepers, count};
+    if (keeper == FAN_NO_RANK)
+        keeper = fan_share_memory_rank(mount, request);
+    if (keeper != FAN_NO_RANK)
+        replicas = (struct fan_replicas){&keeper, 1};
     return fan_ranks_choose(&node->ranks, &replicas, &flight->tried, hash, now_ns);
 }
 

@@ -10,31 +10,26 @@
 #include "mounts.h"
 #include "../machine/shared.h"
 
-/* Returns a copy of `from`; NULL if that is NULL. Sets `missing` if there is no memory. */
-static void *copy(const void *from, size_t bytes, bool *missing)
+/* Returns a copy, or NULL if there is no memory. */
+static void *copy(const void *from, size_t bytes)
 {
-    void *to = from != NULL ? malloc(bytes) : NULL;
-    if (to != NULL)
-        memcpy(to, from, bytes);
-    *missing |= from != NULL && to == NULL;
-    return to;
+    void *to = malloc(bytes);
+    return to != NULL ? memcpy(to, from, bytes) : NULL;
 }
 
-int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds, const uint8_t *keepers,
+int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds,
                    const uint64_t *memory_bounds)
 {
     struct fan_share *share = &mount->share;
     uint64_t start = 0;
     size_t bounds_bytes = ((size_t)share->world_size + 1) * sizeof(*bounds);
-    size_t rows_bytes = mount->index.record_count * fan_share_row_bytes(share->world_size);
-    bool missing = false;
     int rc = fan_partial_init(&share->partial, &mount->index, mount->staged_dir);
-    share->bounds = copy(bounds, bounds_bytes, &missing);
-    share->keepers = copy(keepers, rows_bytes, &missing);
-    share->memory_bounds = copy(memory_bounds, bounds_bytes, &missing);
+    share->bounds = copy(bounds, bounds_bytes);
+    share->memory_bounds = copy(memory_bounds, bounds_bytes);
     share->starts = calloc((size_t)mount->pack_count + 1, sizeof(*share->starts));
     share->spoiled = calloc((size_t)mount->pack_count + 1, sizeof(*share->spoiled));
-    if (missing || share->starts == NULL || share->spoiled == NULL)
+    if (share->bounds == NULL || share->memory_bounds == NULL || share->starts == NULL ||
+        share->spoiled == NULL)
         rc = -ENOMEM;
     if (rc != 0) {
         fan_share_fini(share);
@@ -54,10 +49,8 @@ void fan_share_fini(struct fan_share *share)
     free(share->spoiled);
     free(share->starts);
     free(share->bounds);
-    free(share->keepers);
     free(share->memory_bounds);
     share->spoiled = NULL;
-    share->keepers = NULL;
     share->starts = share->bounds = share->memory_bounds = NULL;
 }
 
@@ -89,48 +82,19 @@ static uint64_t position_of(const struct fan_node_mount *mount,
     return mount->share.starts[request->pack] + fan_mount_record(mount, request->record)->offset;
 }
 
-static bool keeps(const struct fan_share *share, uint32_t rank, uint64_t record)
-{
-    const uint8_t *row = share->keepers + record * fan_share_row_bytes(share->world_size);
-    return (row[rank / 8] >> rank % 8 & 1) != 0;
-}
-
-/* Returns the rank whose share contains a record, if bounds divide the records; otherwise
- * FAN_NO_RANK. */
-static uint32_t rank_by_bounds(const struct fan_node_mount *mount,
-                               const struct fan_fetch_request *request)
+uint32_t fan_share_rank(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
     const struct fan_share *share = &mount->share;
-    const struct fan_record *record = fan_mount_record(mount, request->record);
-    if (record->stored_size > share->largest_bytes)
+    if (!is_partial(mount, request->pack) ||
+        fan_mount_record(mount, request->record)->stored_size > share->largest_bytes)
         return FAN_NO_RANK;
     return rank_between(share, share->bounds, position_of(mount, request));
-}
-
-uint32_t fan_share_ranks(const struct fan_node_mount *mount,
-                         const struct fan_fetch_request *request, uint32_t *ranks, uint32_t most)
-{
-    const struct fan_share *share = &mount->share;
-    uint32_t count = 0;
-    if (!is_partial(mount, request->pack))
-        return 0;
-    if (share->keepers == NULL) {
-        ranks[0] = rank_by_bounds(mount, request);
-        return ranks[0] != FAN_NO_RANK;
-    }
-    for (uint32_t i = 0; i < share->world_size && count < most; i++) {
-        uint32_t rank = (share->own_rank + i) % share->world_size;
-        if (keeps(share, rank, request->record))
-            ranks[count++] = rank;
-    }
-    return count;
 }
 
 uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,
                                const struct fan_fetch_request *request)
 {
-    uint32_t rank;
-    if (!is_partial(mount, request->pack) || fan_share_ranks(mount, request, &rank, 1) > 0)
+    if (!is_partial(mount, request->pack) || fan_share_rank(mount, request) != FAN_NO_RANK)
         return FAN_NO_RANK;
     return rank_between(&mount->share, mount->share.memory_bounds, position_of(mount, request));
 }
@@ -159,12 +123,7 @@ uint64_t fan_share_memory_granules(const struct fan_mounts *mounts, uint32_t num
 /* Returns whether the record of a request is in this rank's share. */
 static bool is_own(const struct fan_node_mount *mount, const struct fan_fetch_request *request)
 {
-    const struct fan_share *share = &mount->share;
-    if (!is_partial(mount, request->pack))
-        return false;
-    if (share->keepers != NULL)
-        return keeps(share, share->own_rank, request->record);
-    return rank_by_bounds(mount, request) == share->own_rank;
+    return fan_share_rank(mount, request) == mount->share.own_rank;
 }
 
 struct fan_fetch_request fan_record_request(const struct fan_node_mount *mount, uint32_t number,
@@ -206,13 +165,12 @@ bool fan_share_may_copy(const struct fan_mounts *mounts, const struct fan_fetch_
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
     const struct fan_share *share = &mount->share;
-    uint32_t rank;
     return is_partial(mount, request->pack) && copy_cost(request) <= share->copy_bytes &&
            !fan_share_has(mount, request) && !is_own(mount, request) &&
            !fan_mount_is_at_neighbour(mount, request->record) && fan_relaxed32(&share->full) == 0 &&
            fan_relaxed32(&share->spoiled[request->pack]) == 0 &&
            (mount->replicas[request->pack].count > 0 ||
-            fan_share_ranks(mount, request, &rank, 1) > 0);
+            fan_share_rank(mount, request) != FAN_NO_RANK);
 }
 
 void fan_share_note_copy(struct fan_mounts *mounts, const struct fan_fetch_request *request)

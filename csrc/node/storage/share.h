@@ -1,9 +1,8 @@
 /*
  * Tells which share each rank keeps of a dataset of which the local disks hold only parts; every
- * rank knows all shares. Either `bounds` divide the records, in the order of packs and offsets,
- * among the ranks: records behind the last bound, and those too large for any disk, are on no disk.
- * Or `keepers` lists for each record the ranks that keep it: none, one or several. A record is
- * fetched when it is first read (keep.h), or ahead (keep_run.h). Records on no disk are divided
+ * rank knows all shares. `bounds` divide the records, in the order of packs and offsets, among the
+ * ranks: records behind the last bound, and those too large for any disk, are on no disk. A record
+ * is fetched when it is first read (keep.h), or ahead (keep_run.h). Records on no disk are divided
  * among the ranks' memories, as far as these suffice, by memory_bounds; each rank keeps its part in
  * the block cache (../serve/from_cache.c).
  */
@@ -27,14 +26,12 @@ enum { FAN_FILL_MAX_BYTES = 8388608 };
  * its part; copy_next: the first record that was not looked at for that. starts: for each pack, the
  * bytes of the packs before it; packs that are staged whole somewhere count as 0 bytes; NULL if
  * there are no partial packs. bounds: rank r's share begins at bounds[r]; memory_bounds: the same
- * for memories. keepers: a row of fan_share_row_bytes for each record; bit r % 8 of byte r / 8
- * belongs to rank r. Either bounds or keepers is NULL. spoiled: for each pack, whether another file
- * lies in its place; full: the disk took no more; both atomic. */
+ * for memories. spoiled: for each pack, whether another file lies in its place; full: the disk took
+ * no more; both atomic. */
 struct fan_share {
     struct fan_partial partial;
     uint64_t *starts;
     uint64_t *bounds;
-    uint8_t *keepers;
     uint64_t *memory_bounds;
     uint64_t largest_bytes;
     uint64_t copy_bytes;
@@ -45,22 +42,15 @@ struct fan_share {
     uint32_t full;
 };
 
-static inline size_t fan_share_row_bytes(uint32_t world_size)
-{
-    return (size_t)world_size / 8 + (world_size % 8 != 0);
-}
-
-/* Sets the share of a mount; world_size, own_rank and, for bounds, largest_bytes must be set. Give
- * either world_size + 1 bounds or a row of keepers for each record, and NULL for the other. Returns
- * 0 or -errno. */
-int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds, const uint8_t *keepers,
+/* Sets the share of a mount; world_size, own_rank and largest_bytes must be set. Each list has
+ * world_size + 1 bounds. Returns 0 or -errno. */
+int fan_share_init(struct fan_node_mount *mount, const uint64_t *bounds,
                    const uint64_t *memory_bounds);
 void fan_share_fini(struct fan_share *share);
 
-/* Lists the ranks that keep the record of a request, at most `most` of them; if there are several,
- * each rank gets them in another order. Returns how many. */
-uint32_t fan_share_ranks(const struct fan_node_mount *mount,
-                         const struct fan_fetch_request *request, uint32_t *ranks, uint32_t most);
+/* Returns the rank whose disk keeps the record of a request, or FAN_NO_RANK. */
+uint32_t fan_share_rank(const struct fan_node_mount *mount,
+                        const struct fan_fetch_request *request);
 
 /* Returns the rank whose memory keeps the record of a request, or FAN_NO_RANK. */
 uint32_t fan_share_memory_rank(const struct fan_node_mount *mount,

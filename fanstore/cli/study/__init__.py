@@ -1,4 +1,4 @@
-"""The commands of `fanstore study`: they measure, simulate and plan jobs."""
+"""The commands of `fanstore study`: they measure and simulate jobs."""
 
 from fanstore.cli.lazy_group import LazyGroup
 
@@ -10,9 +10,8 @@ command = LazyGroup(
             "whatif": ("study.whatif", "Say how fast an analysed job would be elsewhere."),
         },
         "A machine": {
-            "calibrate": ("study.calibrate", "Measure this machine, for simulate and plan."),
+            "calibrate": ("study.calibrate", "Measure this machine, for simulate."),
             "simulate": ("study.simulate", "Say how long a job would take, under each policy."),
-            "plan": ("study.plan", "Plan what each node keeps and fetches in a job."),
         },
     },
     help="Find out where a job waits, and how fast it would be with other means.",

@@ -25,8 +25,7 @@ _PATIENCE_S = 60.0  # how long a rank may be silent
 @click.option("--local-dir", metavar="DIR", help="A directory on this node's own disk (default: "
               "searched as for a job); {rank} is the number of a rank.")  # fmt: skip
 @click.option("--out", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE",
-              help="The file to write (default: the one that `fanstore study plan` reads for this "
-              "machine).")  # fmt: skip
+              default="machine.toml", show_default=True, help="The file to write.")  # fmt: skip
 @click.option("--bytes", "budget", default="256MiB", show_default=True, metavar="SIZE",
               help="The most that is written, and read at a time.")  # fmt: skip
 @click.option("--repeats", type=click.IntRange(2, 1000), default=5, show_default=True, metavar="N",
@@ -36,15 +35,15 @@ _PATIENCE_S = 60.0  # how long a rank may be silent
 def command(
     shared: Path,
     local_dir: str | None,
-    out: Path | None,
+    out: Path,
     budget: str,
     repeats: int,
     force: bool,
     quiet: bool,
 ) -> int:
     """Measure the shared file system at 1, 2, 4 and 8 readers, this node's disk and memory at as
-    many threads, and, started by mpiexec or srun, the network; write them as the machine that
-    `fanstore study plan` and scenarios take.
+    many threads, and, started by mpiexec or srun, the network; write them as the machine of a
+    scenario (fanstore study simulate).
 
     Temporary files have no name while they are used, so that nothing is left of them. Rates come
     with their spread; worthless ones are named.
@@ -54,26 +53,24 @@ def command(
       srun --ntasks-per-node=1 --mpi=pmi2 \\
           fanstore study calibrate --shared /shared/imagenet.fan
     """
-    from fanstore.config import machine_file
     from fanstore.launcher import detect, for_rank
     from fanstore.staging.local_dir import choose, make_missing
     from fanstore.study.calibrate.run import CalibrationPlan
 
-    path = machine_file() if out is None else out
     launcher = detect(os.environ)
 
     def work(world: World) -> None:
         local = choose(for_rank(local_dir, launcher))
         make_missing(local)
         plan = CalibrationPlan(shared, local, _budget_bytes(budget), repeats)
-        _measure(plan, world, path, out is None, force, quiet)
+        _measure(plan, world, out, force, quiet)
 
     return _with_ranks(work)
 
 
 def _budget_bytes(text: str) -> int:
     from fanstore.errors import UsageError
-    from fanstore.plan.fields import size_bytes
+    from fanstore.study.fields import size_bytes
 
     with contextlib.suppress(ValueError):
         if size_bytes(text) >= 1 << 20:
@@ -81,17 +78,13 @@ def _budget_bytes(text: str) -> int:
     raise UsageError(f"--bytes is {text!r}; allowed: a number with a unit, from 1 MiB on")
 
 
-def _measure(
-    orders: CalibrationPlan, world: World, path: Path, make_folder: bool, force: bool, quiet: bool
-) -> None:
+def _measure(orders: CalibrationPlan, world: World, path: Path, force: bool, quiet: bool) -> None:
     from fanstore.atomic import check_free, whole_file
     from fanstore.progress import Meter, progress_of
     from fanstore.study.calibrate.machine import doubts, text_of
     from fanstore.study.calibrate.run import measure
 
     if world.rank == 0:
-        if make_folder:
-            path.parent.mkdir(parents=True, exist_ok=True)
         check_free(path, force)
     with progress_of("measuring", quiet=quiet or world.rank > 0) as progress:
         world.show = Meter(progress).show

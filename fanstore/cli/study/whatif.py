@@ -96,7 +96,7 @@ def _values(name: str, text: str, parse: Callable[[str], Any]) -> list[tuple[str
 
 
 def _size(analysis: Analysis, text: str) -> int:
-    from fanstore.plan.fields import SIZES, size_bytes
+    from fanstore.study.fields import SIZES, size_bytes
 
     try:
         if not text.endswith("%"):
@@ -110,7 +110,7 @@ def _size(analysis: Analysis, text: str) -> int:
 
 
 def _rate(text: str) -> float:
-    from fanstore.plan.fields import RATES, rate_bytes_per_s
+    from fanstore.study.fields import RATES, rate_bytes_per_s
 
     try:
         return rate_bytes_per_s(text)

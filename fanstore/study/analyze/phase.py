@@ -19,7 +19,7 @@ from fanstore.errors import FanstoreError
 # Options of `fanstore run` about where data is and when it is fetched: a phase with options of its
 # own leaves these out of the user's.
 _STAGING = (
-    "stage", "in_place", "plan", "local_bytes", "local_dir", "replicas", "keep_staged", "order",
+    "stage", "in_place", "local_bytes", "local_dir", "replicas", "keep_staged", "order",
     "cache_policy", "verify",
 )  # fmt: skip
 OF_THE_JOB = ("job", "ingest", "prepare", "memory")  # phases that run the job's command

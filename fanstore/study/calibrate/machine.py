@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from fanstore.plan.fields import Fields, rate_text
 from fanstore.study.calibrate.network import FETCH_BYTES
 from fanstore.study.calibrate.together import Measured
+from fanstore.study.fields import Fields, rate_text
 from fanstore.wording import show_bytes
 
 _MIB = 1 << 20
@@ -63,8 +63,8 @@ def text_of(machine: Machine) -> str:
         *(f"# {line}" for line in machine.heading),
         "# Spreads follow rates: (slowest - fastest) / median; with four repeats or more,",
         "# these two are left out.",
-        "# nodes and ranks_per_node are those of this measurement; compute and preprocess are of a",
-        "# job. fanstore study plan takes all four as options, or they are added here.",
+        "# nodes and ranks_per_node are those of this measurement. Add what is of a job: compute",
+        "# and preprocess.",
         *(f"# {line}" for line in doubts(machine)),
         "",
         "[system]",

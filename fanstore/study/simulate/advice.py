@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statistics import median
 
-from fanstore.plan.machine import System
+from fanstore.study.machine import System
 from fanstore.study.simulate.results import PolicyOutcome, Simulation, show_s
 from fanstore.wording import show_bytes
 

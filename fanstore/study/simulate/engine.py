@@ -72,13 +72,11 @@ def simulate(
     )
 
 
-def outcome_of(
-    workload: Workload, plan: PolicyPlan, on_epoch: Callable[[], object] = lambda: None
-) -> PolicyOutcome:
-    """Returns the result of a policy's plan. Calls on_epoch after each epoch. Raises UsageError if
-    the scenario does not allow it."""
+def outcome_of(workload: Workload, plan: PolicyPlan) -> PolicyOutcome:
+    """Returns the result of a policy's plan. Raises UsageError if the scenario does not allow
+    it."""
     runner = Runner(workload, plan)
-    _run(workload, [runner], on_epoch)
+    _run(workload, [runner], lambda: None)
     return runner.outcome()
 
 

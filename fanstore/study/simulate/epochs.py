@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import cycle, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
@@ -21,9 +21,6 @@ def reads_of_epochs(scenario: Scenario, sample_count: int) -> Iterator[list[NDAr
     """Yields, for each epoch of the job, the reads of each rank. Raises UsageError for parameters
     that the order does not accept."""
     job = scenario.job
-    if job.recorded:
-        yield from islice(cycle(job.recorded), job.epochs)
-        return
     try:
         coming = reads_of_ranks(
             job.order, sample_count, scenario.system.ranks, **job.order_parameters

@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
-from fanstore.plan.machine import StorageClass, System
 from fanstore.policy.placement.rules import NOWHERE
+from fanstore.study.machine import StorageClass, System
 from fanstore.study.simulate.sources import codes_of
 
 if TYPE_CHECKING:

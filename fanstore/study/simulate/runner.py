@@ -6,8 +6,8 @@ from copy import copy
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
-from fanstore.plan.machine import source_names
 from fanstore.policy.cluster import ELSEWHERE, HERE, NOWHERE
+from fanstore.study.machine import source_names
 from fanstore.study.simulate.epochs import Epoch
 from fanstore.study.simulate.filling import Filling
 from fanstore.study.simulate.policies import AT_ONCE, IN_TURN, ON_DEMAND, PolicyPlan

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.errors import UsageError
-from fanstore.plan.fields import Fields, numbers_of_file
-from fanstore.plan.machine import JOB_KEYS, SYSTEM_KEYS, System, TrainingJob, read_job, read_system
 from fanstore.policy.checks import BYTES_MAX, SAMPLES_MAX
+from fanstore.study.fields import Fields, numbers_of_file
+from fanstore.study.machine import JOB_KEYS, SYSTEM_KEYS, System, TrainingJob, read_job, read_system
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
-from fanstore.plan.machine import System
 from fanstore.policy.placement.rules import fastest_elsewhere
 from fanstore.study import formulas
+from fanstore.study.machine import System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

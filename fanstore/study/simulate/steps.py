@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fanstore.arrays import np
-from fanstore.plan.machine import System
+from fanstore.study.machine import System
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

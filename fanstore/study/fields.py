@@ -5,9 +5,8 @@ have units: `120 GB`, `64 MB/s`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, TypeVar
 
 from fanstore.errors import UsageError
@@ -68,7 +67,6 @@ def rate_text(bytes_per_s: float) -> str:
 
 
 _Value = TypeVar("_Value")
-_NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 _COUNT_MAX = 2**31  # the most readers, threads or other counted things
 
 
@@ -76,19 +74,9 @@ class Fields:
     """One table of a TOML file, with its full key such as `system.shared`, or an empty name for the
     whole file. Methods raise UsageError if a value is missing or wrong."""
 
-    def __init__(
-        self,
-        file: str,
-        name: str,
-        values: Any,
-        keys: Collection[str],
-        options: Mapping[str, str] = _NO_OPTIONS,
-    ) -> None:
-        """options: the command-line option of each value, by full key, for values that do not come
-        from the file. Raises UsageError if `values` is no table, or has a key that is not one of
-        `keys`."""
+    def __init__(self, file: str, name: str, values: Any, keys: Collection[str]) -> None:
+        """Raises UsageError if `values` is no table, or has a key that is not one of `keys`."""
         self._file, self._name, self._values = file, name, values
-        self._options = options
         if not isinstance(values, dict):
             raise UsageError(f"{file}: {name} is {values!r}; allowed is a table [{name}]")
         for key in values:
@@ -104,8 +92,7 @@ class Fields:
 
     def wrong(self, key: str, what: str, allowed: str) -> UsageError:
         """Returns the error for a wrong value of a key; does not raise it."""
-        where = self._options.get(self.key(key)) or f"{self._file}: {self.key(key)}"
-        return UsageError(f"{where} {what}; allowed: {allowed}")
+        return UsageError(f"{self._file}: {self.key(key)} {what}; allowed: {allowed}")
 
     def value(self, key: str, allowed: str) -> Any:
         """Returns the value of a key. Raises UsageError, which says what is allowed, if the key is
@@ -117,7 +104,7 @@ class Fields:
     def table(self, key: str, keys: Collection[str]) -> Fields:
         """Returns a table within this one, which may have only the keys `keys`."""
         values = self.value(key, f"a table [{key}]")
-        return Fields(self._file, self.key(key), values, keys, self._options)
+        return Fields(self._file, self.key(key), values, keys)
 
     def tables(self, key: str, keys: Collection[str]) -> list[Fields]:
         """Returns the tables of an array of tables within this one; an empty list if the key is
@@ -126,7 +113,7 @@ class Fields:
         if not isinstance(values, list):
             raise self.wrong(key, f"is {values!r}", f"tables [[{self.key(key)}]]")
         named = [(f"{self.key(key)}[{number}]", each) for number, each in enumerate(values)]
-        return [Fields(self._file, name, each, keys, self._options) for name, each in named]
+        return [Fields(self._file, name, each, keys) for name, each in named]
 
     def integer(self, key: str, least: int, most: int | None = None) -> int:
         """Returns the value of a key: an integer from `least` to `most` (None: no limit)."""

@@ -1,18 +1,15 @@
-"""A machine and a job, as plan files and scenarios describe them (docs/simulator.md)."""
+"""A machine and a job, as scenarios describe them (docs/simulator.md)."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from fanstore.plan.fields import Fields, with_lists
 from fanstore.policy.checks import SAMPLES_MAX
 from fanstore.policy.curve import Curve
 from fanstore.policy.orders.registry import ORDERS
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from fanstore.study.fields import Fields, with_lists
 
 SYSTEM_KEYS = (
     "nodes", "ranks_per_node", "compute", "preprocess", "network", "shared", "staging_buffer",
@@ -100,15 +97,13 @@ class System:
 @dataclass(frozen=True)
 class TrainingJob:
     """A job that trains. order: the name of its order; order_parameters: parameters of
-    reads_of_ranks (fanstore/policy/orders/registry.py). recorded: instead of an order, the reads of
-    each rank in some epochs (epochs x ranks), which the job repeats. order_source: says in messages
-    where the order was given."""
+    reads_of_ranks (fanstore/policy/orders/registry.py). order_source: says in messages where the
+    order was given."""
 
     epochs: int
     batch_size: int
     order: str
     order_parameters: dict[str, Any]
-    recorded: tuple[list[NDArray[Any]], ...] = ()
     order_source: str = "job.order"
 
 
@@ -176,9 +171,8 @@ def _read_share(each: StorageClass) -> float:
     return each.read.share(each.threads)
 
 
-def read_job(file: str, fields: Fields, order_source: str = "") -> TrainingJob:
-    """Returns the job that a table [job] describes. file: its name in messages; order_source: the
-    name in messages about a wrong order, if the order is not from the file."""
+def read_job(file: str, fields: Fields) -> TrainingJob:
+    """Returns the job that a table [job] describes. file: its name in messages."""
     order = fields.value("order", 'a table such as { name = "torch-distributed", seed = 0 }')
     if not isinstance(order, dict) or order.get("name") not in ORDERS:
         named = order.get("name") if isinstance(order, dict) else order
@@ -186,14 +180,9 @@ def read_job(file: str, fields: Fields, order_source: str = "") -> TrainingJob:
         raise fields.wrong("order.name", f"is {named!r}", allowed)
     named = {key: value for key, value in order.items() if key != "name"}
     parameters = with_lists(file, "job.order", named)
-    source = order_source or f"{file}: job.order"
-    return TrainingJob(*epochs_and_batch(fields), order["name"], parameters, order_source=source)
-
-
-def epochs_and_batch(fields: Fields) -> tuple[int, int]:
-    """Returns the number of epochs in a table [job], and the number of samples in a batch of a
-    rank."""
-    return fields.integer("epochs", 1, _EPOCHS_MAX), fields.integer("batch", 1, SAMPLES_MAX)
+    epochs = fields.integer("epochs", 1, _EPOCHS_MAX)
+    batch_size = fields.integer("batch", 1, SAMPLES_MAX)
+    return TrainingJob(epochs, batch_size, order["name"], parameters, f"{file}: job.order")
 
 
 def source_names(system: System) -> list[str]:
