@@ -42,7 +42,7 @@ def steps_of(key: str) -> tuple[str, ...]:
         return (MISS, DUP_CLOSE)
     if re.fullmatch(r"many-(stat|missing)|most-(stat|missing)-\w+", key):
         return (MISS,)
-    return (DUP_CLOSE,) if key == "open" else ()
+    return {"open": (DUP_CLOSE,), "pread": (f"copy-{SIZES['4k']}",)}.get(key, ())
 
 
 def measure(work: Path) -> dict[str, float]:

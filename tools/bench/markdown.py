@@ -8,7 +8,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from peers import LIMIT
 from results import OURS, Report, Result, read_report
 from table import SECTIONS, columns, duration, reference, title_of
 
@@ -29,11 +28,6 @@ def _goal(result: Result) -> str:
     return f"{text} **missed**: {', '.join(missed)}" if missed else text
 
 
-def _distance(result: Result) -> str:
-    """Returns which part of the limit's rate is reached."""
-    return f"{result.ratio(LIMIT):.2f}" if LIMIT in result.times_ns else ""
-
-
 def _above_floor(result: Result) -> str:
     above = result.above_floor()
     return "" if above is None else f"{above:.2f}"
@@ -44,11 +38,9 @@ def section(results: list[Result]) -> Iterator[str]:
     the other peers."""
     names = columns(results)
     bases = list(dict.fromkeys(reference(result) for result in results))
-    others = [name for name in names if name not in (*bases, OURS, LIMIT)]
-    has_limit = any(LIMIT in result.times_ns for result in results)
+    others = [name for name in names if name not in (*bases, OURS)]
     head = ["row", *bases, OURS, "ratio", "goal"]
     has_floor = any(result.floor is not None for result in results)
-    head += ["of the limit"] if has_limit else []
     head += ["times the floor"] if has_floor else []
     head += others
     yield "| " + " | ".join(head) + " |"
@@ -57,7 +49,6 @@ def section(results: list[Result]) -> Iterator[str]:
         ratio = f"{result.ratio(reference(result)):.2f}" if OURS in result.times_ns else ""
         row = [title_of(result), *(_cell(result, base) for base in bases), _cell(result, OURS)]
         row += [ratio, _goal(result)]
-        row += [_distance(result)] if has_limit else []
         row += [_above_floor(result)] if has_floor else []
         row += [_cell(result, name) for name in others]
         yield "| " + " | ".join(row) + " |"

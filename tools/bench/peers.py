@@ -17,15 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from results import DIRECTORY, OURS
-from rows import C
 
 FANSTORE = [sys.executable, "-m", "fanstore"]
-LIMIT = "limit"
 MOUNT_LIMIT_S = 20
-# The operation that stands for each one in the limit: one placeholder descriptor and one memcpy.
-BARE = {
-    "read": "bare-read", "read16": "bare-read16", "pread": "bare-pread", "open": "bare-open",
-}  # fmt: skip
 
 
 class Absent(Exception):
@@ -35,21 +29,12 @@ class Absent(Exception):
 @dataclass(frozen=True)
 class Peer:
     """Files below `root`, and `command`, which starts programs that see them. `dropped`: the files
-    or directories whose pages are dropped for cold reads (none: the peer cannot be cold).
-    `operations`: the operations that the C reader runs instead, if this is not a file system but
-    the limit of one."""
+    or directories whose pages are dropped for cold reads (none: the peer cannot be cold)."""
 
     name: str
     root: Path
     command: tuple[str, ...] = ()
     dropped: tuple[Path, ...] = ()
-    operations: dict[str, str] | None = None
-
-    def operation(self, name: str, language: str) -> str | None:
-        """Returns the operation that a reader must run; None if this peer takes no part in it."""
-        if self.operations is None:
-            return name
-        return self.operations.get(name) if language == C else None
 
 
 @dataclass(frozen=True)
@@ -93,11 +78,6 @@ def prepare(source: Path, dataset: Path, *options: str) -> None:
 @contextmanager
 def directory(place: Place) -> Iterator[Peer]:
     yield Peer(DIRECTORY, place.source, dropped=(place.source,))
-
-
-@contextmanager
-def limit(place: Place) -> Iterator[Peer]:
-    yield Peer(LIMIT, place.source, operations=BARE)
 
 
 @contextmanager
@@ -228,7 +208,6 @@ def passthrough(place: Place) -> Iterator[Peer]:
 PEERS: dict[str, Callable[[Place], AbstractContextManager[Peer]]] = {
     "directory": directory,
     "fanstore": fanstore,
-    "limit": limit,
     "tmpfs": tmpfs,
     "squashfuse": squashfuse,
     "squashfs": squashfs,
@@ -237,4 +216,4 @@ PEERS: dict[str, Callable[[Place], AbstractContextManager[Peer]]] = {
 }
 # A run needs these peers for its ratios.
 ALWAYS = ("directory", "fanstore")
-QUICK = ("directory", "fanstore", "limit", "tmpfs")
+QUICK = ("directory", "fanstore", "tmpfs")

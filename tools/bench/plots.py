@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from peers import LIMIT
 from ranks import CEILING, LOCAL, RANKS, key_of
 from ranks import KINDS as RANK_KINDS
 from results import DIRECTORY, OURS, Report, Result, read_report
 from rows import SIZES, TITLES
 
 COLOURS = {
-    OURS: "#c0392b", DIRECTORY: "#2c3e50", LIMIT: "#bdc3c7", "tmpfs": "#27ae60",
+    OURS: "#c0392b", DIRECTORY: "#2c3e50", "tmpfs": "#27ae60",
     "squashfuse": "#8e44ad", "squashfs": "#9b59b6", "erofs": "#2980b9",
     "FUSE passthrough": "#f39c12",
 }  # fmt: skip
@@ -129,10 +128,6 @@ def draw_ratios(report: Report, plt: Any) -> Any | None:
         if goal.than == DIRECTORY
     ]  # fmt: skip
     axes.plot([ratio for _, ratio in held], [at for at, _ in held], "k|", ms=9, label="goal")
-    limits = [(at, r.ratio(DIRECTORY, LIMIT)) for at, r in zip(places, rows, strict=True)
-              if LIMIT in r.times_ns]  # fmt: skip
-    axes.plot([ratio for _, ratio in limits], [at for at, _ in limits], ".", color="#7f8c8d",
-              label="limit")  # fmt: skip
     axes.set_yticks(places, [r.title for r in rows], fontsize="small")
     axes.set_xscale("log")
     axes.axvline(1, color="black", lw=0.8)

@@ -16,7 +16,7 @@ from rows import PYTHON
 
 HERE = Path(__file__).resolve().parent
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread".split()
-READER = ("reader.c", "operations.c", "paths.c", "bare.c")
+READER = ("reader.c", "operations.c", "paths.c")
 ANSWER_LIMIT_S = 120
 
 

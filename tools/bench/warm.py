@@ -107,34 +107,31 @@ class Warm:
         """Measures and returns one row. Raises Different or ReaderEnded."""
         row = case.row
         say(f"{row.title}, {case.processes} processes, {case.threads} threads")
-        teams = [t for t in self._teams if t.peer.operation(row.operation, row.reader)]
-        self._check_sums(teams, case)
+        self._check_sums(case)
         repetitions = settings.repetitions
         if row.operation in SLOW_OPERATIONS:
             repetitions = min(repetitions, SLOW_REPETITIONS)
         sides = {
             team.peer.name: partial(
-                team.ns_per_unit, row.reader, team.peer.operation(row.operation, row.reader) or "",
-                row.kind, case.processes, case.threads, settings.window_ns,
+                team.ns_per_unit, row.reader, row.operation, row.kind, case.processes,
+                case.threads, settings.window_ns,
             )
-            for team in teams
+            for team in self._teams
         }  # fmt: skip
         return self._result(case, in_turns(sides, repetitions, 1))
 
-    def _check_sums(self, teams: Sequence[Team], case: Case) -> None:
+    def _check_sums(self, case: Case) -> None:
         row = case.row
         for number in range(case.processes):
-            sums = {team.sum(row.reader, number, row.kind) for team in teams}
+            sums = {team.sum(row.reader, number, row.kind) for team in self._teams}
             if len(sums) != 1:
                 raise Different(f"{row.title}: the sides saw different data")
 
     def _result(self, case: Case, times: dict[str, list[float]]) -> Result:
         row = case.row
-        peers = [team.peer for team in self._teams if team.peer.name in times]
-        names = [peer.name for peer in peers if peer.operations is None]
         whole = row.unit == "file" and row.operation != "open"
         size = self._kinds[row.kind].file_bytes if whole else 0
         return Result.of(
-            "warm", case.key, row.title, row.unit, times, goals_of(case, names),
+            "warm", case.key, row.title, row.unit, times, goals_of(case, list(times)),
             bytes_per_unit=size, processes=case.processes, threads=case.threads,
         )  # fmt: skip

@@ -9,8 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "bare.h"
-
 /* Large blocks of malloc and Python begin 16 bytes behind the start of a page. */
 enum { UNALIGNED_BYTES = 16 };
 
@@ -162,32 +160,6 @@ static uint64_t run_walk(struct worker *worker, const char *path)
     return entries;
 }
 
-static uint64_t run_bare_read(struct worker *worker, const char *path)
-{
-    bare_read(path, worker->buffer);
-    return 1;
-}
-
-static uint64_t run_bare_read16(struct worker *worker, const char *path)
-{
-    bare_read(path, worker->buffer + UNALIGNED_BYTES);
-    return 1;
-}
-
-static uint64_t run_bare_pread(struct worker *worker, const char *path)
-{
-    bare_pread(path, next_random(&worker->random), worker->buffer);
-    return 1;
-}
-
-static uint64_t run_bare_open(struct worker *worker, const char *path)
-{
-    (void)worker;
-    (void)path;
-    bare_close(bare_open());
-    return 1;
-}
-
 static const struct operation operations[] = {
     {"read", ON_FILES, run_read, 8, 0},
     {"read16", ON_FILES, run_read16, 8, 0},
@@ -201,10 +173,6 @@ static const struct operation operations[] = {
     {"open", ON_FILES, run_open, 32, 0},
     {"readdir", ON_FOLDERS, run_readdir, 1, 0},
     {"walk", ON_FOLDERS, run_walk, 1, 0},
-    {"bare-read", ON_FILES, run_bare_read, 8, 0},
-    {"bare-read16", ON_FILES, run_bare_read16, 8, 0},
-    {"bare-pread", ON_FILES, run_bare_pread, 64, 0},
-    {"bare-open", ON_FILES, run_bare_open, 32, 0},
 };
 
 const struct operation *find_operation(const char *name)

@@ -19,7 +19,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "bare.h"
 #include "clock.h"
 #include "operations.h"
 
@@ -149,7 +148,6 @@ static void answer(unsigned threads)
 
 static void request(const char *name, const char *kind_name, unsigned threads, uint64_t window_ns)
 {
-    static struct kind *mapped;
     int in_child = strncmp(name, "child-", 6) == 0;
     const struct operation *operation = find_operation(name + (in_child ? 6 : 0));
     struct kind *kind = find_kind(top, kind_name);
@@ -157,8 +155,6 @@ static void request(const char *name, const char *kind_name, unsigned threads, u
         errno = EINVAL;
         fail(name);
     }
-    if (strncmp(name, "bare-", 5) == 0 && mapped != kind)
-        bare_map(&(mapped = kind)->files);
     for (unsigned i = 0; i < threads; i++) {
         tasks[i].operation = operation;
         tasks[i].list = operand(operation, kind);
