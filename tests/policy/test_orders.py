@@ -20,12 +20,8 @@ from fanstore.policy.orders.torch_samplers import randperm
 
 # What each order needs, at its smallest.
 NEEDED: dict[str, dict[str, Any]] = {
-    "accelerate-seedable": {"seed": 1},
     "dali-shuffle": {},
     "grain-shuffle": {"seed": 1},
-    "keras-directory": {"seed": 1, "batch_size": 2},
-    "numpy-default-rng": {"seed": 1},
-    "numpy-random-state": {"seed": 1},
     "sequential": {},
     "tf-data-shuffle": {"seed": 1, "buffer_size": 10},
     "timm-repeat-aug": {"world_size": 1},
@@ -34,7 +30,6 @@ NEEDED: dict[str, dict[str, Any]] = {
     "torch-random": {"seed": 1},
     "torch-subset-random": {"seed": 1},
     "torch-weighted-random": {"seed": 1},
-    "torchdata-stateful": {"seed": 1},
 }
 
 
@@ -45,7 +40,7 @@ def needed(name: str, sample_count: int) -> dict[str, Any]:
 
 
 SUBSET, WEIGHTED = {"seed": 1, "indices": [3, 1]}, {"seed": 1, "weights": [1, 0, 2] + [0] * 7}
-KERAS, BUFFER = NEEDED["keras-directory"], NEEDED["tf-data-shuffle"]
+BUFFER = NEEDED["tf-data-shuffle"]
 TWO = {"world_size": 2}
 
 
@@ -136,15 +131,6 @@ def test_samples_without_weight_are_never_drawn() -> None:
     assert counts.max() < 200
 
 
-def test_numpy_orders_are_numpys() -> None:
-    ours = next(orders("numpy-default-rng", 101, 2, seed=5))
-    assert np.array_equal(ours, np.random.default_rng(7).permutation(101))
-    ours = next(orders("numpy-random-state", 101, 2, seed=2**32 - 1))
-    listed = list(range(101))
-    np.random.RandomState(1).shuffle(listed)
-    assert ours.tolist() == listed
-
-
 def test_grain_leaves_the_last_sample_out_where_grain_does() -> None:
     order = next(orders("grain-shuffle", 65537, seed=0))
     assert np.setdiff1d(np.arange(65537), order).tolist() == [65536]
@@ -205,7 +191,7 @@ def test_shards_rotate() -> None:
 @pytest.mark.parametrize(
     ("name", "parameters", "said"),
     (
-        ("random", {}, "order is 'random'; allowed are accelerate-seedable, dali-shuffle,"),
+        ("random", {}, "order is 'random'; allowed are dali-shuffle, grain-shuffle,"),
         ("sequential", {"seed": 1}, "no parameter 'seed'; allowed are none"),
         ("grain-shuffle", {}, "needs the parameter 'seed'; allowed are seed"),
         ("grain-shuffle", {"seed": 2**32}, "seed is 4294967296; allowed are integers, 0 to"),
@@ -218,9 +204,6 @@ def test_shards_rotate() -> None:
         ("torch-distributed", {**TWO, "shuffle": 1}, "shuffle is 1; allowed are true and false"),
         ("torch-distributed", {**TWO, "set_epoch": None}, "set_epoch is None; allowed are true"),
         ("torch-distributed", {**TWO, "seed": 2**64 - 1}, r"seed \+ first_epoch is .*; allowed"),
-        ("accelerate-seedable", {"seed": 2**64 - 1}, r"seed \+ first_epoch is .*; allowed are"),
-        ("torchdata-stateful", {"seed": 1, "persistent_workers": True}, "with num_workers 0"),
-        ("torchdata-stateful", {"seed": 1, "persistent_workers": 0}, "persistent_workers is 0"),
         ("tf-data-shuffle", {**BUFFER, "reshuffle_each_iteration": 0}, "iteration is 0; allowed"),
         (
             "timm-repeat-aug",
@@ -239,10 +222,6 @@ def test_shards_rotate() -> None:
         ("torch-weighted-random", {**WEIGHTED, "num_samples": 0}, "num_samples is 0; allowed"),
         ("torch-weighted-random", {**WEIGHTED, "replacement": False}, "is 10; allowed .*1 to 2"),
         ("tf-data-shuffle", {"seed": 1, "buffer_size": 0}, "buffer_size is 0; allowed"),
-        ("keras-directory", {**KERAS, "subset": "both"}, "subset is 'both'; allowed are training"),
-        ("keras-directory", {**KERAS, "subset": "validation"}, "of no validation_split"),
-        ("keras-directory", {**KERAS, "validation_split": 0.05}, "0.05 of 10 samples; allowed"),
-        ("keras-directory", {**KERAS, "validation_split": 1.5}, "validation_split is 1.5; allowed"),
     ),
 )
 def test_bad_arguments_are_refused_at_once(

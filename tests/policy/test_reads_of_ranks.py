@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 
 from fanstore.policy.next_use import frequencies
-from fanstore.policy.orders.distributed_samplers import batch_sampler_shard
 from fanstore.policy.orders.other_frameworks import rotating_shard
 from fanstore.policy.orders.registry import orders, reads_of_ranks, strided
-
-EIGHT = {"seed": 1, "batch_size": 8}
 
 
 def first_two(name: str, **parameters: Any) -> list[list[list[int]]]:
@@ -26,11 +23,6 @@ def test_each_order_is_divided_as_its_framework_does() -> None:
     found = first_two("torch-distributed", seed=2, drop_last=True)
     assert found[1] == [strided(order, rank, 3).tolist() for rank in range(3)]
 
-    order = next(orders("accelerate-seedable", 50, 5, seed=2))
-    found = first_two("accelerate-seedable", seed=2, batch_size=4, drop_last=True)
-    one = batch_sampler_shard(order, 2, 3, batch_size=4, drop_last=True)
-    assert found[1][2] == one.tolist()
-
     order = next(orders("dali-shuffle", 50))
     assert first_two("dali-shuffle")[1][0] == rotating_shard(order, 0, 3, epoch=5).tolist()
     stuck = first_two("dali-shuffle", stick_to_shard=True)
@@ -40,13 +32,6 @@ def test_each_order_is_divided_as_its_framework_does() -> None:
 def test_one_rank_reads_all_of_any_order() -> None:
     (reads,) = next(reads_of_ranks("torch-random", 50, 1, seed=3))
     assert np.array_equal(reads, next(orders("torch-random", 50, seed=3)))
-
-
-@pytest.mark.parametrize(("drop_last", "read"), ((False, 50), (True, 48)))
-def test_nothing_is_filled_up_for_one_rank_of_accelerate(drop_last: bool, read: int) -> None:
-    of = {"seed": 2, "batch_size": 8, "drop_last": drop_last}
-    (reads,) = next(reads_of_ranks("accelerate-seedable", 50, 1, **of))
-    assert np.array_equal(reads, next(orders("accelerate-seedable", 50, seed=2))[:read])
 
 
 def test_frequencies_take_what_ranks_read() -> None:
@@ -61,14 +46,6 @@ def test_frequencies_take_what_ranks_read() -> None:
         ("torch-random", {"seed": 1}, "torch-random is of 3 ranks; allowed is 1, or one of"),
         ("torch-distributed", {"batch_size": 3}, "no parameter 'batch_size'; allowed are seed"),
         ("dali-shuffle", {"epoch": 3}, "no parameter 'epoch'; allowed are stick_to_shard"),
-        ("accelerate-seedable", {"seed": 1}, "needs the parameter 'batch_size'; allowed are seed"),
-        ("accelerate-seedable", {"seed": 1, "batch_size": 0}, "batch_size is 0; allowed"),
-        (
-            "accelerate-seedable",
-            {**EIGHT, "even_batches": 1},
-            "even_batches is 1; allowed are true",
-        ),
-        ("accelerate-seedable", {**EIGHT, "drop_last": "false"}, "drop_last is 'false'; allowed"),
         ("dali-shuffle", {"stick_to_shard": None}, "stick_to_shard is None; allowed are true and"),
     ),
 )

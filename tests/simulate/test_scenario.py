@@ -72,7 +72,7 @@ BAD: dict[str, tuple[dict[str, Any], str]] = {
         {"dataset__sizes": "fixed", "dataset__size": "1 B"},
         "dataset.mean has no meaning with sizes = 'fixed'; allowed: files, size",
     ),
-    "order": ({"job__order": {"name": "torch"}}, "job.order.name is 'torch'; allowed: accelerate"),
+    "order": ({"job__order": {"name": "torch"}}, "job.order.name is 'torch'; allowed: dali"),
     "order not a table": ({"job__order": "sequential"}, "job.order.name is 'sequential'; allowed"),
 }
 

@@ -1,5 +1,5 @@
 """Samplers of jobs with several ranks: torch's DistributedSampler, timm's repeated augmentation,
-and the samplers of accelerate."""
+and accelerate's division of batches."""
 
 from __future__ import annotations
 
@@ -90,21 +90,6 @@ def repeat_aug_sampler(
         return np.resize(np.repeat(once[: -(-total // repeats)], repeats), total)
 
     return (order(epoch if set_epoch else 0) for epoch in count(first_epoch))
-
-
-def seedable_random_sampler(
-    sample_count: int, first_epoch: int = 0, *, seed: int
-) -> Iterator[NDArray[np.uint32]]:
-    """Returns an endless iterator over the orders of all ranks together (batch_sampler_shard gives
-    the part of one): a permutation seeded with seed + epoch. seed: data_seed, or the job's argument
-    of torch.manual_seed (Trainer: 42).
-
-    Raises ValueError for arguments out of range. Source: accelerate 1.15 data_loader.py.
-    """
-    checks.sample_count(sample_count)
-    first_epoch = checks.integer("first_epoch", first_epoch, 0)
-    seed = checks.seed_of_epochs(seed, first_epoch)
-    return (randperm(sample_count, seed + epoch) for epoch in count(first_epoch))
 
 
 def batch_sampler_shard(

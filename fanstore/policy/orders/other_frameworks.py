@@ -1,4 +1,4 @@
-"""The orders of DALI, grain, Keras, NumPy and tf.data."""
+"""The orders of DALI, grain and tf.data."""
 
 from __future__ import annotations
 
@@ -119,90 +119,6 @@ def _mixed(half: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
     one, eight, two = ((half << np.uint32(n) | half >> np.uint32(bits - n)) for n in (1, 8, 2))
     mixed: NDArray[np.uint32] = (one & eight ^ two) & np.uint32((1 << bits) - 1)
     return mixed
-
-
-_BUFFERED_BATCHES = 8
-_BUFFERED_UNBATCHED = 1024
-_SUBSETS = ("training", "validation")
-
-
-def keras_directory(
-    sample_count: int,
-    first_epoch: int = 0,
-    *,
-    batch_size: int | None,
-    seed: int,
-    validation_split: float = 0,
-    subset: str = "training",
-    global_seed: int = DEFAULT_GLOBAL_SEED,
-) -> Iterator[NDArray[np.uint32]]:
-    """Returns an endless iterator over the orders in which files are read. Sample numbers are
-    places in the sorted listing (classes by name, in each the files by path): it is shuffled once,
-    and paths, not yet read, then pass through tf.data's shuffle of eight batches.
-
-    validation_split: the fraction of the shuffled listing, at its end, that is the validation
-    subset; subset: the subset that is read. (With subset="both" the validation data is not shuffled
-    again: that is another order.) Raises ValueError for arguments out of range, and if
-    validation_split leaves one subset without files. Source: Keras' image_dataset_utils.py;
-    compared with Keras 3.15.
-    """
-    checks.sample_count(sample_count)
-    seed = checks.integer("seed", seed, 0, 2**32 - 1)
-    buffer_size = _BUFFERED_UNBATCHED
-    if batch_size is not None:
-        buffer_size = _BUFFERED_BATCHES * checks.integer("batch_size", batch_size, 1)
-    listing = np.random.RandomState(seed).permutation(sample_count).astype(np.uint32)
-    files = _subset(listing, checks.fraction("validation_split", validation_split), subset)
-    orders = tf_data_shuffle(
-        len(files), first_epoch, buffer_size=buffer_size, seed=seed, global_seed=global_seed
-    )
-    return (files[order] for order in orders)
-
-
-def _subset(
-    listing: NDArray[np.uint32], validation_split: float, subset: str
-) -> NDArray[np.uint32]:
-    if subset not in _SUBSETS:
-        raise ValueError(f"subset is {subset!r}; allowed are {', '.join(_SUBSETS)}")
-    validation = int(validation_split * len(listing))
-    if validation_split and not 0 < validation < len(listing):
-        raise ValueError(
-            f"validation_split is {validation_split!r} of {len(listing)} samples; "
-            "allowed is what leaves some for each subset"
-        )
-    if subset == "validation" and not validation:
-        raise ValueError("subset is 'validation' of no validation_split; allowed is 'training'")
-    cut = len(listing) - validation
-    return listing[cut:] if subset == "validation" else listing[:cut]
-
-
-def numpy_default_rng(
-    sample_count: int, first_epoch: int = 0, *, seed: int
-) -> Iterator[NDArray[np.uint32]]:
-    """numpy.random.default_rng(seed + epoch).permutation(sample_count), as uint32 (FFCV does so).
-
-    The job's NumPy has to shuffle as this one does: NumPy may change the stream of its Generator.
-    Raises ValueError for arguments out of range.
-    """
-    checks.sample_count(sample_count)
-    seed = checks.integer("seed", seed, 0)
-    first_epoch = checks.integer("first_epoch", first_epoch, 0)
-    generators = (np.random.default_rng(seed + epoch) for epoch in count(first_epoch))
-    return (each.permutation(sample_count).astype(np.uint32) for each in generators)
-
-
-def numpy_random_state(
-    sample_count: int, first_epoch: int = 0, *, seed: int
-) -> Iterator[NDArray[np.uint32]]:
-    """numpy.random.RandomState((seed + epoch) % 2**32).permutation(sample_count), as uint32.
-
-    This stream is the same in all versions of NumPy. Raises ValueError for arguments out of range.
-    """
-    checks.sample_count(sample_count)
-    seed = checks.integer("seed", seed, 0, 2**32 - 1)
-    first_epoch = checks.integer("first_epoch", first_epoch, 0)
-    generators = (np.random.RandomState((seed + epoch) % 2**32) for epoch in count(first_epoch))
-    return (each.permutation(sample_count).astype(np.uint32) for each in generators)
 
 
 _SEEDS = 2**31 - 1

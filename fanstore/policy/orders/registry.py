@@ -14,17 +14,12 @@ from typing import TYPE_CHECKING, Any
 from fanstore.arrays import np
 from fanstore.policy import checks
 from fanstore.policy.orders.distributed_samplers import (
-    batch_sampler_shard,
     distributed_sampler,
     repeat_aug_sampler,
-    seedable_random_sampler,
 )
 from fanstore.policy.orders.other_frameworks import (
     dali_random_shuffle,
     grain_index_shuffle,
-    keras_directory,
-    numpy_default_rng,
-    numpy_random_state,
     rotating_shard,
     tf_data_shuffle,
 )
@@ -32,7 +27,6 @@ from fanstore.policy.orders.torch_samplers import (
     random_sampler,
     random_sampler_generator,
     sequential,
-    stateful_data_loader,
     subset_random_sampler,
     weighted_random_sampler,
 )
@@ -41,12 +35,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ORDERS: dict[str, Callable[..., Iterator[NDArray[np.uint32]]]] = {
-    "accelerate-seedable": seedable_random_sampler,
     "dali-shuffle": dali_random_shuffle,
     "grain-shuffle": grain_index_shuffle,
-    "keras-directory": keras_directory,
-    "numpy-default-rng": numpy_default_rng,
-    "numpy-random-state": numpy_random_state,
     "sequential": sequential,
     "tf-data-shuffle": tf_data_shuffle,
     "timm-repeat-aug": repeat_aug_sampler,
@@ -55,7 +45,6 @@ ORDERS: dict[str, Callable[..., Iterator[NDArray[np.uint32]]]] = {
     "torch-random": random_sampler,
     "torch-subset-random": subset_random_sampler,
     "torch-weighted-random": weighted_random_sampler,
-    "torchdata-stateful": stateful_data_loader,
 }
 
 
@@ -122,7 +111,6 @@ def _by_turns(reads: list[NDArray[Any]]) -> NDArray[Any]:
 # For each order, the function that returns one rank's part of it. Other orders are for one rank
 # only.
 SPLITS: dict[str, Callable[..., NDArray[Any]]] = {
-    "accelerate-seedable": batch_sampler_shard,
     "dali-shuffle": rotating_shard,
     "timm-repeat-aug": strided,
     "torch-distributed": strided,
