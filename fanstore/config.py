@@ -133,11 +133,11 @@ class Settings:
     )  # fmt: skip
     cache_policy: str = _setting(
         "belady",
-        "Drop a block at its file's last close (close; none: and take 64 MiB at most), when "
+        "Drop a block at its file's last close (close), when "
         "room is needed (lru, random), never (minio), or for one that is read again sooner, "
         "where the order is known (belady) [default: belady].",
-        "--cache-policy close|lru|random|minio|belady|none",
-        form="close|lru|random|minio|belady|none",
+        "--cache-policy close|lru|random|minio|belady",
+        form="close|lru|random|minio|belady",
     )
     deadline_s: float = _setting(
         10.0, "How long another node may take for one request.", least=0.001

@@ -7,7 +7,6 @@
  *     lru     if room is needed, evicts the block that has been unused for longest
  *     random  if room is needed, evicts any block, each with the same probability
  *     minio   keeps blocks that came while there was room for good; others pass through as in close
- *     none    like close, in a cache of a few blocks
  *
  * These policies need an oracle, which knows of each block when it is used next:
  *
@@ -33,10 +32,9 @@ enum fan_policy {
     FAN_POLICY_LRU = 1,
     FAN_POLICY_RANDOM = 2,
     FAN_POLICY_MINIO = 3,
-    FAN_POLICY_NONE = 4,
-    FAN_POLICY_COUNT = 5, /* the number of policies without an oracle */
-    FAN_POLICY_REUSE = 5,
-    FAN_POLICY_BELADY = 6
+    FAN_POLICY_COUNT = 4, /* the number of policies without an oracle */
+    FAN_POLICY_REUSE = 4,
+    FAN_POLICY_BELADY = 5
 };
 /* cffi: end */
 
@@ -70,7 +68,7 @@ struct fan_victims {
 /* Returns whether a policy needs to know which files are open. */
 static inline bool fan_policy_follows_opens(enum fan_policy policy)
 {
-    return policy == FAN_POLICY_CLOSE || policy == FAN_POLICY_MINIO || policy == FAN_POLICY_NONE;
+    return policy == FAN_POLICY_CLOSE || policy == FAN_POLICY_MINIO;
 }
 
 static inline bool fan_policy_has_oracle(enum fan_policy policy)

@@ -19,7 +19,6 @@ from fanstore.wording import show_bytes
 _SHARE = 0.5
 _CACHE_SHARE = 0.2
 _CACHE_MAX_BYTES = 1 << 30
-_PASSING_BYTES = 64 << 20
 # The policies under which a block can stay for good.
 _KEEPING = ("belady", "minio")
 # The most that the block cache takes beyond its content: it rounds to pages (mounts.h), and adds
@@ -69,8 +68,6 @@ def budget_of(settings: Settings, local: LocalDirectory) -> Budget:
     allowed = settings.memory_bytes
     budget = Budget(memory.left_bytes(), allowed, 0, _staged_bytes(local))
     cache_bytes = settings.cache_bytes or _default_cache_bytes(budget.limit_bytes)
-    if settings.cache_policy == "none":
-        cache_bytes = min(cache_bytes, _PASSING_BYTES)
     kept_bytes = cache_bytes if settings.cache_policy in _KEEPING else 0
     budget = replace(budget, cache_bytes=cache_bytes, kept_in_cache_bytes=kept_bytes)
     if allowed is not None and budget.whole_cache_bytes > allowed:

@@ -42,7 +42,7 @@ REGIMES = {"training": (0.008, 0.004), "preparation": (0.002, 0.016), "fetches":
 # By name, the parts of what is kept that are in the block cache and on the disk.
 STORES = {"block cache": (1.0, 0.0), "disk": (0.0, 1.0), "both": (0.5, 0.5)}
 # Options of a job that keeps files on its disk alone.
-NO_CACHE = ("--cache-policy", "none", "--cache-bytes", str(10 << 20))
+NO_CACHE = ("--cache-policy", "close", "--cache-bytes", str(10 << 20))
 
 
 class Bench:

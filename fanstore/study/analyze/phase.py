@@ -31,7 +31,8 @@ INSTEAD: Mapping[str, tuple[str, ...]] = {
     "prepare": ("--stage", "memory"),
     "memory": ("--stage", "memory"),
     "storage": (
-        "--stage", "lazy", "--local-bytes", "INDEXES", "--cache-policy", "none", "--order", "ORDER",
+        "--stage", "lazy", "--local-bytes", "INDEXES", "--cache-policy", "close",
+        "--cache-bytes", "64M", "--order", "ORDER",
     ),
     "cache": ("--stage", "memory", "--order", "off"),
 }  # fmt: skip
