@@ -28,11 +28,10 @@ _WAIT_S = 1.0
 
 @dataclass(frozen=True)
 class Name:
-    """A dataset's name, its number in the notes of its samples, and how many samples it has."""
+    """A dataset's name, and its number in the notes of its samples."""
 
     text: str
     number: int
-    samples: int
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,8 @@ def _name(said: Plain) -> Name | None:
     name = said.get("name")
     if name is None:
         return None
-    if not isinstance(name, list) or [type(each) for each in name] != [str, int, int]:
-        raise ValueError(f"name is {name!r}; allowed are a text and two numbers")
+    if not isinstance(name, list) or [type(each) for each in name] != [str, int]:
+        raise ValueError(f"name is {name!r}; allowed are a text and a number")
     return Name(*name)
 
 

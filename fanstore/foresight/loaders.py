@@ -233,6 +233,8 @@ def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Exp
 def _of_mount(
     said: Announcement, order: NDArray[Any], mount: int, records: NDArray[np.uint64]
 ) -> Expected:
+    if said.name is not None:  # the files of samples beyond are not known yet
+        order = order[order < len(records)]
     if len(order) and (order.min() < 0 or order.max() >= len(records)):
         raise ValueError(f"the sampler draws {order.max()} of {len(records)} samples")
     reads = records[order].ravel()

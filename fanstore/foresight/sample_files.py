@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 SAMPLES_MAX = 1 << 27  # the most samples of a dataset
 _FILES_MAX = 64  # the most files of a sample in one mount
+# Limits of rows, most of which are empty if samples are far apart.
+_ROWS_MIN, _ROWS_PER_PAIR = 1 << 16, 64
 _MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
 _SAMPLE_SHIFT, _FILE_MASK = 36, (1 << 36) - 1  # a job has at most 16 mounts
 
@@ -71,14 +73,13 @@ class SampleFiles:
         pairs, times = np.unique(opens[:, :2], axis=0, return_counts=True)
         self._pairs = pairs[times == readings[np.searchsorted(read, pairs[:, 0])]]
 
-    def by_mount(self, count: int) -> list[tuple[int, NDArray[np.uint64]]]:
-        """Returns, by mount, the record ids of `count` samples, one row for each, with NO_RECORD if
-        a sample has fewer files than others, or is unknown."""
+    def by_mount(self) -> list[tuple[int, NDArray[np.uint64]]]:
+        """Returns, by mount, the record ids of the samples up to the last one that is known, one
+        row for each, with NO_RECORD if a sample has fewer files than others, or is unknown."""
+        count = _ROWS_MIN + _ROWS_PER_PAIR * len(self._pairs)
         pairs = self._pairs[self._pairs[:, 0] < count]
         mounts = pairs[:, 1] >> _MOUNT_SHIFT
-        return [
-            (int(mount), _rows(pairs[mounts == mount], count)) for mount in np.unique(mounts)
-        ]  # fmt: skip
+        return [(int(mount), _rows(pairs[mounts == mount])) for mount in np.unique(mounts)]
 
     def take(self, mount: int, rows: NDArray[np.uint64]) -> None:
         """Adds the files that an earlier job learnt, in the form that `by_mount` returns."""
@@ -87,8 +88,9 @@ class SampleFiles:
         self.add(samples, np.full(len(samples), -2), files)
 
 
-def _rows(pairs: NDArray[np.int64], count: int) -> NDArray[np.uint64]:
+def _rows(pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
     """Returns the record ids of sorted pairs, one row for each sample."""
+    count = int(pairs[-1, 0]) + 1
     _, first, lengths = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     place = np.arange(len(pairs)) - np.repeat(first, lengths)
     pairs, place = pairs[place < _FILES_MAX], place[place < _FILES_MAX]
@@ -165,8 +167,6 @@ class Learnt:
 
     def files(self, name: Name) -> list[tuple[int, Rows]]:
         """Returns the known files of a dataset, by mount; none until some samples were read."""
-        if not 0 < name.samples <= SAMPLES_MAX:
-            return []
         if name.number not in self._found:
             if len(self._found) >= _DATASETS_MAX:
                 return []
@@ -177,13 +177,13 @@ class Learnt:
             return []
         self._sort()
         whole = self._found[name.number].fill_up(self._of_others(name))
-        return whole.by_mount(name.samples)
+        return whole.by_mount()
 
     def _load(self, mount: int, name: Name) -> None:
         """Adds the stored files of a dataset, because other ranks may have learnt more."""
         files, records = self._kept[mount]
         for content in files.read(_file_name(name)):
-            rows = _decoded(content, name.samples, records)
+            rows = _decoded(content, records)
             if rows is not None:
                 self._loaded[name.number, mount] = rows
                 self._found[name.number].take(mount, rows)
@@ -194,7 +194,7 @@ class Learnt:
         for number, name in self._names.items():
             for mount in range(len(self._kept)):
                 self._load(mount, name)
-            for mount, rows in self._found[number].by_mount(name.samples):
+            for mount, rows in self._found[number].by_mount():
                 known = self._loaded.get((number, mount))
                 fits = mount < len(self._kept) and rows.size <= _WORDS_MAX
                 if fits and not _is_same(rows, known):
@@ -227,15 +227,15 @@ def _encoded(rows: Rows) -> bytes:
     return np.append(np.array(rows.shape, np.uint64), words.ravel()).astype("<u4").tobytes()
 
 
-def _decoded(content: bytes, samples: int, records: int) -> Rows | None:
-    """Returns the rows in a stored file after checking them; None if they do not fit the
-    dataset."""
+def _decoded(content: bytes, records: int) -> Rows | None:
+    """Returns the rows in a stored file after checking them; None if they do not fit the dataset,
+    which has so many records."""
     if len(content) % 4 or len(content) < 8:
         return None
     words = np.frombuffer(content, "<u4").astype(np.uint64)
     shape = (int(words[0]), int(words[1]))
     rows = words[2:]
-    if shape[0] != samples or shape[0] * shape[1] != len(rows):
+    if shape[0] > SAMPLES_MAX or shape[0] * shape[1] != len(rows):
         return None
     rows[rows == _NO_RECORD_WORD] = NO_RECORD
     return None if (rows[rows != NO_RECORD] >= records).any() else rows.reshape(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import os
 import weakref
 from typing import TYPE_CHECKING
@@ -17,8 +18,10 @@ class Epochs:
     """Watches the iterators of DataLoaders, and announces the reads of each epoch to the daemon.
 
     sampler_of: describes an index sampler, or returns None; draws_of: makes a Draws for a sampler
-    of unknown code; files_of: returns the files of a dataset, or None; tags: names datasets whose
-    files are not known; teller: sends messages. An error in any of them ends the watching.
+    of unknown code; files_of: returns the files of a dataset with at least so many samples, or
+    None; length_of: returns the length of a thing, None if only code of the job could tell; tags:
+    names datasets whose files are not known; teller: sends messages. An error in any of them ends
+    the watching.
     """
 
     def __init__(
@@ -26,12 +29,14 @@ class Epochs:
         sampler_of: Callable[..., Any],
         draws_of: Callable[..., Any],
         files_of: Callable[..., Any],
+        length_of: Callable[[Any], int | None],
         tags: Any,
         teller: Any,
     ) -> None:
         self._sampler_of = sampler_of
         self._draws_of = draws_of
         self._files_of = files_of
+        self._length_of = length_of
         self._tags = tags
         self._teller = teller
         self._off = False
@@ -71,15 +76,21 @@ class Epochs:
     def drawn(self, iterator: Any, indices: Any) -> None:
         """Call it when an iterator has drawn `indices`; None if there were no more."""
         seen = None if self._off else self._seen.get(iterator)
-        if seen is None or seen.draws is None:
+        if seen is None or (seen.draws is None and seen.described is None):
             return
         try:
+            if seen.described is not None:  # torch has asked for the length by now
+                self._tell_described(iterator, seen, *seen.described)
+                if seen.described is None:
+                    return
+                self._watch_draws(iterator, seen)
             draws = seen.draws
             piece = draws.rest() if indices is None else draws.take(iterator._sampler_iter, indices)
             if piece is not None:
                 self._send(iterator, seen, *piece)
         except BlockingIOError:  # the daemon is busy, so this message is skipped
-            seen.draws.dropped()
+            if seen.draws is not None:
+                seen.draws.dropped()
         except Exception as error:
             self._give_up(error)
 
@@ -105,17 +116,31 @@ class Epochs:
         seen.draws = None
         if not seen.is_map:
             return
-        found = self._sampler_of(iterator._index_sampler)
-        if found is not None:
-            self._send(iterator, seen, *found)
-            return
+        seen.described = self._sampler_of(iterator._index_sampler)
+        if seen.described is not None:
+            self._tell_described(iterator, seen, *seen.described)
+        else:
+            self._watch_draws(iterator, seen)
+
+    def _watch_draws(self, iterator: Any, seen: _Seen) -> None:
+        seen.described = None
         ahead = seen.workers * seen.prefetch_factor
         name, drops_last = _named(iterator._index_sampler)
         seen.draws = self._draws_of(name, ahead, drops_last)
 
+    def _tell_described(
+        self, iterator: Any, seen: _Seen, sampler: SamplerTold, parts: Any, sized: Any
+    ) -> None:
+        """Announces a described sampler, unless its length is not known yet."""
+        count = 0 if sized is None else self._length_of(sized)
+        if count is not None:
+            seen.described = None
+            whole: Any = sampler if sized is None else {**sampler, "samples": count}
+            self._send(iterator, seen, whole, parts)
+
     def _send(self, iterator: Any, seen: _Seen, sampler: SamplerTold, parts: Any) -> None:
-        parts = {name: [content] for name, content in parts.items()}
-        number, files = self._files(iterator._dataset)
+        least = _least(sampler, parts)
+        number, files = self._files(iterator._dataset, least)
         message: EpochTold = {
             "loader": self._number(iterator._index_sampler),
             "sampler": sampler,
@@ -123,8 +148,9 @@ class Epochs:
             "prefetch_factor": seen.prefetch_factor,
             "in_order": seen.in_order,
             "dataset": number,
-            "name": self._tags.name_of(iterator._dataset),
+            "name": self._tags.name_of(iterator._dataset, least),
         }
+        parts = {name: [content] for name, content in parts.items()}
         if files is not None:
             message["files_per_sample"], parts["paths"] = files
         try:
@@ -134,10 +160,16 @@ class Epochs:
                 self._datasets.pop()
             raise
 
-    def _files(self, dataset: Any) -> Any:
+    def _files(self, dataset: Any, least: int) -> Any:
         """Returns the number of a dataset, and its files if they were not sent yet."""
         number, known = number_in(self._datasets, dataset)
-        return number, None if known else self._files_of(dataset)
+        return number, None if known else self._files_of(dataset, least)
+
+
+def _least(sampler: SamplerTold, parts: dict[str, bytes]) -> int:
+    """Returns a number of samples that a dataset has at least, by what a sampler draws from it."""
+    weights, indices = parts.get("weights", b""), array.array("q", parts.get("indices", b""))
+    return max(sampler.get("samples", 0), len(weights) // 8, 1 + max(indices, default=-1))
 
 
 def number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
@@ -156,10 +188,10 @@ def number_in(known: list[Any], thing: Any) -> tuple[int, bool]:
 def _named(index_sampler: Any) -> tuple[str, bool]:
     """Returns the name of the sampler class that the user chose, and whether torch forms the
     batches and drops a short last one."""
-    sampler = getattr(index_sampler, "sampler", None)
-    plain = type(index_sampler).__module__.startswith("torch.") and sampler is not None
-    name = type(sampler if plain else index_sampler).__name__[:64]
-    return name, plain and bool(getattr(index_sampler, "drop_last", False))
+    if not type(index_sampler).__module__.startswith("torch."):
+        return type(index_sampler).__name__[:64], False
+    sampler = getattr(index_sampler, "sampler", index_sampler)
+    return type(sampler).__name__[:64], bool(getattr(index_sampler, "drop_last", False))
 
 
 class _Seen:
@@ -172,4 +204,5 @@ class _Seen:
         self.is_map = int(loader._dataset_kind) == 0
         self.drawn_from: Any | None = None
         self.told = False  # whether the next epoch was announced
+        self.described: Any | None = None  # a sampler whose length is not known yet
         self.draws: Any | None = None  # a Draws, for a sampler of unknown code

@@ -10,7 +10,7 @@ import stat
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     # A list of paths: the list; the index of the path in each entry (None: the entry is the path);
@@ -24,38 +24,73 @@ _TRIES_MAX = 32  # the most calls of stat
 _PIECE = 1 << 14
 
 
-def paths_of(data: Any, dataset: Any) -> tuple[int, Iterator[bytes]] | None:
-    """Returns the number of files of each sample, and the paths of all samples in pieces, with a
-    NUL after each path. Returns None unless a list of the dataset certainly names its files. data:
-    the module torch.utils.data."""
-    columns = _columns(data, dataset, 0)
-    if not columns:
-        return None
-    return len(columns), joined(columns)
+def paths_of(*how: Any) -> tuple[int, Iterator[bytes]] | None:
+    """Returns the number of files of each sample of a dataset, and the paths of all samples in
+    pieces, with a NUL after each path. Returns None unless a list of the dataset certainly names
+    its files. how: the arguments of columns_of."""
+    columns = columns_of(*how)
+    return (len(columns), joined(columns)) if columns else None
 
 
-def _columns(data: Any, dataset: Any, depth: int) -> list[_Column]:
+def columns_of(
+    data: Any, dataset: Any, length_of: Callable[[Any], int | None], least: int
+) -> list[_Column]:
+    """Returns the lists that name the files of a dataset's samples. data: the module
+    torch.utils.data; length_of: returns the length of a dataset, or None if only code of the job
+    could tell; least: the dataset has at least so many samples; 0: that is unknown, too."""
+    return _columns(data, dataset, 0, length_of, length_of(dataset), least)
+
+
+def _columns(
+    data: Any, dataset: Any, depth: int, length_of: Any, count: int | None, least: int
+) -> list[_Column]:
     if depth > _NESTED_MAX:
         return []
-    if isinstance(dataset, data.Subset):
-        inner = _columns(data, dataset.dataset, depth + 1)
-        return [(Picked(values, dataset.indices), member, root) for values, member, root in inner]
-    if isinstance(dataset, data.ConcatDataset):
-        return _chained([_columns(data, each, depth + 1) for each in dataset.datasets])
-    count = _length(dataset)
-    own = getattr(dataset, "__dict__", {})
-    found = columns_in(own, count) if count > 0 else []
-    for value in own.values():  # a dataset within it, or an object that reads its files (timm)
-        if not found and hasattr(value, "__dict__") and _length(value) == count:
-            found = _columns(data, value, depth + 1)
-    return found
+    kind, own = type(dataset), attributes_of(dataset)
+    if issubclass(kind, data.Subset):
+        inner, chosen = own.get("dataset"), own.get("indices", ())
+        if not _is_plain(chosen) or not len(chosen):
+            return []
+        most = int(chosen.max() if hasattr(chosen, "max") else max(chosen))
+        found = _columns(data, inner, depth + 1, length_of, length_of(inner), most + 1)
+        found = [(Picked(values, chosen), member, root) for values, member, root in found]
+    elif issubclass(kind, data.ConcatDataset):
+        parts = own.get("datasets", ())
+        found = _chained(
+            [_columns(data, each, depth + 1, length_of, length_of(each), 0) for each in parts]
+        )
+    else:
+        lengths = [count] if count else lengths_in(own, least) if least else []
+        found = next(filter(None, (columns_in(own, length) for length in lengths)), [])
+        for value in own.values():  # a dataset within it, or an object that reads its files (timm)
+            if not found and hasattr(type(value), "__len__") and attributes_of(value):
+                found = _columns(data, value, depth + 1, length_of, count, least)
+    return found if count is None or all(len(each[0]) == count for each in found) else []
 
 
-def _length(value: Any) -> int:
+def attributes_of(thing: Any) -> dict[str, Any]:
+    """Returns the attributes of an object itself; runs no code of its class."""
     try:
-        return len(value)
-    except (AttributeError, NotImplementedError, TypeError):  # the value has no length
-        return -1
+        own = object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return {}
+    return own if type(own) is dict else {}
+
+
+def _is_plain(thing: Any) -> bool:
+    """Returns whether a thing is a row whose class runs no code of the job."""
+    kind = type(thing)
+    if kind in (list, tuple, range):
+        return True
+    return kind.__module__ in ("numpy", "torch") and getattr(thing, "ndim", 0) == 1
+
+
+def lengths_in(attributes: Any, least: int) -> list[int]:
+    """Returns the lengths of the lists among some attributes that have `least` entries and more,
+    the shortest first."""
+    return sorted(
+        {len(each) for each in attributes.values() if _is_plain(each) and len(each) >= least}
+    )
 
 
 def columns_in(attributes: Any, count: int) -> list[_Column]:

@@ -58,23 +58,23 @@ class Pipelines:
         data = source._source
         if type(data) in (list, tuple):
             columns = self._files.columns_in({"": data}, len(data))
-            found = (len(columns), self._files.joined(columns)) if columns else None
         else:
-            found = self._files.paths_of(_NO_TORCH, data)
-        if found is None:
+            least = max([1, *(step[1] for step in steps if step[0] == "take")])
+            columns = self._files.columns_of(_NO_TORCH, data, lambda _: None, least)
+        if not columns:
             name = type(data).__name__
             self._teller.say(f"{name} has no list of paths; it can announce them (fanstore.order)")
             return
         number, known = self._number_in(self._sources, source)
         message: EpochTold = {
             "loader": _OWN + number, "dataset": _OWN + number, "workers": 0, "prefetch_factor": 1,
-            "in_order": True, "files_per_sample": found[0],
+            "in_order": True, "files_per_sample": len(columns),
             "sampler": {
-                "kind": "grain", "samples": len(data), "steps": steps, "drop_last": False,
+                "kind": "grain", "samples": len(columns[0][0]), "steps": steps, "drop_last": False,
                 "batch": max(1, ahead), "is_last": any(step[0] == "repeat" for step in steps),
             },
         }  # fmt: skip
-        self._teller.tell(message, {} if known else {"paths": found[1]})
+        self._teller.tell(message, {} if known else {"paths": self._files.joined(columns)})
 
 
 def _followed(dataset: Any, steps: list[list[Any]]) -> Any:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import array
 import gc
+import sys
 import types
 from typing import TYPE_CHECKING
 
@@ -23,26 +24,32 @@ INDICES_MAX = 1 << 27
 # imported by name.
 _ROWS: tuple[Iterable[Any], ...] = ([], (), range(0), range(1 << 70), array.array("q"))
 _PLAIN = (list, tuple, range, array.array)
+_MODULES = ("numpy", "torch")
 _TELLING = {type(iter(row)) for row in _ROWS}
 # the generic iterator of sequences, also of NumPy arrays
 _TELLING.add(type(iter(type("", (), {"__getitem__": None})())))
 
 
-# start.py puts a function that raises no audit event in its place.
+# The function of python_hook.c raises no audit event; Python before 3.10 has not all that it needs.
 get_referents: Callable[..., list[Any]] = gc.get_referents
+if sys.version_info >= (3, 10):
+    get_referents = globals().get("referents", get_referents)
 
 
 def indices_of(drawn: Any) -> array.array[int] | None:
     """Returns the index or indices that a sampler drew at once, as an array; None if `drawn` is
-    anything else, or is not on the CPU."""
-    if hasattr(drawn, "tolist"):
+    anything else, is not on the CPU, or if only code of the job could tell. (The batch may be an
+    iterator, which gives its indices only once.)"""
+    if type(drawn).__module__ in _MODULES and hasattr(drawn, "tolist"):
         if getattr(getattr(drawn, "device", None), "type", "cpu") != "cpu":
             return None
         drawn = drawn.tolist()
     if type(drawn) is int:
         return array.array("q", (drawn,))
-    if isinstance(drawn, tuple) and drawn and hasattr(drawn[0], "unbind"):
+    if type(drawn) is tuple and drawn and hasattr(type(drawn[0]), "unbind"):
         drawn = _unbound(drawn)
+    if type(drawn) not in _PLAIN or not all(map(_is_number, {*map(type, drawn)})):
+        return None
     try:
         return array.array("q", drawn)
     except (TypeError, ValueError, OverflowError):
@@ -111,7 +118,11 @@ def _is_plain(thing: Any) -> bool:
     """Returns whether the class of a thing is one of Python, NumPy or torch: a class of the job may
     run the job's own code at any access."""
     kind = type(thing)
-    return kind in _PLAIN or kind.__module__ in ("numpy", "torch")
+    return kind in _PLAIN or kind.__module__ in _MODULES
+
+
+def _is_number(kind: Any) -> bool:
+    return kind is int or kind.__module__ in _MODULES
 
 
 def _is_row(thing: Any) -> bool:
@@ -136,8 +147,10 @@ def inside(thing: Any) -> Iterable[Any]:
 def _rest(row: Any, position: int | None, drawn: array.array[int]) -> array.array[int] | None:
     if not 0 < len(row) <= INDICES_MAX or position == 0:
         return None
-    if isinstance(row[0], (list, tuple)) or getattr(row[0], "ndim", 0) == 1:
+    if _is_row(row[0]):
         return _rest_of_batches(row, position or 1, drawn)
+    if not _is_number(type(row[0])):
+        return None
     if position is None:
         return _rest_after(row, drawn)
     step = _step(row, position, drawn)

@@ -12,30 +12,42 @@ if TYPE_CHECKING:
 
     from fanstore.in_job.told import SamplerTold, Shard
 
-    Described = tuple[SamplerTold, dict[str, bytes]]
+    # Parameters, the arrays that belong to them, and the thing whose length is the parameter
+    # "samples", or None.
+    Described = tuple[SamplerTold, dict[str, bytes], Any]
+
+
+_PLAIN = ("numpy", "torch")  # modules of sequences that run no code of the job
 
 
 def described(torch: Any, index_sampler: Any) -> Described | None:
-    """Returns the parameters of a DataLoader's index sampler, and the arrays that belong to them;
-    None if the sampler's code is unknown. The sampler must not have drawn anything yet."""
+    """Returns the parameters of a DataLoader's index sampler; None if its code is unknown. It must
+    not have drawn anything yet. Runs no code of a class that is not torch's."""
+    try:
+        return _described(torch, index_sampler)
+    except KeyError:  # an attribute that the class computes
+        return None
+
+
+def _described(torch: Any, index_sampler: Any) -> Described | None:
     data = torch.utils.data
     batch, drop_last, shard, sampler = 1, False, None, index_sampler
     if _iterates_as(sampler, _accelerate("BatchSamplerShard")):
-        shard, sampler = _shard(sampler), sampler.batch_sampler
+        shard, sampler = _shard(vars(sampler)), vars(sampler)["batch_sampler"]
         if not _iterates_as(sampler, data.BatchSampler):
             return None
     if _iterates_as(sampler, data.BatchSampler):
-        batch, drop_last = int(sampler.batch_size), bool(sampler.drop_last)
-        sampler = sampler.sampler
+        own = vars(sampler)
+        batch, drop_last, sampler = int(own["batch_size"]), bool(own["drop_last"]), own["sampler"]
     found = _of_sampler(torch, sampler)
     if found is None:
         return None
-    parameters, arrays = found
+    parameters, arrays, sized = found
     if shard is not None:
         batch, drop_last = int(shard.pop("batch", batch)), bool(shard.pop("drop_last"))
         parameters["shard"] = shard
     parameters["batch"], parameters["drop_last"] = batch, drop_last
-    return parameters, arrays
+    return parameters, arrays, sized
 
 
 def _iterates_as(sampler: Any, kind: Any) -> bool:
@@ -48,63 +60,64 @@ def _accelerate(name: str) -> Any:
     return getattr(sys.modules.get("accelerate.data_loader"), name, None)
 
 
-def _shard(sampler: Any) -> Shard:
+def _shard(own: dict[str, Any]) -> Shard:
     """Describes which batches a BatchSamplerShard passes to this process."""
     whole: Shard = {
-        "rank": int(sampler.process_index),
-        "world_size": int(sampler.num_processes),
-        "even": bool(sampler.even_batches),
-        "drop_last": bool(sampler.drop_last),
+        "rank": int(own["process_index"]),
+        "world_size": int(own["num_processes"]),
+        "even": bool(own["even_batches"]),
+        "drop_last": bool(own["drop_last"]),
     }
-    if sampler.split_batches:  # each process gets a part of every batch
-        whole["batch"] = sampler.batch_sampler.batch_size // sampler.num_processes
+    if own["split_batches"]:  # each process gets a part of every batch
+        whole["batch"] = vars(own["batch_sampler"])["batch_size"] // own["num_processes"]
     return whole
 
 
 def _of_sampler(torch: Any, sampler: Any) -> Described | None:
     data = torch.utils.data
     if _iterates_as(sampler, data.SequentialSampler):
-        return {"kind": "SequentialSampler", "samples": len(sampler.data_source)}, {}
+        return {"kind": "SequentialSampler"}, {}, vars(sampler)["data_source"]
     if _iterates_as(sampler, data.distributed.DistributedSampler):
-        return _distributed(sampler), {}
+        return _distributed(vars(sampler)), {}, vars(sampler)["dataset"]
     seedable = _iterates_as(sampler, _accelerate("SeedableRandomSampler"))
+    kinds = data.RandomSampler, data.SubsetRandomSampler, data.WeightedRandomSampler
+    kind = next((each for each in kinds if seedable or _iterates_as(sampler, each)), None)
+    if kind is None:
+        return None
+    own = vars(sampler)
     if seedable:
-        seed = int(sampler.epoch + sampler.initial_seed)
+        seed = int(own["epoch"] + own["initial_seed"])
         drawn: SamplerTold | None = {"own_generator": True, "seeded": seed}
     else:
-        drawn = _generator(torch, getattr(sampler, "generator", None))
+        drawn = _generator(torch, own["generator"])
     if drawn is None:
         return None
-    if seedable or _iterates_as(sampler, data.RandomSampler):
-        drawn["kind"], drawn["samples"] = "RandomSampler", len(sampler.data_source)
-        # The property num_samples of torch calls len(data_source) again.
-        is_torchs = type(sampler).num_samples is data.RandomSampler.num_samples
-        chosen_count = sampler._num_samples if is_torchs else sampler.num_samples
-        drawn["drawn"] = drawn["samples"] if chosen_count is None else int(chosen_count)
-        drawn["replacement"] = bool(sampler.replacement)
-        return drawn, {}
-    if _iterates_as(sampler, data.SubsetRandomSampler):
-        chosen = array.array("q", map(int, sampler.indices))
-        drawn["kind"] = "SubsetRandomSampler"
-        return drawn, {"indices": chosen.tobytes()}
-    if _iterates_as(sampler, data.WeightedRandomSampler):
-        weights = array.array("d", sampler.weights.tolist())
-        drawn["kind"], drawn["drawn"] = "WeightedRandomSampler", int(sampler.num_samples)
-        drawn["replacement"] = bool(sampler.replacement)
-        return drawn, {"weights": weights.tobytes()}
-    return None
+    drawn["kind"] = kind.__name__
+    if kind is data.SubsetRandomSampler:
+        chosen = own["indices"]
+        if type(chosen) not in (list, tuple, range) and type(chosen).__module__ not in _PLAIN:
+            return None
+        return drawn, {"indices": array.array("q", map(int, chosen)).tobytes()}, None
+    drawn["replacement"] = bool(own["replacement"])
+    if kind is data.WeightedRandomSampler:
+        drawn["drawn"] = int(own["num_samples"])
+        return drawn, {"weights": array.array("d", own["weights"].tolist()).tobytes()}, None
+    if type(sampler).num_samples is not data.RandomSampler.num_samples:
+        return None
+    if own["_num_samples"] is not None:
+        drawn["drawn"] = int(own["_num_samples"])
+    return drawn, {}, own["data_source"]
 
 
-def _distributed(sampler: Any) -> SamplerTold:
+def _distributed(own: dict[str, Any]) -> SamplerTold:
     return {
         "kind": "DistributedSampler",
-        "samples": len(sampler.dataset),
-        "seed": int(sampler.seed) + (int(sampler.epoch) if sampler.shuffle else 0),
-        "shuffle": bool(sampler.shuffle),
-        "pads": not sampler.drop_last,
-        "rank": int(sampler.rank),
-        "world_size": int(sampler.num_replicas),
-        "is_last": bool(getattr(sampler, "is_last_epoch", False)),  # fanstore.torch.Job sets it
+        "seed": int(own["seed"]) + (int(own["epoch"]) if own["shuffle"] else 0),
+        "shuffle": bool(own["shuffle"]),
+        "pads": not own["drop_last"],
+        "rank": int(own["rank"]),
+        "world_size": int(own["num_replicas"]),
+        "is_last": bool(own.get("is_last_epoch")),  # fanstore.torch.Job sets it
     }
 
 

@@ -24,14 +24,15 @@ _TEXT_MAX = 4096
 class Tags:
     """Writes notes of samples. note_sample: writes a note, given the numbers of a sample and of its
     dataset, and whether it is read together with the sample noted before. files_of: returns the
-    files of a dataset, or None if it has no list of them. of_a_handler: returns whether a signal
-    handler of the job raised an exception; such an exception is raised again. doubted: the path of
-    a file that the daemon makes once a list of the job has proved wrong."""
+    files of a dataset with at least so many samples, or None if it has no list of them.
+    of_a_handler: returns whether a signal handler of the job raised an exception; such an exception
+    is raised again. doubted: the path of a file that the daemon makes once a list of the job has
+    proved wrong."""
 
     def __init__(
         self,
         note_sample: Callable[[int, int, bool], None],
-        files_of: Callable[[Any], Any],
+        files_of: Callable[[Any, int], Any],
         of_a_handler: Callable[[Exception], bool],
         doubted: str,
     ) -> None:
@@ -41,13 +42,14 @@ class Tags:
         self._doubted = doubted
         self._known: list[_Known] = []
 
-    def name_of(self, dataset: Any) -> list[Any] | None:
-        """Returns a dataset's name: a text, its number in notes (the same in each process and in
-        the next job), and its length. None if its files are known, or if it cannot be named."""
+    def name_of(self, dataset: Any, least: int = 0) -> list[Any] | None:
+        """Returns a dataset's name: a text, and its number in notes (the same in each process and
+        in the next job). None if its files are known, or if it cannot be named. least: the dataset
+        has at least so many samples; 0: that is unknown."""
         known = self._known_of(dataset)
         try:
             if known is None:
-                known = _Known(weakref.ref(dataset), self._files_of(dataset) is not None)
+                known = _Known(weakref.ref(dataset), self._files_of(dataset, least) is not None)
                 self._known.append(known)
             if known.name is None and (not known.has_list or os.path.exists(self._doubted)):
                 known.name = _name(dataset)
@@ -82,9 +84,10 @@ class Tags:
             self._note_sample(_NONE, known.name[1], False)
 
     def _note(self, index: Any, dataset: int, joins: bool = False) -> None:
+        is_number = type(index) is int or type(index).__module__ in ("numpy", "torch")
         try:
-            number = operator.index(index)
-        except TypeError:  # not a number, but a key that only the dataset knows
+            number = operator.index(index) if is_number else _NONE
+        except TypeError:  # a key that only the dataset knows
             number = _NONE
         self._note_sample(number if 0 <= number < _NONE else _NONE, dataset, joins)
 
@@ -115,34 +118,44 @@ class Noted(list):  # type: ignore[type-arg]
 def _reads_one_by_one(dataset: Any) -> bool:
     """Returns whether a dataset reads a batch index by index."""
     for _ in range(_NESTED_MAX):
-        if not callable(getattr(dataset, "__getitems__", None)):
+        kind = type(dataset)
+        # `__getattr__` may get the method from an attribute, as in a wrapper.
+        parts = vars(dataset).values() if hasattr(kind, "__getattr__") else ()
+        if not any(hasattr(type(each), "__getitems__") for each in (dataset, *parts)):
             return True
         # a dataset class that is not torch's own, such as Subset
-        if type(dataset).__module__ != "torch.utils.data.dataset":
+        if kind.__module__ != "torch.utils.data.dataset":
             return False
         dataset = dataset.dataset
     return False
 
 
 def _name(dataset: Any) -> list[Any]:
-    count = len(dataset)
-    text = "\n".join(_about(dataset, count, 0))[:_TEXT_MAX]
-    number = zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK
-    return [text, number, count]
+    text = "\n".join(_about(dataset, 0))[:_TEXT_MAX]
+    return [text, zlib.crc32(text.encode("utf-8", "replace")) & _NUMBER_MASK]
 
 
-def _about(dataset: Any, count: int, depth: int) -> Iterator[str]:
-    """Yields lines that identify a dataset: its class, `count` of samples and plain attributes."""
+def _about(dataset: Any, depth: int) -> Iterator[str]:
+    """Yields lines that identify a dataset: its class and plain attributes."""
     kind = type(dataset)
     # the name of __main__ in a spawned worker
-    module = kind.__module__.replace("__mp_main__", "__main__")
-    yield f"{module}.{kind.__qualname__} of {count}"
+    yield f"{kind.__module__.replace('__mp_main__', '__main__')}.{kind.__qualname__}"
     for name, value in sorted(vars(dataset).items()):
-        if isinstance(value, (str, bytes, int, float, os.PathLike)):
-            yield f"{name} = {value!r}"
-        elif isinstance(value, (list, tuple, range)):
-            ends = [repr(value[at])[:200] for at in (0, -1)] if len(value) else []
-            yield f"{name}: {len(value)}, {ends}"
-        elif depth < _NESTED_MAX and hasattr(value, "__dict__") and hasattr(value, "__len__"):
-            for line in _about(value, len(value), depth + 1):
+        if _is_plain(value):
+            yield f"{name} = {repr(value)[:1000]}"
+        elif type(value) in _LISTS:
+            ends = [value[at] for at in (0, -1)] if len(value) and type(value) is not dict else []
+            yield f"{name}: {len(value)}, {[repr(each)[:200] for each in ends if _is_plain(each)]}"
+        elif depth < _NESTED_MAX and hasattr(value, "__dict__") and hasattr(type(value), "__len__"):
+            for line in _about(value, depth + 1):
                 yield f"{name}.{line}"
+
+
+_LISTS = (list, tuple, range, dict)
+
+
+def _is_plain(value: Any) -> bool:
+    """Returns whether only Python's own code makes the text of a value."""
+    if type(value) is tuple:
+        return all(map(_is_plain, value))
+    return type(value).__module__ in ("builtins", "pathlib") and type(value) not in _LISTS

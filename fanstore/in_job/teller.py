@@ -28,7 +28,7 @@ class Teller:
     which raise audit events."""
 
     def __init__(self, directory: str, calls: Any = None) -> None:
-        self._directory = directory
+        self.directory = directory
         self._calls = calls
         self._failed = False
 
@@ -83,7 +83,7 @@ class Teller:
             return
         import socket
 
-        directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        directory = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as link:
                 link.setblocking(False)

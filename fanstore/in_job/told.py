@@ -42,7 +42,7 @@ class SamplerTold(TypedDict, total=False):
 
 class EpochTold(TypedDict, total=False):
     """Announces the reads of a loader in one epoch. dataset: its number, -1 if it has none; name:
-    text, number and length of a dataset without a list of files."""
+    text and number of a dataset without a list of files."""
 
     loader: int
     sampler: SamplerTold

@@ -107,8 +107,9 @@ class _EpochsOfJob(DistributedSampler):
             dataset, ranks, rank, seed=seed, drop_last=checks.flag("drop_last", drop_last)
         )
         self._epochs = epochs
+        self.set_epoch(0)
 
-    @property
-    def is_last_epoch(self) -> bool:
-        """Whether the present epoch is the last one."""
-        return int(self.epoch) + 1 >= self._epochs
+    def set_epoch(self, epoch: int) -> None:
+        """Begins an epoch, from 0."""
+        super().set_epoch(epoch)
+        self.is_last_epoch = epoch + 1 >= self._epochs

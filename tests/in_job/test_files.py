@@ -41,7 +41,9 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def found(dataset: Any) -> list[str]:
-    answer = files.paths_of(data, dataset)
+    answer = files.paths_of(data, dataset, len, 0)
+    unknown = files.columns_of(data, dataset, lambda _: None, len(dataset))
+    assert answer is None or unknown or isinstance(dataset, data.ConcatDataset)
     if answer is None:
         return []
     width, pieces = answer

@@ -69,7 +69,9 @@ class Made:
 
 
 def epochs(tmp_path: Path, sampler_of: Callable[..., Any]) -> Epochs:
-    return Epochs(sampler_of, lambda *_: None, lambda _: None, None, Teller(str(tmp_path)))
+    return Epochs(
+        sampler_of, lambda *_: None, lambda *_: None, lambda _: None, None, Teller(str(tmp_path))
+    )
 
 
 def test_it_is_raised_where_epochs_are_told(
@@ -105,7 +107,7 @@ def test_it_is_raised_where_samples_are_told(interrupted: Callable[..., None]) -
 TORCH = {
     "__init__.py": "",
     "utils/__init__.py": "",
-    # start.py asks for `_utils`.
+    # torch_start.py asks for `_utils`.
     "utils/data/__init__.py": "def __getattr__(name):\n"
     "    import os, signal, time\n"
     "    os.kill(os.getpid(), signal.SIGINT if os.environ['KIND'] == 'int' else signal.SIGALRM)\n"

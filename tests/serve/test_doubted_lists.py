@@ -16,7 +16,7 @@ from fanstore.foresight.sink import Sink
 from fanstore.node.opens import READ
 
 COUNT, PID = 400, 7
-NAME = Name("job.Permuted of 400", 5, COUNT)
+NAME = Name("job.Permuted", 5)
 ORDER = np.random.default_rng(1).permutation(COUNT)
 SAID = Announcement(
     pid=PID, loader=0, dataset=0, workers=0, prefetch_factor=1, in_order=True, files_per_sample=1,

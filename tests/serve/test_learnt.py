@@ -17,7 +17,7 @@ from fanstore.foresight.sample_files import Learnt, SampleFiles, Told
 from fanstore.node.opens import READ, Tagged
 
 ID = "0123456789abcdef" * 2
-NAME = Name("job.Named of 5", 7, 5)
+NAME = Name("job.Named", 7)
 NONE = 0xFFFFFFFF
 
 
@@ -97,8 +97,9 @@ def test_threads_of_a_process_open_files_in_one_reading() -> None:
 
 
 def files(found: SampleFiles, count: int) -> list[list[int]]:
-    rows = dict(found.by_mount(count)).get(0, np.empty((count, 0), np.uint64))
-    return [[int(each) for each in row if each != NO_RECORD] for row in rows]
+    rows = dict(found.by_mount()).get(0, np.empty((0, 0), np.uint64))
+    known = [[int(each) for each in row if each != NO_RECORD] for row in rows]
+    return known + [[]] * (count - len(known))
 
 
 def add(found: SampleFiles, *reads: tuple[int, int, int]) -> None:
@@ -118,8 +119,15 @@ def test_files_that_are_opened_by_chance_are_dropped() -> None:
 def test_files_of_several_mounts() -> None:
     found = SampleFiles()
     add(found, (0, 0, 5), (0, 0, 1 << 32 | 6), (1, 1, 1 << 32 | 7))
-    by_mount = {mount: rows.tolist() for mount, rows in found.by_mount(2)}
-    assert by_mount == {0: [[5], [NO_RECORD]], 1: [[6], [7]]}
+    by_mount = {mount: rows.tolist() for mount, rows in found.by_mount()}
+    assert by_mount == {0: [[5]], 1: [[6], [7]]}
+
+
+def test_samples_far_apart_take_little_memory() -> None:
+    found = SampleFiles()
+    add(found, (3, 0, 5), ((1 << 27) - 1, 1, 6))
+    [(_, rows)] = found.by_mount()
+    assert rows.tolist() == [[NO_RECORD]] * 3 + [[5]]
 
 
 def read(samples: list[int], first: int = 0) -> np.ndarray:
@@ -145,7 +153,7 @@ def test_ranks_that_learnt_different_samples_keep_them_all(kept: KeptFiles) -> N
     for learnt in ranks:
         learnt.end()
     [(mount, rows)] = Learnt([(kept, 100)]).files(NAME)
-    assert (mount, rows.ravel().tolist()) == (0, [10, 11, 12, 13, NO_RECORD])
+    assert (mount, rows.ravel().tolist()) == (0, [10, 11, 12, 13])
 
 
 def test_a_rank_uses_what_others_tell() -> None:
@@ -156,14 +164,14 @@ def test_a_rank_uses_what_others_tell() -> None:
     told = one.tell()
     assert one.tell() == []
     heard.extend(told)  # before the other one knows the dataset
-    heard.extend((Name("another", NAME.number, 5), pairs) for _, pairs in told)
+    heard.extend((Name("another", NAME.number), pairs) for _, pairs in told)
     [(mount, rows)] = other.files(NAME)
-    assert (mount, rows.ravel().tolist()) == (0, [10, NO_RECORD, 12, NO_RECORD, NO_RECORD])
+    assert (mount, rows.ravel().tolist()) == (0, [10, NO_RECORD, 12])
     other.note(read([1]))
     one.note(read([3]))
     heard.extend(one.tell())
     [(_, rows)] = other.files(NAME)
-    assert rows.ravel().tolist() == [10, 11, 12, 13, NO_RECORD]
+    assert rows.ravel().tolist() == [10, 11, 12, 13]
 
 
 def test_what_a_rank_has_read_itself_counts_more_than_what_it_is_told() -> None:
@@ -184,7 +192,7 @@ def test_what_a_rank_has_read_itself_counts_more_than_what_it_is_told() -> None:
 
 def test_many_messages_are_taken_at_once() -> None:
     heard: deque[Told] = deque()
-    name = Name("job.Many", 9, 200_000)
+    name = Name("job.Many", 9)
     keys = np.arange(200_000, dtype=np.int64) << 36 | 7
     heard.extend((name, part.tobytes()) for part in np.split(keys, 4000))
     [(_, rows)] = Learnt(heard=heard).files(name)
@@ -196,11 +204,10 @@ def test_names_of_other_datasets_get_nothing(kept: KeptFiles) -> None:
     learnt = Learnt([(kept, 100)])
     learnt.files(NAME)
     learnt.note(read([0, 1]))
-    assert learnt.files(Name("another", NAME.number, 5)) == []
-    assert learnt.files(Name("another", 8, 1 << 40)) == []
+    assert learnt.files(Name("another", NAME.number)) == []
     assert len(learnt.files(NAME)) == 1
     learnt.end()
-    assert Learnt([(kept, 100)]).files(Name("job.Named of 6", 7, 6)) == []
+    assert Learnt([(kept, 100)]).files(Name("job.Other", 7)) == []
 
 
 @pytest.mark.parametrize("records", [100, 5])
@@ -219,7 +226,7 @@ def test_what_is_kept_is_not_trusted(kept: KeptFiles, records: int, tmp_path: Pa
 
 @pytest.mark.soak
 def test_many_reads_are_sorted_now_and_then(kept: KeptFiles) -> None:
-    name = Name("large", NAME.number, 200_000)
+    name = Name("large", NAME.number)
     learnt = Learnt()
     learnt.files(name)
     order = np.random.RandomState(0).permutation(200_000)

@@ -1,9 +1,9 @@
 /*
  * Watches the imports of a CPython interpreter through its audit hooks (PEP 578). When torch's
- * DataLoader is loaded, runs in_job/start.py of the job directory, which makes the loader announce
- * to the daemon in which order it will read; tensorflow_start.py and grain_start.py there do so for
- * tf.data and grain. Looks up CPython's functions by name, so that this library needs nothing of
- * Python to be built or loaded. If something fails, the report says so, and the program goes on.
+ * DataLoader, tf.data or grain is loaded, runs in_job/start.py of the job directory, which makes
+ * that loader announce to the daemon in which order it will read. Looks up CPython's functions by
+ * name, so that this library needs nothing of Python to be built or loaded. If something fails, the
+ * report says so, and the program goes on.
  *
  * The program may have audit hooks of its own, which may end it if an event comes that they do not
  * expect. So the code in in_job/ calls functions of this file in place of those of Python that
@@ -107,13 +107,13 @@ static const struct {
 #undef LOOK_UP
 };
 
-/* Modules of loaders, the last name that each one defines, and the file to run when that name
- * exists. */
+/* Modules of loaders, the last name that each one defines, and the file that watches the loader
+ * once that name exists. */
 static struct {
     const char *module, *last, *file;
     enum { WAITING, LOADING, DONE } state;
 } loaders[] = {
-    {"torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "start.py", WAITING},
+    {"torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", "torch_start.py", WAITING},
     {"tensorflow.python.data.ops.iterator_ops", "get_next_as_optional", "tensorflow_start.py",
      WAITING},
     {"grain._src.python.dataset.transformations.prefetch", "PrefetchDatasetIterator",
@@ -309,8 +309,9 @@ struct method {
 
 enum { METH_VARARGS = 1, METH_KEYWORDS = 2 };
 
+/* With text for inspect.signature. */
 static struct method call_method = {"wrapped", (void *)call_wrapped, METH_VARARGS | METH_KEYWORDS,
-                                    NULL};
+                                    "wrapped($self, /, *args, **kwargs)\n--\n\n"};
 
 /* The Python function wrapped(method, before, after, always): a method that calls
  * before(*arguments), unless `before` is None; then method(*arguments), or method(*before's result)
@@ -354,17 +355,20 @@ static bool is_the_jobs(void *globals)
                                python.PyDict_GetItemString(globals, "begun") != NULL);
 }
 
-/* Makes a module that is not in sys.modules, and runs code in it. Returns NULL, with an exception,
- * if that failed. The caller drops the module in any case. */
-static void *run(const char *text, const char *path, void **module)
+/* Makes a module that is not in sys.modules, and runs code in it, which finds `asked` there.
+ * Returns NULL, with an exception, if that failed. The caller drops the module in any case. */
+static void *run(const char *text, const char *path, const char *asked, void **module)
 {
     *module = python.PyModule_New("_fanstore_peek");
     void *globals = *module != NULL ? python.PyModule_GetDict(*module) : NULL;
-    void *code = globals != NULL ? python.Py_CompileString(text, path, FILE_INPUT) : NULL;
+    char name[PATH_MAX]; /* no file that coverage, for example, would look for after the job */
+    snprintf(name, sizeof(name), "<fanstore %s>", strrchr(path, '/') + 1);
+    void *code = globals != NULL ? python.Py_CompileString(text, name, FILE_INPUT) : NULL;
     if (code == NULL)
         return NULL;
     python.PyDict_SetItemString(globals, "__builtins__", python.PyEval_GetBuiltins());
     put(globals, "__file__", python.PyUnicode_DecodeFSDefault(path));
+    put(globals, "asked", python.PyUnicode_FromString(asked));
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
         put(globals, methods[i].name, python.PyCFunction_NewEx(&methods[i], NULL, NULL));
     void *result = python.PyEval_EvalCode(code, globals, globals);
@@ -380,7 +384,7 @@ static void *load_part(void *self, void *arguments)
     void *name = python.PyTuple_GetItem(arguments, 0), *module = NULL;
     const char *file = name != NULL ? python.PyUnicode_AsUTF8(name) : NULL;
     char *text = file != NULL && code_path(path, file) ? read_text(path) : NULL;
-    void *result = text != NULL ? run(text, path, &module) : NULL;
+    void *result = text != NULL ? run(text, path, "", &module) : NULL;
     free(text);
     python.Py_DecRef(result);
     if (result != NULL)
@@ -389,16 +393,17 @@ static void *load_part(void *self, void *arguments)
     return python.PyErr_Occurred() != NULL ? NULL : python.Py_BuildValue("");
 }
 
+/* Runs start.py; `file` watches the loader. */
 static void start(const char *file)
 {
     char path[PATH_MAX];
     void *module = NULL;
-    char *text = code_path(path, file) ? read_text(path) : NULL;
+    char *text = code_path(path, "start.py") ? read_text(path) : NULL;
     if (text == NULL) {
         fan_job_note("order-notes", "the code that looks at loaders could not be read");
         return;
     }
-    void *result = run(text, path, &module);
+    void *result = run(text, path, file, &module);
     if (result == NULL) {
         if (!is_the_jobs(module != NULL ? python.PyModule_GetDict(module) : NULL))
             python.PyErr_Clear();

@@ -67,7 +67,8 @@ def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
         return int(said[seed]) - int(before[seed])
     if "state" not in said:
         return 0
-    reads = 2 * (int(said.get("samples", 0)) + int(said.get("drawn", 0)))
+    samples = int(said.get("samples", 0))
+    reads = 2 * (samples + int(said.get("drawn", samples)))
     return words_between(before["state"], said["state"], reads)
 
 

@@ -144,8 +144,8 @@ def _announced(said: Mapping[str, Any], parts: Mapping[str, bytes]) -> NDArray[A
 
 
 def _random(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
-    drawn, replacement = _whole(said, "drawn", 1), _field(said, "replacement", bool)
-    draws = RandomSamples(_whole(said, "samples", 1), drawn, replacement)
+    count, replacement = _whole(said, "samples", 1), _field(said, "replacement", bool)
+    draws = RandomSamples(count, _whole({"drawn": count, **said}, "drawn", 1), replacement)
     generator = _generator(said)
     if not _field(said, "own_generator", bool):
         generator = Mt19937(int(generator.take(2)[1]))  # torch draws 64 bits for a seed
