@@ -163,7 +163,7 @@ def test_nothing_is_a_node_too() -> None:
     [
         {"cache_bytes": 6 << 20},
         {"cache_bytes": 0},
-        {"policy": 5},
+        {"policy": 4},
         {"rank": 1},
         {"world_size": 0},
         {"deadline_ns": 0},
