@@ -31,7 +31,6 @@ OWN_ROWS = (
     "preparing",
     "startup",
     "outside",
-    "descriptors",
     "ranks",
     "remote",
     "remote_cold",

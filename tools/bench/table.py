@@ -9,7 +9,7 @@ from results import DIRECTORY, OURS, Goal, Report, Result
 SECTIONS = {
     "warm": "Warm", "cold": "Cold", "compressed": "Compressed packs", "preparing": "Preparing",
     "start": "Start of a job", "outside": "Outside the prefix",
-    "descriptors": "The first open of a process", "ranks": "Ranks of one machine",
+    "ranks": "Ranks of one machine",
     "remote": "Remote reads", "storage": "Datasets that are here in part",
     "outputs": "Outputs", "outputs-ranks": "Outputs whose home is another rank",
     "coordinated": "Coordinated preparation", "loading": "Loaders of torch",
