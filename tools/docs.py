@@ -124,6 +124,13 @@ def printed(tool: str, *arguments: str) -> str:
     return subprocess.check_output([sys.executable, ROOT / tool, *arguments], text=True, cwd=ROOT)
 
 
+def figures_page() -> str:
+    """Returns the page of all measured figures."""
+    table = printed("tools/bench/table.py", "docs/performance/results.json")
+    explained = "[Performance](../performance.md) explains the rows and columns."
+    return f"# Table of figures\n\n{explained}\n\n{table}"
+
+
 def api_page() -> str:
     """Returns the page of all public names in Python. Imports none of the modules, so the page is
     the same with and without torch."""
@@ -231,7 +238,7 @@ def write_pages(pages: Path) -> None:
     made = {
         "commands": commands_page(), "settings": settings_page(), "exit-codes": exit_codes_page(),
         "metrics": metrics_page(), "python-api": api_page(),
-        "performance/table": printed("tools/bench/markdown.py", "docs/performance/results.json"),
+        "performance/table": figures_page(),
     }  # fmt: skip
     for name, text in made.items():
         (pages / f"{name}.md").write_text(text)

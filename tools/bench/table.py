@@ -1,10 +1,16 @@
-"""Prints the table: a line for each row, with ratios to the time in the first column."""
+"""Prints the tables of a file that bench.py --json wrote, in Markdown, as bench.py itself does: a
+line for each row, with the times of the reference and of FanStore, their ratio and its goal, and
+the ratios of the other peers.
+
+    python tools/bench/table.py docs/performance/results.json"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from results import DIRECTORY, OURS, Goal, Report, Result
+from results import DIRECTORY, OURS, Report, Result, read_report
 
 SECTIONS = {
     "warm": "Warm", "cold": "Cold", "compressed": "Compressed packs", "preparing": "Preparing",
@@ -17,7 +23,6 @@ SECTIONS = {
     "large": "Large files",
     "many": "A million files, in random order", "most": "Names of FanStore's own",
 }  # fmt: skip
-TITLE_WIDTH, CELL_WIDTH = 36, 16
 
 
 def duration(ns: float) -> str:
@@ -45,85 +50,85 @@ def title_of(result: Result) -> str:
     return ", ".join(parts)
 
 
-def columns(results: list[Result]) -> list[str]:
-    """Returns all peers in the rows: the references first, then FanStore, then others."""
-    first = dict.fromkeys(reference(result) for result in results)
-    names = dict.fromkeys(name for result in results for name in result.times_ns)
-    order = [*first, OURS, *names]
-    return list(dict.fromkeys(order))
-
-
-def cells(result: Result, names: list[str]) -> Iterator[str]:
+def _cell(result: Result, name: str) -> str:
+    """Returns the time of the reference and of FanStore, and the ratio of another peer."""
+    if name not in result.times_ns:
+        return ""
     base = reference(result)
-    for name in names:
-        taken = result.times_ns.get(name)
-        if taken is None:
-            yield "-"
-        elif name == base:
-            yield duration(taken)
-        elif name == OURS:
-            yield f"{duration(taken)} {result.ratio(base):.2f}"
-        else:
-            yield f"{result.ratio(base, of=name):.2f}"
+    is_time = name in (base, OURS)
+    return duration(result.times_ns[name]) if is_time else f"{result.ratio(base, of=name):.2f}"
 
 
-def floor_text(result: Result) -> str:
-    """Returns how many times its floor a row took, in words; "" if it has no floor."""
+def _goal(result: Result) -> str:
+    """Returns the goal against the reference, that on the floor, and what was missed."""
+    base = reference(result)
+    parts = [f"{goal.ratio:g}" for goal in result.goals if goal.than == base][:1]
+    if result.floor is not None and result.floor.most_ns is not None:
+        parts.append(f"<= {duration(result.floor.most_ns)}")
+    missed = [goal.than for goal in result.missed()] + (["floor"] if result.too_long() else [])
+    if missed:
+        parts.append(f"**missed**: {', '.join(missed)}")
+    return " ".join(parts)
+
+
+def _above_floor(result: Result) -> str:
+    """Returns how many times its floor a row took, and what that is."""
     if result.floor is None:
         return ""
-    return f"  {result.above_floor():.2f} x ({result.floor.words}: {duration(result.floor.ns)})"
+    return f"{result.above_floor():.2f} ({result.floor.words}: {duration(result.floor.ns)})"
 
 
-def goal_text(goal: Goal, result: Result) -> str:
-    """Returns a sentence about a goal that was missed."""
-    return (
-        f"{result.key}: {result.ratio(goal.than):.2f} times {goal.than}, "
-        f"the goal is {goal.ratio:.2f}"
-    )
-
-
-def verdict(result: Result) -> str:
-    """Returns the goal against the reference, and the peers that were faster than allowed."""
-    base = reference(result)
-    held = [goal.ratio for goal in result.goals if goal.than == base]
-    text = f">= {held[0]:.2f}" if held else ""
-    missed = [goal.than for goal in result.missed()]
-    if result.floor is not None and result.floor.most_ns is not None:
-        text = f"{text} <= {duration(result.floor.most_ns)}".lstrip()
-        missed += ["floor"] if result.too_long() else []
-    return f"{text}  MISSED: {', '.join(missed)}" if missed else text
-
-
-def section_lines(results: list[Result]) -> Iterator[str]:
-    names = columns(results)
-    width = max([TITLE_WIDTH, *(len(title_of(result)) + 2 for result in results)])
-    widths = [max(CELL_WIDTH, len(name) + 2) for name in names]
-    yield " " * width + "".join(f"{n:>{w}}" for n, w in zip(names, widths, strict=True)) + "  goal"
+def _rows(results: Sequence[Result]) -> Iterator[list[str]]:
+    """Yields the cells of the head, then those of each row."""
+    bases = list(dict.fromkeys(reference(result) for result in results))
+    named = dict.fromkeys(name for result in results for name in result.times_ns)
+    others = [name for name in named if name not in (*bases, OURS)]
+    has_floor = any(result.floor is not None for result in results)
+    floors = ["times the floor"] if has_floor else []
+    yield ["row", *bases, OURS, "ratio", "goal", *floors, *others]
     for result in results:
-        row = "".join(f"{c:>{w}}" for c, w in zip(cells(result, names), widths, strict=True))
-        note = f"  ({result.note})" if result.note else ""
-        yield f"{title_of(result):{width}}{row}  {verdict(result)}{floor_text(result)}{note}"
+        ratio = f"{result.ratio(reference(result)):.2f}" if OURS in result.times_ns else ""
+        floors = [_above_floor(result)] if has_floor else []
+        times = [_cell(result, name) for name in (*bases, OURS)]
+        rest = [_cell(result, name) for name in others]
+        yield [title_of(result), *times, ratio, _goal(result), *floors, *rest]
+
+
+def _section(results: Sequence[Result]) -> Iterator[str]:
+    """Yields the lines of one table, and its notes."""
+    head, *rows = _rows(results)
+    widths = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    below = ["-" * widths[0], *("-" * (width - 1) + ":" for width in widths[1:])]
+    for first, *rest in (head, below, *rows):
+        right = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
+        yield f"| {' | '.join([first.ljust(widths[0]), *right])} |"
+    notes = [f"- {title_of(result)}: {result.note}." for result in results if result.note]
+    yield from ["", *notes] if notes else []
 
 
 def lines(report: Report) -> Iterator[str]:
-    """Yields the lines of the table."""
+    """Yields the lines of all tables."""
+    yield ", ".join(f"{name.replace('_', ' ')} {text}" for name, text in report.machine.items())
     for section, title in SECTIONS.items():
         results = [result for result in report.results if result.section == section]
         if results:
-            yield f"{title} (time; ratio of the first column's time to each other's)"
-            yield from section_lines(results)
-            yield ""
-    if "floors" in report.machine:
-        yield f"floors: {report.machine['floors']}"
-    for text in report.skipped:
-        yield f"not measured: {text}"
+            yield from ("", f"## {title}", "", *_section(results))
+    if report.skipped:
+        yield from ("", "## Not measured", "", *(f"- {text}" for text in report.skipped))
 
 
 def missed_lines(report: Report) -> list[str]:
     """Returns a line for each goal that was missed."""
-    directory = [goal_text(goal, r) for r in report.results for goal in r.missed()]
-    return directory + [
+    ratios = [
+        f"{r.key}: {r.ratio(goal.than):.2f} times {goal.than}, the goal is {goal.ratio:.2f}"
+        for r in report.results for goal in r.missed()
+    ]  # fmt: skip
+    return ratios + [
         f"{r.key}: {duration(r.times_ns[OURS])}, the goal is {duration(r.floor.most_ns)}"
         for r in report.results
         if r.floor is not None and r.floor.most_ns is not None and r.too_long()
     ]
+
+
+if __name__ == "__main__":
+    print("\n".join(lines(read_report(Path(sys.argv[1])))))
