@@ -8,6 +8,7 @@
 #include "../../common/descriptor.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
+#include "../../format/pack_format.h"
 #include "../job/jobsocket.h"
 #include "../job/mounts.h"
 #include "../machine/limits.h"
@@ -45,10 +46,13 @@ static bool is_same(const struct fan_file *file, int fd)
     return FAN_SYS(fstat, fd, &st) == 0 && (uint64_t)st.st_size == file->record->logical_size;
 }
 
+/* A compressed file is decoded sooner at once than in many small parts. */
 static bool is_wanted(const struct fan_file *file)
 {
-    uint32_t pack = file->record->pack;
-    return fan_job.world_size > 1 && file->record->logical_size > FAN_MAP_COPIED_BYTES &&
+    const struct fan_record *record = file->record;
+    uint32_t pack = record->pack;
+    return fan_job.world_size > 1 && record->logical_size > FAN_MAP_COPIED_BYTES &&
+           record->codec == FAN_CODEC_STORE &&
            fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&
            fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED && !fan_restricted();
 }
