@@ -346,7 +346,8 @@ class NodeJob:
             bind(self.directory.path, COORDINATE_SOCKET), left_bytes
         )
         self.coordinations.start()
-        if self.world.world_size > 1 and self.plan.settings.maps and may_serve():
+        is_needed = self.world.world_size > 1 or self._buckets
+        if is_needed and self.plan.settings.maps and may_serve():
             wrapper = os.getppid() if self.plan.kind == "run" else 0
             self.maps = MapServer(self.directory.path, self._preload, wrapper)
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from serving import Stage, make_stage
 from soak import sampled
 
 from fanstore import _native
+from fanstore.job.maps import problem
 
 # Prints each entry below a directory, read twice: kind, size and content.
 SEE = r"""
@@ -242,6 +244,26 @@ def test_a_large_object_comes_in_several_ranges_at_once(stage: Stage, bucket: Te
     assert hashlib.md5(content).hexdigest() in done.stdout
     assert bucket.most_at_once >= 4
     assert bucket.gets["raw/big"] == 6
+
+
+TOUCH = """
+import mmap, sys
+with open(sys.argv[1], "rb") as stream:
+    mapping = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+print([mapping[at] for at in range(0, len(mapping), 5 << 20)])
+"""
+
+
+@pytest.mark.skipif(bool(problem()), reason=f"no map server here: {problem()}")
+def test_a_large_object_is_mapped_by_need(stage: Stage, bucket: TestBucket) -> None:
+    content = os.urandom(40 << 20)
+    bucket.put("raw/big", content)
+    options = ("--stage", "lazy")
+    done = run(stage, bucket, sys.executable, "-c", TOUCH, f"{stage.mount}/big", options=options)
+    assert done.stdout == f"{[content[at] for at in range(0, len(content), 5 << 20)]}\n"
+    # 64 KiB a touch, at times in two parts
+    assert 0 < bucket.gets["raw/big"] <= 3 * 8
+    assert "1 MiB read later" in re.sub(r"\.\d", "", done.stderr)
 
 
 def test_a_server_that_hangs_ends_no_job(stage: Stage, bucket: TestBucket) -> None:

@@ -6,6 +6,7 @@
 #include <sys/time.h>
 
 #include "../../common/descriptor.h"
+#include "../../common/original.h"
 #include "../../common/spare.h"
 #include "../../common/sys.h"
 #include "../../format/pack_format.h"
@@ -51,7 +52,8 @@ static bool is_wanted(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
     uint32_t pack = record->pack;
-    return fan_job.world_size > 1 && record->logical_size > FAN_MAP_COPIED_BYTES &&
+    bool by_server = fan_job.world_size > 1 || fan_index_is_of_objects(&file->dataset->index);
+    return by_server && record->logical_size > FAN_MAP_COPIED_BYTES &&
            record->codec == FAN_CODEC_STORE &&
            fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&
            fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED && !fan_restricted();
