@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 enum {
-    THREADS = 8,
+    THREADS = 64,             /* one waits for each page that has not come yet */
     REQUEST_BYTES = 16 << 10, /* the kernel refuses to write to less than 8 KiB */
     WRITE_BYTES = 4096,       /* the least; nothing is written */
     /* The kernel reads as much as this around each page that is touched at random. */
@@ -175,20 +175,19 @@ int fan_fuse_start(struct fan_fuse *fuse)
 int fan_fuse_add(struct fan_fuse *fuse, const char *path)
 {
     struct stat st;
-    unsigned count = atomic_load_explicit(&fuse->count, memory_order_relaxed);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    int rc = fd < 0 || fstat(fd, &st) != 0 ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
-    unsigned number = 0;
-    while (rc == 0 && number < count &&
+    unsigned number = 0, count = atomic_load_explicit(&fuse->count, memory_order_relaxed);
+    if (lstat(path, &st) != 0)
+        return -errno;
+    while (number < count &&
            (fuse->files[number].inode != st.st_ino || fuse->files[number].device != st.st_dev))
         number++;
-    if (rc == 0 && number == FAN_FUSE_FILES_MAX)
-        rc = -ENFILE;
-    if (rc != 0 || number < count) {
-        if (fd >= 0)
-            close(fd);
-        return rc != 0 ? rc : (int)number;
-    }
+    if (number < count)
+        return (int)number;
+    if (!S_ISREG(st.st_mode) || number == fuse->most)
+        return S_ISREG(st.st_mode) ? -ENFILE : -EINVAL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
     fuse->files[number] = (struct fan_fuse_file){fd, st.st_dev, st.st_ino, (uint64_t)st.st_size};
     /* release: a thread that sees the count sees the entry */
     atomic_store_explicit(&fuse->count, number + 1, memory_order_release);

@@ -16,8 +16,7 @@ enum {
     FAN_FUSE_READ_BYTES_MAX = 128 << 10 /* what the kernel asks for at once; a mount option */
 };
 
-/* An input that was opened. It stays open, so that the kernel keeps its pages for programs that map
- * it later. */
+/* An input that was opened; it stays open. */
 struct fan_fuse_file {
     int fd;
     dev_t device;
@@ -25,9 +24,10 @@ struct fan_fuse_file {
     uint64_t bytes;
 };
 
-/* count: the number of `files`; it only grows. */
+/* count: the number of `files`; it only grows. most: how many there may be. */
 struct fan_fuse {
     int device;
+    unsigned most;
     atomic_uint count;
     struct fan_fuse_file files[FAN_FUSE_FILES_MAX];
 };

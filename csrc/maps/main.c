@@ -23,14 +23,26 @@
 
 static struct fan_fuse fuse;
 
-/* Each input that is mapped stays open. */
-static void raise_descriptor_limit(void)
+enum { OWN_DESCRIPTORS = 64 };
+
+/* Each input that is mapped stays open. Returns how many may. */
+static unsigned raise_descriptor_limit(void)
 {
-    struct rlimit limit;
+    struct rlimit limit = {0};
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         setrlimit(RLIMIT_NOFILE, &limit);
     }
+    rlim_t most = limit.rlim_cur > OWN_DESCRIPTORS ? limit.rlim_cur - OWN_DESCRIPTORS : 0;
+    return most < FAN_FUSE_FILES_MAX ? (unsigned)most : FAN_FUSE_FILES_MAX;
+}
+
+/* Slurm signals all processes at the time limit, long before the programs end. */
+static void ignore_signals(void)
+{
+    const int numbers[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+    for (unsigned i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        signal(numbers[i], SIG_IGN);
 }
 
 /* Returns whether a program of the job may still use its mappings. */
@@ -41,22 +53,22 @@ static bool goes_on(pid_t daemon, pid_t wrapper)
 
 int main(int argc, char **argv)
 {
-    struct fan_mount mount;
+    int link;
     char path[PATH_MAX];
     long bytes = 0;
     pid_t daemon = getppid(), wrapper = argc > 1 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
-    raise_descriptor_limit();
-    fuse.device = fan_mount_start(STDIN_FILENO, &mount);
+    fuse.most = raise_descriptor_limit();
+    ignore_signals();
+    fuse.device = fan_mount_start(STDIN_FILENO, &link);
     int rc = fuse.device < 0 ? fuse.device : fan_fuse_start(&fuse);
-    rc = rc == 0 ? fan_mount_wait(&mount) : rc;
     if (rc != 0) {
         fprintf(stderr, "%s\n", strerror(-rc));
         return 1;
     }
     while (argc > 1 && bytes >= 0 && goes_on(daemon, wrapper)) {
-        bytes = fan_mount_next(&mount, path, sizeof(path));
+        bytes = fan_mount_next(link, path, sizeof(path));
         if (bytes > 0)
-            fan_mount_reply(&mount, fan_fuse_add(&fuse, path));
+            fan_mount_reply(link, fan_fuse_add(&fuse, path));
     }
     return 0;
 }

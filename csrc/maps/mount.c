@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -24,14 +25,17 @@
 
 enum {
     PROGRAMS_MAX = 64, /* connections at once; others wait */
-    STOPPED_TICKS = 30 /* after so many without a beat, the process that answers was stopped */
+    TICK_MS = 1000,
+    STOPPED_TICKS = 30, /* after so many, a stopped process is killed */
+    PAUSE_US = 10000
 };
 
 static pid_t answering; /* the process that answers the kernel */
 
-/* The state of the process that has the mount. polled: the listener, then the programs. */
+/* The state of the process that has the mount. link: to the other one. polled: the listener, then
+ * the programs. */
 struct door {
-    struct fan_mount mount;
+    int link;
     struct pollfd polled[1 + PROGRAMS_MAX];
     unsigned count;
 };
@@ -78,12 +82,14 @@ static int mount_fuse(void)
     return rc != 0 ? rc : fd;
 }
 
-/* Makes the mount the root, and lets go of all others: this namespace would keep them alive. */
-static int let_go_of_the_rest(void)
+/* Goes to the mount, and lets go of all others: this namespace would keep them alive. They stay
+ * where the root is an initramfs, which cannot be replaced. */
+static bool enter_mount(void)
 {
-    bool done = chdir(PLACE) == 0 && syscall(SYS_pivot_root, ".", ".") == 0 &&
-                umount2(".", MNT_DETACH) == 0 && chdir("/") == 0;
-    return done ? 0 : -errno;
+    if (chdir(PLACE) != 0)
+        return false;
+    bool replaced = syscall(SYS_pivot_root, ".", ".") == 0 && umount2(".", MNT_DETACH) == 0;
+    return !replaced || chdir("/") == 0;
 }
 
 /* Ends this process, and the one that answers the kernel: a program may wait for its answer in a
@@ -95,13 +101,13 @@ static _Noreturn void end_both(void)
 }
 
 /* Opens an input on the mount. Returns a descriptor or -errno. */
-static int open_input(const struct fan_mount *mount, const char *path, size_t bytes)
+static int open_input(int link, const char *path, size_t bytes)
 {
     int32_t number;
     char name[16];
-    if (send(mount->link, path, bytes, MSG_NOSIGNAL) < 0 ||
-        recv(mount->link, &number, sizeof(number), 0) != sizeof(number))
-        end_both(); /* it has ended, or was stopped */
+    if (send(link, path, bytes, MSG_NOSIGNAL) < 0 ||
+        recv(link, &number, sizeof(number), 0) != sizeof(number))
+        end_both(); /* it has ended */
     if (number < 0)
         return number;
     snprintf(name, sizeof(name), "%d", number);
@@ -109,12 +115,12 @@ static int open_input(const struct fan_mount *mount, const char *path, size_t by
     return fd < 0 ? -errno : fd;
 }
 
-static void answer_program(const struct fan_mount *mount, int program)
+static void answer_program(int link, int program)
 {
     char path[PATH_MAX];
     ssize_t bytes = recv(program, path, sizeof(path), MSG_DONTWAIT | MSG_TRUNC);
     bool whole = bytes > 0 && (size_t)bytes < sizeof(path) && memchr(path, '\0', bytes) == NULL;
-    int fd = whole ? open_input(mount, path, (size_t)bytes) : -EINVAL;
+    int fd = whole ? open_input(link, path, (size_t)bytes) : -EINVAL;
     int32_t error = fd < 0 ? -fd : 0;
     if (fd < 0) {
         send(program, &error, sizeof(error), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -129,6 +135,8 @@ static void accept_program(struct door *door)
     int program = accept4(door->polled[0].fd, NULL, NULL, SOCK_CLOEXEC);
     if (program >= 0)
         door->polled[door->count++] = (struct pollfd){.fd = program, .events = POLLIN};
+    else
+        usleep(PAUSE_US); /* no descriptor is free */
 }
 
 static void answer_programs(struct door *door)
@@ -136,7 +144,7 @@ static void answer_programs(struct door *door)
     for (unsigned i = door->count - 1; i > 0; i--) {
         if (door->polled[i].revents == 0)
             continue;
-        answer_program(&door->mount, door->polled[i].fd);
+        answer_program(door->link, door->polled[i].fd);
         close(door->polled[i].fd);
         door->polled[i] = door->polled[--door->count];
     }
@@ -146,85 +154,83 @@ static void answer_programs(struct door *door)
     door->polled[0].events = door->count > PROGRAMS_MAX ? 0 : POLLIN;
 }
 
-static _Noreturn void serve(struct door *door)
+/* Ends both processes when the one that answers was stopped for long. In a thread of its own,
+ * because the other one may wait for an answer. stat: of that process, in /proc. */
+static void *watch(void *stat)
 {
-    unsigned beat = 0, still = 0;
-    for (;;) {
-        int ready = poll(door->polled, door->count, FAN_MOUNT_TICK_MS);
-        if (ready > 0)
-            answer_programs(door);
-        unsigned now = atomic_load_explicit(door->mount.beat, memory_order_relaxed);
-        still = now != beat || ready > 0 ? 0 : still + 1;
-        beat = now;
-        if (still >= STOPPED_TICKS)
-            end_both();
+    for (unsigned stopped = 0; stopped < STOPPED_TICKS;) {
+        char text[128];
+        usleep(TICK_MS * 1000);
+        ssize_t got = pread(*(const int *)stat, text, sizeof(text) - 1, 0);
+        text[got > 0 ? got : 0] = '\0';
+        const char *name_end = strrchr(text, ')');
+        stopped = name_end != NULL && strchr("Tt", name_end[2]) != NULL ? stopped + 1 : 0;
     }
+    end_both();
 }
 
-static _Noreturn void run(int listener, const struct fan_mount *mount)
+static void serve(struct door *door, int stat)
 {
-    struct door door = {
-        .mount = *mount, .polled = {{.fd = listener, .events = POLLIN}}, .count = 1};
-    struct timeval limit = {.tv_sec = STOPPED_TICKS * FAN_MOUNT_TICK_MS / 1000};
-    setsockopt(mount->link, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    int fuse = mount_fuse();
+    pthread_t watcher;
+    if (pthread_create(&watcher, NULL, watch, &stat) != 0)
+        return;
+    for (;;)
+        if (poll(door->polled, door->count, -1) > 0)
+            answer_programs(door);
+}
+
+static _Noreturn void run(int listener, int link)
+{
+    struct door door = {.link = link, .polled = {{.fd = listener, .events = POLLIN}}, .count = 1};
+    char path[32];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)answering);
+    int stat = open(path, O_RDONLY | O_CLOEXEC);
+    int fuse = stat < 0 ? -errno : mount_fuse();
     int32_t error = fuse < 0 ? -fuse : 0;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* entering a user namespace may clear it */
     if (getppid() != answering || fuse < 0) {
-        send(mount->link, &error, sizeof(error), MSG_NOSIGNAL);
+        send(link, &error, sizeof(error), MSG_NOSIGNAL);
         _exit(1);
     }
-    fan_fd_send(mount->link, &error, sizeof(error), fuse, MSG_NOSIGNAL);
+    fan_fd_send(link, &error, sizeof(error), fuse, MSG_NOSIGNAL);
     close(fuse);
-    error = -let_go_of_the_rest();
-    send(mount->link, &error, sizeof(error), MSG_NOSIGNAL);
-    if (error == 0)
-        serve(&door);
+    if (enter_mount())
+        serve(&door, stat);
     _exit(1);
 }
 
-int fan_mount_start(int listener, struct fan_mount *mount)
+int fan_mount_start(int listener, int *link)
 {
     int links[2], fuse;
     int32_t error = EIO;
     answering = getpid();
-    mount->beat =
-        mmap(NULL, sizeof(*mount->beat), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (mount->beat == MAP_FAILED ||
-        socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, links) != 0)
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, links) != 0)
         return -errno;
     pid_t pid = fork();
-    mount->link = links[pid == 0];
+    *link = links[pid == 0];
     close(links[pid != 0]);
     if (pid == 0)
-        run(listener, mount);
+        run(listener, *link);
     close(listener);
     if (pid < 0)
         return -EAGAIN;
-    if (fan_fd_receive(mount->link, &error, sizeof(error), &fuse, 0) != sizeof(error) || fuse < 0)
+    if (fan_fd_receive(*link, &error, sizeof(error), &fuse, 0) != sizeof(error) || fuse < 0)
         return -(int)error;
     return fuse;
 }
 
-int fan_mount_wait(const struct fan_mount *mount)
+long fan_mount_next(int link, char *path, unsigned long capacity)
 {
-    int32_t error;
-    return recv(mount->link, &error, sizeof(error), 0) == sizeof(error) ? -(int)error : -EPIPE;
-}
-
-long fan_mount_next(const struct fan_mount *mount, char *path, unsigned long capacity)
-{
-    struct pollfd polled = {.fd = mount->link, .events = POLLIN};
-    atomic_fetch_add_explicit(mount->beat, 1, memory_order_relaxed);
-    if (poll(&polled, 1, FAN_MOUNT_TICK_MS) <= 0)
+    struct pollfd polled = {.fd = link, .events = POLLIN};
+    if (poll(&polled, 1, TICK_MS) <= 0)
         return 0;
-    ssize_t got = recv(mount->link, path, capacity - 1, 0);
+    ssize_t got = recv(link, path, capacity - 1, 0);
     path[got > 0 ? got : 0] = '\0';
     return got > 0 ? got : -EPIPE;
 }
 
-void fan_mount_reply(const struct fan_mount *mount, int number)
+void fan_mount_reply(int link, int number)
 {
     int32_t answer = number;
-    send(mount->link, &answer, sizeof(answer), MSG_NOSIGNAL);
+    send(link, &answer, sizeof(answer), MSG_NOSIGNAL);
 }

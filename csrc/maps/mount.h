@@ -10,28 +10,14 @@
  */
 #pragma once
 
-#include <stdatomic.h>
-
-enum { FAN_MOUNT_TICK_MS = 1000 };
-
-/* The connection from the process that answers the kernel to the one that has the mount. */
-struct fan_mount {
-    int link;
-    atomic_uint *beat; /* the first of them counts it up every tick, or is killed */
-};
-
 /* Starts the process that has the mount. listener: the socket of programs' requests. Returns a
- * descriptor of /dev/fuse, on which the kernel's requests come, or -errno. For a process with one
- * thread. */
-int fan_mount_start(int listener, struct fan_mount *mount);
+ * descriptor of /dev/fuse, on which the kernel's requests come, or -errno. Sets `link` to the
+ * connection to that process. For a process with one thread. */
+int fan_mount_start(int listener, int *link);
 
-/* Waits until that process is ready; the kernel's requests must be answered meanwhile. Returns 0 or
- * -errno. */
-int fan_mount_wait(const struct fan_mount *mount);
-
-/* Waits a tick for the path of the next input that a program asks for. Returns its length, 0 if
+/* Waits a second for the path of the next input that a program asks for. Returns its length, 0 if
  * none came, or -errno if the other process has ended. */
-long fan_mount_next(const struct fan_mount *mount, char *path, unsigned long capacity);
+long fan_mount_next(int link, char *path, unsigned long capacity);
 
 /* Answers that: the number of the file on the mount, or -errno. */
-void fan_mount_reply(const struct fan_mount *mount, int number);
+void fan_mount_reply(int link, int number);

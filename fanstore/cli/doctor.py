@@ -59,14 +59,15 @@ class DoctorFindings:
     settings: Sequence[SettingFound]
 
 
-def _libraries() -> dict[str, str]:
+def _libraries(settings: config.Settings) -> dict[str, str]:
     """Returns the path of each of FanStore's own libraries, or the problem with it."""
     try:
         from fanstore._native import preload_path
         from fanstore.job import maps
         from fanstore.programs.check import problem
 
-        left, refused = problem(), maps.problem()
+        left = problem()
+        refused = maps.problem() if settings.maps else "switched off"
         redirected = "redirected" if left is None else f"{left}: safetensors needs --trap to save"
         return {
             "core": "loaded",
@@ -217,7 +218,7 @@ def examine_all() -> DoctorFindings:
         platform=f"{platform.machine()}, Linux {platform.release()}, "
         f"{' '.join(platform.libc_ver())}, Python {platform.python_version()}",
         problems=problems,
-        libraries=_libraries(),
+        libraries=_libraries(settings),
         codecs=_codecs(),
         mpi=_mpi(),
         containers=_containers(directories),

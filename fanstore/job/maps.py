@@ -3,10 +3,12 @@ node, when a program asks for the first."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import socket
 import subprocess
+import sys
 
 from fanstore._native import maps_path
 from fanstore.messages.channel import bind
@@ -14,17 +16,20 @@ from fanstore.messages.channel import bind
 SOCKET = "maps"  # in a job's directory
 _DEVICE = "/dev/fuse"
 _TRY_S = 10.0
+_END_S = 5.0
 _BACKLOG = 64
 
 
 def may_serve() -> bool:
-    """Returns whether this user may open FUSE's device. The mount may be refused nevertheless; then
-    the server ends at its start, and programs map in another way."""
-    return os.access(_DEVICE, os.R_OK | os.W_OK)
+    """Returns whether the server was built, and this user may open FUSE's device. The mount may be
+    refused nevertheless; then the server ends at its start, and programs map in another way."""
+    return maps_path().exists() and os.access(_DEVICE, os.R_OK | os.W_OK)
 
 
 def problem() -> str:
     """Tries to mount, and returns why no map server can run here, or ""."""
+    if not maps_path().exists():
+        return "fanstore-maps was not built"
     if not may_serve():
         return f"this user may not open {_DEVICE}" if os.path.exists(_DEVICE) else f"no {_DEVICE}"
     tried = subprocess.run(
@@ -51,13 +56,16 @@ class MapServer:
 
         def start() -> None:
             selector.unregister(self._listener)
-            self._process = subprocess.Popen(
-                self._command,
-                env=self._environ,
-                stdin=self._listener.fileno(),
-                start_new_session=True,
-            )
-            self._listener.close()  # otherwise programs would wait for a server that has ended
+            # Closed, or programs would wait for a server that has ended. Without a server, because
+            # no process is free, they map in another way.
+            with self._listener:
+                try:
+                    self._process = subprocess.Popen(
+                        self._command, env=self._environ, stdin=self._listener.fileno(),
+                        start_new_session=True,
+                    )  # fmt: skip
+                except OSError as error:
+                    print(f"fanstore: no map server: {error}", file=sys.stderr, flush=True)
 
         selector.register(self._listener, selectors.EVENT_READ, start)
 
@@ -66,4 +74,5 @@ class MapServer:
         self._listener.close()
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # it may wait for a file system
+                self._process.wait(_END_S)

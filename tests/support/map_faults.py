@@ -6,6 +6,7 @@ map_faults.py FAULT SOURCE      FAULT: a function below; SOURCE: the plain file,
 from __future__ import annotations
 
 import contextlib
+import errno
 import mmap
 import os
 import signal
@@ -58,6 +59,41 @@ def killed(path: str, source: str) -> None:
     assert map_file(path)[:] == plain
 
 
+def terminated(path: str, source: str) -> None:
+    """Slurm signals all processes at the time limit: the server goes on."""
+    mapping, found = map_file(path), servers()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
+        for pid in found:
+            os.kill(pid, number)
+    assert mapping[:] == Path(source).read_bytes()
+    assert servers() == found
+
+
+def suspended(path: str, source: str) -> None:
+    """All processes are stopped for a while, with a request under way."""
+    mapping, found = map_file(path), servers()
+    os.kill(found[0], signal.SIGSTOP)
+    waiting = starting(lambda: map_file(path)[8 << 20])
+    time.sleep(0.3)
+    os.kill(found[1], signal.SIGSTOP)
+    for pid in reversed(found):
+        os.kill(pid, signal.SIGCONT)
+    assert reap([waiting]) == [0]
+    assert mapping[:] == Path(source).read_bytes()
+
+
+def changed(path: str, source: str) -> None:
+    """The original changes between the program's open and its mmap: never bytes of both."""
+    with open(path, "rb") as stream:
+        before = stream.read(100)
+        Path(source).write_bytes(b"new" * 7_000_000)
+        try:
+            mapping = mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
+            assert mapping[:100] == before
+        except OSError as error:
+            assert error.errno == errno.EIO
+
+
 def stopped(path: str, source: str, advice: int = mmap.MADV_NORMAL) -> None:
     """A program that waits for a stopped server can be killed; the server is killed, too, after a
     while, and then the others get SIGBUS."""
@@ -87,6 +123,7 @@ def owner_dies(path: str, source: str) -> None:
     Path(f"{source}-mapped").touch()
     wait_until(Path(f"{source}-dead").exists, "the other rank's death")
     assert mapping[:] == Path(source).read_bytes()
+    Path(f"{source}-right").touch()
 
 
 def main() -> None:

@@ -1,8 +1,8 @@
 #include "map_server.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/time.h>
 
 #include "../../common/descriptor.h"
@@ -16,6 +16,9 @@
 #include "in_place.h"
 
 enum { WAIT_S = 5, ERRNO_MAX = 4095 };
+
+/* Whether the server has not answered in time: this process does not wait for it again. */
+static atomic_bool silent;
 
 /* Sends the path and receives the descriptor. Returns it or -errno. */
 static int ask(int link, const char *path, size_t bytes, int64_t until_ns)
@@ -36,15 +39,9 @@ static int ask(int link, const char *path, size_t bytes, int64_t until_ns)
         return fd;
     if (fd >= 0)
         fan_sys_close(fd);
-    return rc == sizeof(error) && error > 0 && error <= ERRNO_MAX ? -error : -EIO;
-}
-
-/* Returns whether the server has the input that this process opened: an original that has changed
- * since is another file. */
-static bool is_same(const struct fan_file *file, int fd)
-{
-    struct stat st;
-    return FAN_SYS(fstat, fd, &st) == 0 && (uint64_t)st.st_size == file->record->logical_size;
+    if (rc == sizeof(error))
+        return error > 0 && error <= ERRNO_MAX ? -error : -EIO;
+    return rc == -EAGAIN ? -EAGAIN : -EIO;
 }
 
 /* A compressed file is decoded sooner at once than in many small parts. */
@@ -56,7 +53,8 @@ static bool is_wanted(const struct fan_file *file)
     return by_server && record->logical_size > FAN_MAP_COPIED_BYTES &&
            record->codec == FAN_CODEC_STORE &&
            fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&
-           fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED && !fan_restricted();
+           fan_view_bar(file->view, pack, file->id) != FAN_DAMAGED && !fan_restricted() &&
+           !atomic_load_explicit(&silent, memory_order_relaxed);
 }
 
 int fan_map_server_open(const struct fan_file *file)
@@ -76,7 +74,11 @@ int fan_map_server_open(const struct fan_file *file)
     FAN_SYS(setsockopt, link, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     int fd = ask(link, path->text, (size_t)bytes, fan_clock_ns() + WAIT_S * INT64_C(1000000000));
     fan_sys_close(link);
-    if (fd >= 0 && !is_same(file, fd)) {
+    if (fd == -EAGAIN)
+        atomic_store_explicit(&silent, true, memory_order_relaxed);
+    /* If the original has changed since this program opened it, the server has opened another file,
+     * and its library has noted that before it did. */
+    if (fd >= 0 && fan_view_bar(file->view, file->record->pack, file->id) == FAN_DAMAGED) {
         fan_sys_close(fd);
         fd = -ESTALE;
     }

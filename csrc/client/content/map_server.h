@@ -1,7 +1,7 @@
 /*
  * Maps by need: the job's map server (csrc/maps) has each input that it is asked for as a file on a
  * FUSE mount that only it sees. A program maps that file: a page that it touches comes from the
- * rank or the shared file system that has it, once for all programs of the node.
+ * rank, the bucket or the shared file system that has it, once for all programs of the rank.
  */
 #pragma once
 
