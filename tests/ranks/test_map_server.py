@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import random
+import selectors
+import socket
 import sys
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from mpiexec import needs_ranks
 from ranks import assert_all_ok, make_rank_stage, total
 from serving import process_name, wait_for
 
+from fanstore.job import maps
 from fanstore.job.maps import problem
 
 pytestmark = [
@@ -74,6 +77,35 @@ def test_the_server_is(ranks: Ranks, tmp_path: Path, fault: str) -> None:
         assert run.end() == [0, 0], run.said()
     run.check_nothing_left()
     wait_for(lambda: not servers(tmp_path), "the end of the map server")
+
+
+def test_a_server_that_cannot_be_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The daemon goes on, and programs do not wait."""
+    monkeypatch.setattr(maps, "maps_path", lambda: tmp_path / "nothing")
+    server = maps.MapServer(str(tmp_path), "preload", 0)
+    with selectors.DefaultSelector() as selector, program(tmp_path) as waiting:
+        server.register(selector)
+        [(key, _)] = selector.select(30)
+        key.data()
+        assert not selector.get_map()
+        with pytest.raises(ConnectionResetError):
+            waiting.recv(1)
+    assert "fanstore: no map server: " in capfd.readouterr().err
+    with pytest.raises(ConnectionRefusedError):
+        program(tmp_path)
+    server.close()
+
+
+def program(directory: Path) -> socket.socket:
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
+        link.connect(str(directory / maps.SOCKET))
+    except OSError:
+        link.close()
+        raise
+    return link
 
 
 # In a user namespace that allows no further one.
