@@ -172,14 +172,14 @@ class Dataset:
         if lib.fan_core_check_records(self._buffer, self._bytes, record, field) != 0:
             raise self.damaged(record[0], ffi.string(field[0]).decode(), "not a valid value")
 
-    def check_dentries(self) -> None:
-        """Checks for each record that a look-up of its path finds this record, with the same
-        attributes. Call check_records first. Raises DatasetDamaged."""
+    def check_lookups(self) -> None:
+        """Checks that each record is found by its path. Call check_records first. Raises
+        DatasetDamaged."""
         record = ffi.new("uint64_t *")
-        if lib.fan_core_check_dentries(self._buffer, self._bytes, record) != 0:
-            at = self.header.sections[lib.FAN_SECTION_DENTRIES].offset
-            reason = f"record {record[0]} is not found by its path, or looks different there"
-            raise DatasetDamaged(self.index_path, "sections[dentries]", at, reason)
+        if lib.fan_core_check_lookups(self._buffer, self._bytes, record) != 0:
+            at = self.header.sections[lib.FAN_SECTION_SLOTS].offset
+            reason = f"record {record[0]} is not found by its path"
+            raise DatasetDamaged(self.index_path, "sections[slots]", at, reason)
 
     @property
     def dataset_id(self) -> str:

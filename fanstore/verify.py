@@ -89,7 +89,7 @@ class Verifier:
         """Checks the records of the index, and stops at the first damaged one."""
         try:
             self._dataset.check_records()
-            self._dataset.check_dentries()
+            self._dataset.check_lookups()
         except DatasetDamaged as error:
             self.findings.refused.append(str(error))
 

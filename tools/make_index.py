@@ -24,7 +24,7 @@ import numpy as np
 import xxhash
 
 from fanstore._native import dtype_of, lib
-from fanstore.prepare.lookups import Sections, dentry_counts, fill_lookups, place_sections
+from fanstore.prepare.lookups import Sections, fill_lookups, lookup_counts, place_sections
 from fanstore.prepare.room import ArrayRoom
 
 FILE_NAME, DIRECTORY_NAME = b"file-00000000.bin", b"dir-00000000"
@@ -189,7 +189,7 @@ def write_index(path: Path, shape: Shape, content: bytes, pack: np.ndarray, plan
     header["flags"] = lib.FAN_INDEX_ALL_SEARCHABLE | lib.FAN_INDEX_ALL_READABLE
     counts = {
         lib.FAN_SECTION_RECORDS: shape.records, lib.FAN_SECTION_NAMES: shape.names_bytes,
-        lib.FAN_SECTION_OWNERS: 1, lib.FAN_SECTION_PACKS: 1, **dentry_counts(shape.records),
+        lib.FAN_SECTION_OWNERS: 1, lib.FAN_SECTION_PACKS: 1, **lookup_counts(shape.records),
     }  # fmt: skip
     header["file_bytes"] = place_sections(header, counts)
     with path.open("w+b") as file:

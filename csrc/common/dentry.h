@@ -1,7 +1,7 @@
 /*
- * Finds the place of a path's dentry with a minimal perfect hash of the path hashes, which is
- * divided into parts of about a thousand dentries. Part of the index format; docs/format.md
- * specifies it and cites the papers.
+ * Finds the place of a path's dentry in an index of version 2, with a minimal perfect hash of the
+ * path hashes, which is divided into parts of about a thousand dentries. docs/format.md specifies
+ * it.
  *
  * The high bits of a hash select its part, the low ones its bucket in the part. The bucket's pilot,
  * found when the index was made, maps all hashes of the bucket to places that no other hash has.

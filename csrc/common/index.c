@@ -17,7 +17,10 @@ static int refuse(struct fan_fault *fault, const char *field, uint64_t offset)
 
 static uint32_t section_count(const struct fan_index_header *header)
 {
-    return header->version == 1 ? FAN_SECTION_DENTRIES : FAN_SECTION_COUNT;
+    static const uint32_t counts[] = {[1] = FAN_SECTION_DENTRIES,
+                                      [2] = FAN_SECTION_MILESTONES,
+                                      [FAN_INDEX_VERSION] = FAN_SECTION_COUNT};
+    return counts[header->version];
 }
 
 static int check_identity(const struct fan_index_header *header, uint64_t bytes,
@@ -25,7 +28,7 @@ static int check_identity(const struct fan_index_header *header, uint64_t bytes,
 {
     if (memcmp(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic)) != 0)
         return REFUSE(fault, magic);
-    if (header->version != FAN_INDEX_VERSION && header->version != 1)
+    if (header->version == 0 || header->version > FAN_INDEX_VERSION)
         return REFUSE(fault, version);
     if (header->layout_id != FAN_INDEX_LAYOUT_ID)
         return REFUSE(fault, layout_id);
@@ -38,7 +41,7 @@ static int check_identity(const struct fan_index_header *header, uint64_t bytes,
 
 static const uint32_t section_entry_bytes[FAN_SECTION_COUNT] = {
     [FAN_SECTION_RECORDS] = sizeof(struct fan_record),
-    [FAN_SECTION_SLOTS] = sizeof(uint64_t),
+    [FAN_SECTION_SLOTS] = sizeof(uint32_t),
     [FAN_SECTION_NAMES] = 1,
     [FAN_SECTION_OWNERS] = sizeof(struct fan_owner),
     [FAN_SECTION_LINKS] = sizeof(struct fan_link),
@@ -47,12 +50,13 @@ static const uint32_t section_entry_bytes[FAN_SECTION_COUNT] = {
     [FAN_SECTION_PILOTS] = sizeof(uint16_t),
     [FAN_SECTION_PARTS] = sizeof(struct fan_part),
     [FAN_SECTION_TAGS] = 1,
+    [FAN_SECTION_MILESTONES] = sizeof(uint64_t),
 };
 
 static const char *const section_names[FAN_SECTION_COUNT] = {
-    "sections[records]", "sections[slots]", "sections[names]",    "sections[owners]",
-    "sections[links]",   "sections[packs]", "sections[dentries]", "sections[pilots]",
-    "sections[parts]",   "sections[tags]",
+    "sections[records]", "sections[slots]", "sections[names]",      "sections[owners]",
+    "sections[links]",   "sections[packs]", "sections[dentries]",   "sections[pilots]",
+    "sections[parts]",   "sections[tags]",  "sections[milestones]",
 };
 
 static int refuse_section(unsigned kind, struct fan_fault *fault)
@@ -66,6 +70,8 @@ static int check_section(const struct fan_index_header *header, unsigned kind,
 {
     const struct fan_section *section = &header->sections[kind];
     uint64_t entry = section_entry_bytes[kind];
+    if (kind == FAN_SECTION_SLOTS && header->version < FAN_INDEX_VERSION)
+        entry = sizeof(uint64_t);
     bool sane = section->kind == kind && section->entry_bytes == entry &&
                 section->offset >= FAN_INDEX_HEADER_BYTES &&
                 section->offset % FAN_SECTION_ALIGN_BYTES == 0 &&
@@ -93,6 +99,9 @@ static int check_slots(const struct fan_index_header *header, struct fan_fault *
     uint64_t slots = header->sections[FAN_SECTION_SLOTS].count;
     if (slots <= header->record_count)
         return refuse_section(FAN_SECTION_SLOTS, fault);
+    if (header->version == FAN_INDEX_VERSION &&
+        header->sections[FAN_SECTION_MILESTONES].count != fan_milestone_count(header->record_count))
+        return refuse_section(FAN_SECTION_MILESTONES, fault);
     return header->max_probe <= slots ? 0 : REFUSE(fault, max_probe);
 }
 
@@ -113,9 +122,9 @@ static int check_dentries(const struct fan_index_header *header, struct fan_faul
     return header->max_probe == 0 ? 0 : REFUSE(fault, max_probe);
 }
 
-static bool has_slots(const struct fan_index_header *header)
+static bool has_dentries(const struct fan_index_header *header)
 {
-    return header->version == 1 || header->sections[FAN_SECTION_SLOTS].count > 0;
+    return header->version == 2 && header->sections[FAN_SECTION_SLOTS].count == 0;
 }
 
 static int check_root(const struct fan_index *index, struct fan_fault *fault)
@@ -141,7 +150,7 @@ int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
     if (rc == 0)
         rc = check_counts(header, fault);
     if (rc == 0)
-        rc = has_slots(header) ? check_slots(header, fault) : check_dentries(header, fault);
+        rc = has_dentries(header) ? check_dentries(header, fault) : check_slots(header, fault);
     if (rc != 0)
         return rc;
 
@@ -150,7 +159,6 @@ int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
     *index = (struct fan_index){
         .header = header,
         .records = (const void *)(start + sections[FAN_SECTION_RECORDS].offset),
-        .slots = (const void *)(start + sections[FAN_SECTION_SLOTS].offset),
         .names = start + sections[FAN_SECTION_NAMES].offset,
         .owners = (const void *)(start + sections[FAN_SECTION_OWNERS].offset),
         .links = (const void *)(start + sections[FAN_SECTION_LINKS].offset),
@@ -162,7 +170,19 @@ int fan_index_attach(struct fan_index *index, const void *base, uint64_t bytes,
         .link_count = sections[FAN_SECTION_LINKS].count,
         .pack_count = sections[FAN_SECTION_PACKS].count,
     };
-    if (!has_slots(header)) {
+    const void *slots = start + sections[FAN_SECTION_SLOTS].offset;
+    if (header->version == FAN_INDEX_VERSION) {
+        index->slots = slots;
+        index->id_bits = fan_slot_id_bits(header->record_count);
+        index->tag_mask = (UINT64_C(1) << (32 - index->id_bits)) - 1;
+        index->milestones = (const void *)(start + sections[FAN_SECTION_MILESTONES].offset);
+    } else {
+        index->old_slots = slots;
+        index->id_bits = FAN_OLD_SLOT_ID_BITS;
+        index->tag_mask = (UINT64_C(1) << (64 - FAN_OLD_SLOT_ID_BITS)) - 1;
+    }
+    index->id_mask = (UINT64_C(1) << index->id_bits) - 1;
+    if (has_dentries(header)) {
         index->dentries = (const void *)(start + sections[FAN_SECTION_DENTRIES].offset);
         index->pilots = (const void *)(start + sections[FAN_SECTION_PILOTS].offset);
         index->parts = (const void *)(start + sections[FAN_SECTION_PARTS].offset);
@@ -297,16 +317,11 @@ uint64_t fan_index_first_name(const struct fan_index *index, uint64_t id)
     return found ? index->links[low].first : id;
 }
 
-static uint64_t inode(const struct fan_index *index, uint64_t id, uint32_t mode, uint32_t nlink)
-{
-    bool linked = !S_ISDIR(mode) && nlink > 1;
-    return (linked ? fan_index_first_name(index, id) : id) + 2;
-}
-
 uint64_t fan_index_inode(const struct fan_index *index, uint64_t id)
 {
     const struct fan_record *record = fan_index_record(index, id);
-    return record != NULL ? inode(index, id, record->mode, record->nlink) : id + 2;
+    bool linked = record != NULL && !S_ISDIR(record->mode) && record->nlink > 1;
+    return (linked ? fan_index_first_name(index, id) : id) + 2;
 }
 
 static void split_time(int64_t mtime_ns, struct timespec *time)
@@ -321,40 +336,22 @@ static void split_time(int64_t mtime_ns, struct timespec *time)
     time->tv_nsec = rest;
 }
 
-/* Fills a struct stat with the attributes that a record and its dentry both have; `source` is one
- * of these two. */
-#define FILL_STAT(index, record_id, source, st)                                                    \
-    fill_stat(index, record_id, (source)->logical_size, (source)->mtime_ns, (source)->mode,        \
-              (source)->owner, (source)->nlink, st)
-
-static int fill_stat(const struct fan_index *index, uint64_t id, uint64_t size, int64_t mtime_ns,
-                     uint16_t mode, uint16_t owner, uint16_t nlink, struct stat *st)
-{
-    if (owner >= index->owner_count)
-        return -EIO;
-    memset(st, 0, sizeof(*st));
-    st->st_ino = inode(index, id, mode, nlink);
-    st->st_mode = mode;
-    st->st_nlink = nlink;
-    st->st_uid = index->owners[owner].uid;
-    st->st_gid = index->owners[owner].gid;
-    st->st_size = S_ISDIR(mode) ? 4096 : (off_t)size;
-    st->st_blksize = 4096;
-    st->st_blocks = S_ISLNK(mode) ? 0 : (st->st_size / 4096 + (st->st_size % 4096 != 0)) * 8;
-    split_time(mtime_ns, &st->st_mtim);
-    st->st_atim = st->st_mtim;
-    st->st_ctim = st->st_mtim;
-    return 0;
-}
-
 int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st)
 {
     const struct fan_record *record = fan_index_record(index, id);
-    return record != NULL ? FILL_STAT(index, id, record, st) : -EIO;
-}
-
-int fan_index_stat_dentry(const struct fan_index *index, const struct fan_dentry *dentry,
-                          struct stat *st)
-{
-    return FILL_STAT(index, dentry->id, dentry, st);
+    if (record == NULL || record->owner >= index->owner_count)
+        return -EIO;
+    memset(st, 0, sizeof(*st));
+    st->st_ino = fan_index_inode(index, id);
+    st->st_mode = record->mode;
+    st->st_nlink = record->nlink;
+    st->st_uid = index->owners[record->owner].uid;
+    st->st_gid = index->owners[record->owner].gid;
+    st->st_size = S_ISDIR(st->st_mode) ? 4096 : (off_t)record->logical_size;
+    st->st_blksize = 4096;
+    st->st_blocks = S_ISLNK(st->st_mode) ? 0 : (st->st_size / 4096 + (st->st_size % 4096 != 0)) * 8;
+    split_time(record->mtime_ns, &st->st_mtim);
+    st->st_atim = st->st_mtim;
+    st->st_ctim = st->st_mtim;
+    return 0;
 }

@@ -27,17 +27,22 @@ struct fan_fault {
 struct fan_index {
     const struct fan_index_header *header;
     const struct fan_record *records;
-    const uint64_t *slots;
+    const uint32_t *slots;     /* NULL in versions 1 and 2 */
+    const uint64_t *old_slots; /* those of versions 1 and 2 */
     const char *names;
     const struct fan_owner *owners;
     const struct fan_link *links;
     const struct fan_pack_info *packs;
-    const struct fan_dentry *dentries; /* NULL if the index has slots instead */
+    const uint64_t *milestones;        /* NULL in versions 1 and 2 */
+    const struct fan_dentry *dentries; /* NULL if the index has slots */
     const uint16_t *pilots;
     const struct fan_part *parts;
     const uint8_t *tags;
     uint64_t record_count;
     uint64_t slot_count;
+    uint64_t id_mask; /* of a slot */
+    uint64_t tag_mask;
+    unsigned id_bits;
     uint64_t names_bytes;
     uint64_t owner_count;
     uint64_t link_count;
@@ -46,12 +51,11 @@ struct fan_index {
     uint64_t part_count;
 };
 
-/* The result of fan_index_child. dentry: NULL in an index with slots. */
+/* The result of fan_index_child. */
 struct fan_child {
     uint64_t id;
     uint64_t hash;
     uint32_t mode;
-    const struct fan_dentry *dentry;
 };
 
 /* Fills `index` from the `bytes` bytes at `base`, which must stay mapped and be aligned to 64
@@ -67,11 +71,6 @@ int fan_index_name(const struct fan_index *index, const struct fan_record *recor
  * -ENOENT. */
 int fan_index_child(const struct fan_index *index, uint64_t parent, uint64_t parent_hash,
                     const char *name, size_t name_bytes, struct fan_child *child);
-
-/* Returns the number of the only dentry that a path with this hash can have, or FAN_NO_DENTRY. The
- * index must have dentries. */
-#define FAN_NO_DENTRY UINT64_MAX
-uint64_t fan_index_dentry(const struct fan_index *index, uint64_t hash);
 
 /* Computes the path hash of a record from its chain of parents. Returns 0 or -EIO. */
 int fan_index_path_hash(const struct fan_index *index, uint64_t id, uint64_t *hash);
@@ -102,11 +101,27 @@ uint64_t fan_index_inode(const struct fan_index *index, uint64_t id);
 
 /* Fills a struct stat except st_dev. Returns 0 or -EIO. */
 int fan_index_stat(const struct fan_index *index, uint64_t id, struct stat *st);
-int fan_index_stat_dentry(const struct fan_index *index, const struct fan_dentry *dentry,
-                          struct stat *st);
 
 static inline const struct fan_record *fan_index_record(const struct fan_index *index,
                                                         uint64_t id)
 {
     return id < index->record_count ? &index->records[id] : NULL;
+}
+
+/* Returns the number of low bits of a slot that hold an id plus one; the others hold the lowest
+ * bits of the path hash. */
+static inline unsigned fan_slot_id_bits(uint64_t record_count)
+{
+    return 64 - (unsigned)__builtin_clzll(record_count);
+}
+
+/* Returns the number of the slot with which the search for a path hash begins. */
+static inline uint64_t fan_first_slot(uint64_t hash, uint64_t slot_count)
+{
+    return (uint64_t)(((unsigned __int128)hash * slot_count) >> 64);
+}
+
+static inline uint64_t fan_milestone_count(uint64_t record_count)
+{
+    return (record_count - 1) / FAN_RECORDS_PER_MILESTONE + 2;
 }

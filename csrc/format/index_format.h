@@ -11,21 +11,15 @@
 
 #define FAN_INDEX_MAGIC "FANINDX\n"
 
-/* A hash slot: the low 40 bits hold the record id plus one (0: empty), the high 24 bits the low 24
- * bits of the hash. A probe starts at slot (hash * slot_count) >> 64 and tries the next ones,
- * wrapping around. An index of version 2 has slots only if two of its paths have the same hash;
- * otherwise it has dentries. */
-#define FAN_SLOT_ID_BITS 40
-#define FAN_SLOT_ID_MASK ((UINT64_C(1) << FAN_SLOT_ID_BITS) - 1)
-
 /* cffi: begin */
 enum {
     FAN_INDEX_LAYOUT_ID = 0x46490001,
     FAN_INDEX_HEADER_BYTES = 512,
-    FAN_INDEX_VERSION = 2, /* of new indexes; version 1 has no sections behind the packs */
+    FAN_INDEX_VERSION = 3, /* of new indexes */
     FAN_SECTION_ALIGN_BYTES = 64,
     FAN_RECORD_BYTES = 64,
-    FAN_DENTRY_NAME_BYTES = 32,
+    FAN_RECORDS_PER_MILESTONE = 64,
+    FAN_OLD_SLOT_ID_BITS = 40,    /* of slots of 8 bytes, in versions 1 and 2 */
     FAN_DENTRIES_PER_PART = 1024, /* on average */
     FAN_DENTRIES_PER_PILOT = 4
 };
@@ -41,7 +35,8 @@ enum fan_section_kind {
     FAN_SECTION_PILOTS = 7,
     FAN_SECTION_PARTS = 8,
     FAN_SECTION_TAGS = 9,
-    FAN_SECTION_COUNT = 10
+    FAN_SECTION_MILESTONES = 10,
+    FAN_SECTION_COUNT = 11
 };
 
 enum fan_index_flags {
@@ -78,8 +73,8 @@ struct fan_index_header {
     uint32_t flags;
     uint32_t codec_mask;
     uint32_t section_count;
-    struct fan_section sections[10];
-    uint64_t reserved[16];
+    struct fan_section sections[11];
+    uint64_t reserved[13];
     uint64_t body_checksum;
     uint64_t header_checksum;
 };
@@ -105,9 +100,10 @@ struct fan_record {
     uint8_t codec;
 };
 
-/* The fields of a record that path look-up and stat(2) need. Dentries are in the order of the path
- * hashes, and a perfect hash gives the only position at which the dentry of a path can be. Fields
- * as in the record; if the name is longer than 32 bytes, `name` holds its first 32. */
+/* Versions 1 and 2 are read, too. Version 1 ends with the packs. Version 2 has dentries instead of
+ * slots, unless two of its paths have the same hash: a perfect hash gives the only dentry that a
+ * path can have, and that names the record. Fields as in the record; if the name is longer than 32
+ * bytes, `name` holds its first 32. */
 struct fan_dentry {
     uint64_t logical_size;
     int64_t mtime_ns;

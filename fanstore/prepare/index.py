@@ -17,14 +17,7 @@ from fanstore._native import check, dtype_of, ffi, lib
 from fanstore.arrays import np
 from fanstore.dataset import PackInfo
 from fanstore.errors import FanstoreError
-from fanstore.prepare.lookups import (
-    EqualHashes,
-    Sections,
-    dentry_counts,
-    fill_lookups,
-    place_sections,
-    slot_counts,
-)  # fmt: skip
+from fanstore.prepare.lookups import Sections, fill_lookups, lookup_counts, place_sections
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -301,26 +294,20 @@ def build_index(
     header["section_count"] = lib.FAN_SECTION_COUNT
     header["flags"] = lib.FAN_INDEX_PLANNED if stored.is_planned else 0
     header["flags"] |= lib.FAN_INDEX_OBJECTS if stored.of_objects else 0
-    try:
-        return _write_index(path, header.copy(), found, infos, dentry_counts(len(tree)))
-    except EqualHashes:
-        path.unlink()
-        return _write_index(path, header, found, infos, slot_counts(len(tree)))
+    return _write_index(path, header, found, infos)
 
 
 def _write_index(
-    path: Path, header: NDArray[Any], found: IndexEntries, infos: Sequence[PackInfo],
-    lookups: Mapping[int, int],
-) -> str:  # fmt: skip
-    """Writes an index file and returns the dataset id. lookups: the lengths of the look-up
-    sections, which are filled. Raises EqualHashes."""
+    path: Path, header: NDArray[Any], found: IndexEntries, infos: Sequence[PackInfo]
+) -> str:
+    """Writes an index file and returns the dataset id."""
     tables = {
         lib.FAN_SECTION_OWNERS: found.owners, lib.FAN_SECTION_LINKS: found.links,
         lib.FAN_SECTION_PACKS: pack_table(infos),
     }  # fmt: skip
     counts = {
         lib.FAN_SECTION_RECORDS: len(found.tree), lib.FAN_SECTION_NAMES: found.names.bytes,
-        **{kind: len(table) for kind, table in tables.items()}, **lookups,
+        **{kind: len(table) for kind, table in tables.items()}, **lookup_counts(len(found.tree)),
     }  # fmt: skip
     header["file_bytes"] = place_sections(header[0], counts)
     with mapped_file(path, int(header["file_bytes"][0])) as file:
@@ -349,7 +336,7 @@ def mapped_file(path: Path, size: int) -> Iterator[mmap.mmap]:
 def _fill_body(
     file: mmap.mmap, header: NDArray[Any], found: IndexEntries, tables: Mapping[int, NDArray[Any]]
 ) -> None:
-    """Fills all sections of the index, and the header fields about them. Raises EqualHashes."""
+    """Fills all sections of the index, and the header fields about them."""
     sections = Sections(file, header[0])
     records = sections.array(lib.FAN_SECTION_RECORDS)
     totals = _Totals(header)

@@ -1,11 +1,7 @@
-"""The sections of an index file, among them the tables for looking up paths.
-
-docs/format.md describes them. Paths are looked up through dentries; if two paths have the same
-hash, by accident or on purpose, through slots instead."""
+"""The sections of an index file, among them those for looking up paths; see docs/format.md."""
 
 from __future__ import annotations
 
-import errno
 import mmap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -21,7 +17,7 @@ if TYPE_CHECKING:
 
 _KINDS = {
     lib.FAN_SECTION_RECORDS: "struct fan_record",
-    lib.FAN_SECTION_SLOTS: "uint64_t",
+    lib.FAN_SECTION_SLOTS: "uint32_t",
     lib.FAN_SECTION_NAMES: "uint8_t",
     lib.FAN_SECTION_OWNERS: "struct fan_owner",
     lib.FAN_SECTION_LINKS: "struct fan_link",
@@ -30,28 +26,17 @@ _KINDS = {
     lib.FAN_SECTION_PILOTS: "uint16_t",
     lib.FAN_SECTION_PARTS: "struct fan_part",
     lib.FAN_SECTION_TAGS: "uint8_t",
+    lib.FAN_SECTION_MILESTONES: "uint64_t",
 }
 
 
-class EqualHashes(Exception):
-    """Two paths have the same hash. Dentries cannot be built for such a dataset."""
-
-
-def dentry_counts(records: int) -> dict[int, int]:
-    """Returns the lengths of the dentry sections for this number of records."""
-    dentries = records - 1
-    parts = dentries // lib.FAN_DENTRIES_PER_PART + 1
+def lookup_counts(records: int) -> dict[int, int]:
+    """Returns the lengths of the sections for looking up paths: 3 slots for every 2 records, and a
+    milestone for every 64."""
     return {
-        lib.FAN_SECTION_DENTRIES: dentries,
-        lib.FAN_SECTION_PILOTS: dentries // lib.FAN_DENTRIES_PER_PILOT + parts,
-        lib.FAN_SECTION_PARTS: parts + 1,
-        lib.FAN_SECTION_TAGS: dentries,
+        lib.FAN_SECTION_SLOTS: max((3 * records + 1) // 2, records + 1),
+        lib.FAN_SECTION_MILESTONES: (records - 1) // lib.FAN_RECORDS_PER_MILESTONE + 2,
     }
-
-
-def slot_counts(records: int) -> dict[int, int]:
-    """Returns the length of the slots section: 3 slots for every 2 records."""
-    return {lib.FAN_SECTION_SLOTS: max((3 * records + 1) // 2, records + 1)}
 
 
 def place_sections(header: Any, counts: Mapping[int, int]) -> int:
@@ -85,8 +70,7 @@ class Sections:
 
 
 def fill_lookups(room: ArrayRoom, sections: Sections) -> None:
-    """Fills the sections for looking up paths: slots if the file has such a section, else dentries.
-    Records and names must have been filled. Raises EqualHashes."""
+    """Fills the sections for looking up paths. Records and names must have been filled."""
     count = int(sections.header["sections"][lib.FAN_SECTION_RECORDS]["count"])
     hashes = room.zeros(count, np.uint64)
     named = ffi.new("struct fan_named *")
@@ -96,28 +80,8 @@ def fill_lookups(room: ArrayRoom, sections: Sections) -> None:
     named.names_bytes = len(sections.array(lib.FAN_SECTION_NAMES))
     named.path_hashes = ffi.from_buffer("uint64_t[]", hashes)
     check(lib.fan_hash_paths(named))
-    if len(sections.array(lib.FAN_SECTION_SLOTS)):
-        _fill_slots(named, sections)
-    else:
-        _fill_dentries(named, sections, room)
-
-
-def _fill_slots(named: Any, sections: Sections) -> None:
     probe = ffi.new("uint32_t *")
     slots = len(sections.array(lib.FAN_SECTION_SLOTS))
     check(lib.fan_fill_slots(named, sections.pointer(lib.FAN_SECTION_SLOTS), slots, probe))
     sections.header["max_probe"] = probe[0]
-
-
-def _fill_dentries(named: Any, sections: Sections, room: ArrayRoom) -> None:
-    order = room.zeros(max(named.record_count - 1, 1), np.uint64)
-    to = ffi.new("struct fan_dentries *")
-    to.dentries = sections.pointer(lib.FAN_SECTION_DENTRIES)
-    to.pilots = sections.pointer(lib.FAN_SECTION_PILOTS)
-    to.parts = sections.pointer(lib.FAN_SECTION_PARTS)
-    to.tags = sections.pointer(lib.FAN_SECTION_TAGS)
-    to.order = ffi.from_buffer("uint64_t[]", order)
-    rc = lib.fan_fill_dentries(named, to)
-    if rc == -errno.EOVERFLOW:
-        raise EqualHashes
-    check(rc)
+    lib.fan_fill_milestones(named, sections.pointer(lib.FAN_SECTION_MILESTONES))

@@ -127,25 +127,33 @@ static void fill_records(struct fan_record *records, char *names)
 
 static void write_index(void)
 {
-    static const uint64_t counts[] = {RECORDS, SLOTS, RECORDS * NAME_BYTES, 1, 0, WORLD_PACKS};
-    static const uint32_t entries[] = {64, 8, 1, 8, 16, sizeof(struct fan_pack_info)};
+    const uint64_t counts[FAN_SECTION_COUNT] = {RECORDS,
+                                                SLOTS,
+                                                RECORDS * NAME_BYTES,
+                                                1,
+                                                0,
+                                                WORLD_PACKS,
+                                                [FAN_SECTION_MILESTONES] =
+                                                    fan_milestone_count(RECORDS)};
+    static const uint32_t entries[] = {64, 4, 1, 8, 16, sizeof(struct fan_pack_info),
+                                       64, 2, 8, 1, 8};
     static uint8_t image[65536] __attribute__((aligned(64)));
     struct fan_index_header *header = (void *)image;
     uint64_t used = FAN_INDEX_HEADER_BYTES;
     memset(image, 0, sizeof(image));
-    for (uint32_t kind = 0; kind < FAN_SECTION_DENTRIES; kind++) {
+    for (uint32_t kind = 0; kind < FAN_SECTION_COUNT; kind++) {
         header->sections[kind] = (struct fan_section){used, counts[kind], kind, entries[kind]};
         used += (counts[kind] * entries[kind] + 63) / 64 * 64;
     }
     CHECK(used <= sizeof(image));
     memcpy(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic));
-    header->version = 1; /* found by slots */
+    header->version = FAN_INDEX_VERSION;
     header->layout_id = FAN_INDEX_LAYOUT_ID;
     header->file_bytes = used;
     header->record_count = RECORDS;
     header->pack_count = WORLD_PACKS;
     header->block_bytes = MIB;
-    header->section_count = FAN_SECTION_DENTRIES;
+    header->section_count = FAN_SECTION_COUNT;
     struct fan_record *records = (void *)(image + header->sections[FAN_SECTION_RECORDS].offset);
     char *names = (char *)image + header->sections[FAN_SECTION_NAMES].offset;
     struct fan_pack_info *infos = (void *)(image + header->sections[FAN_SECTION_PACKS].offset);
@@ -157,6 +165,7 @@ static void write_index(void)
     CHECK(fan_hash_paths(&named) == 0);
     CHECK(fan_fill_slots(&named, (void *)(image + header->sections[FAN_SECTION_SLOTS].offset),
                          SLOTS, &header->max_probe) == 0);
+    fan_fill_milestones(&named, (void *)(image + header->sections[FAN_SECTION_MILESTONES].offset));
     write_file("index.fsi", image, used);
 }
 

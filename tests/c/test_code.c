@@ -145,7 +145,7 @@ int main(void)
 {
     static uint8_t buffer[CAPACITY] __attribute__((aligned(64)));
     pthread_t threads[THREADS];
-    size_t bytes = tree_fill((struct tree_shape){3, 12, false}, buffer, CAPACITY);
+    size_t bytes = tree_fill((struct tree_shape){3, 12}, buffer, CAPACITY);
     CHECK(bytes > 0);
     jobdir_attach("test-code-job", buffer, bytes, TREE_PACK_BYTES);
     CHECK(fan_view_dataset(&fan_job.views[0]) != NULL);

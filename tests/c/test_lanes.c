@@ -340,7 +340,7 @@ static void check_samples(void)
 int main(void)
 {
     static uint8_t buffer[CAPACITY] __attribute__((aligned(64)));
-    size_t bytes = tree_fill((struct tree_shape){4, 12, false}, buffer, CAPACITY);
+    size_t bytes = tree_fill((struct tree_shape){4, 12}, buffer, CAPACITY);
     CHECK(bytes > 0);
     jobdir_attach("test-lanes-job", buffer, bytes, TREE_PACK_BYTES);
     shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

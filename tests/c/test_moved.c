@@ -210,7 +210,7 @@ static void check_first_lines(void)
 int main(void)
 {
     static uint8_t buffer[CAPACITY] __attribute__((aligned(64)));
-    size_t bytes = tree_fill((struct tree_shape){4, 12, false}, buffer, CAPACITY);
+    size_t bytes = tree_fill((struct tree_shape){4, 12}, buffer, CAPACITY);
     CHECK(bytes > 0);
     jobdir_attach("test-moved-job", buffer, bytes, TREE_PACK_BYTES);
     tree_index = &fan_view_dataset(&fan_job.views[0])->index;

@@ -212,7 +212,7 @@ static void run(const char *name, void (*scenario)(void))
 int main(void)
 {
     static uint8_t buffer[CAPACITY] __attribute__((aligned(64)));
-    size_t bytes = tree_fill((struct tree_shape){1, 12, false}, buffer, CAPACITY);
+    size_t bytes = tree_fill((struct tree_shape){1, 12}, buffer, CAPACITY);
     CHECK(bytes > 0);
     jobdir_attach(DIRECTORY, buffer, bytes, TREE_PACK_BYTES);
     own = (struct fan_job_header *)fan_job.header;

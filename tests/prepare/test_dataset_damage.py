@@ -20,21 +20,23 @@ from serving import Stage, find_content, flip, make_stage
 from soak import one_of
 
 from fanstore._native import dtype_of, lib
-from fanstore.dataset import Dataset, open_dataset, open_index
+from fanstore.dataset import open_dataset, open_index
 from fanstore.decoding import ContentDamaged, decode_block
 from fanstore.errors import DatasetDamaged
 
 HEADER = dtype_of("struct fan_index_header")
 SECTION = dtype_of("struct fan_section")
 RECORD = dtype_of("struct fan_record")
-DENTRY = dtype_of("struct fan_dentry")
 PACK_HEADER = dtype_of("struct fan_pack_header")
 TRAILER = dtype_of("struct fan_pack_trailer")
 SECTIONS = (
-    "records", "slots", "names", "owners", "links", "packs", "dentries", "pilots", "parts", "tags"
+    "records", "slots", "names", "owners", "links", "packs", "dentries", "pilots", "parts", "tags",
+    "milestones",
 )  # fmt: skip
+UNUSED = ("dentries", "pilots", "parts", "tags")  # since version 3
 HUGE = (1 << 64) - 1
 DAMAGED = 3
+GOLDEN = Path(__file__).with_name("golden")
 
 # Where a header's own checks end and its checksum is what tells.
 CHECKED = ("magic", "version", "layout_id", "file_bytes", "section_count")
@@ -162,10 +164,11 @@ def test_every_section_descriptor(data: Path, kind: int, field: str) -> None:
     if field == "count":
         values |= {1 << 60, 1 << 61, (1 << 64) // 64, length}
     # Fewer links than there are is still an index; names are found short where they are used.
-    harmless = {(name, "count") for name in ("names", "owners", "links")}
+    harmless = {(name, "count") for name in ("names", "owners", "links", *UNUSED)}
     for value in sorted(values):
         value %= 1 << 8 * size
         small = value in (0, before + 1) and (SECTIONS[kind], field) in harmless
+        small |= value == before + 1 and (SECTIONS[kind], field) == ("slots", "count")
         if value == before or small:
             continue
         put(index, place, value, size)
@@ -322,70 +325,72 @@ def find(data: Path, name: str) -> int:
         return dataset.lookup(name.encode())
 
 
-def dentry_offset(dataset: Dataset, record: int) -> int:
-    """Where the dentry of a record lies in the index file."""
-    dentries = np.frombuffer(dataset.section(lib.FAN_SECTION_DENTRIES), DENTRY)
-    place = int(np.flatnonzero(dentries["id"] == record)[0])
-    start = int(dataset.header.sections[lib.FAN_SECTION_DENTRIES].offset)
-    return start + place * DENTRY.itemsize
-
-
 def edit(data: Path, name: str, **values: int) -> None:
-    """Changes fields of one record, and of its dentry, and makes the checksums right."""
+    """Changes fields of one record, and makes the checksums right."""
     index = data / "index.fsi"
     with open_dataset(data) as dataset:
-        record = dataset.lookup(name.encode())
-        bases = [(RECORD, dataset.record_offset(record)), (DENTRY, dentry_offset(dataset, record))]
-    for struct, base in bases:
-        for field, value in values.items():
-            if field in (struct.names or ()):
-                size = bytes_of(struct, field)
-                put(index, base + at_of(struct, field), value % (1 << 8 * size), size)
+        base = dataset.record_offset(dataset.lookup(name.encode()))
+    for field, value in values.items():
+        size = bytes_of(RECORD, field)
+        put(index, base + at_of(RECORD, field), value % (1 << 8 * size), size)
     seal_index(index)
 
 
-DENTRY_LIES = {
-    "no record": {"id": (1 << 32) - 1},
-    "another record": {"id": 1},
-    "its directory": {"id": 0},
-    "another directory": {"parent": 0},
-    "a directory": {"mode": stat.S_IFDIR | 0o755},
-    "a link": {"mode": stat.S_IFLNK | 0o777},
-    "owner outside": {"owner": 65535},
-    "a longer name": {"name_bytes": 255},
-    "very large": {"logical_size": HUGE},
-    "linked": {"nlink": 2},
+def mix(data: Path, kind: int) -> None:
+    """Fills a section of the index by chance, and makes the checksums right."""
+    index = data / "index.fsi"
+    with open_dataset(data) as dataset:
+        section = dataset.header.sections[kind]
+        start, length = section.offset, section.count * section.entry_bytes
+    mixed = bytearray(index.read_bytes())
+    mixed[start : start + length] = random.Random(1).randbytes(length)
+    index.write_bytes(mixed)
+    seal_index(index)
+
+
+SLOT_LIES = {
+    "no record": lambda slot, id_mask: slot | id_mask,
+    "another record": lambda slot, id_mask: (slot & ~id_mask) | 2,
+    "the root": lambda slot, id_mask: (slot & ~id_mask) | 1,
+    "another hash": lambda slot, id_mask: slot ^ (id_mask + 1),
+    "empty": lambda slot, id_mask: 0,
 }
 
 
-@pytest.mark.parametrize("name", one_of(3, list(DENTRY_LIES)))
-def test_a_dentry_that_says_what_its_record_does_not(data: Path, stage: Stage, name: str) -> None:
+@pytest.mark.parametrize("name", SLOT_LIES)
+def test_a_slot_that_lies(data: Path, stage: Stage, name: str) -> None:
     index = data / "index.fsi"
     with open_dataset(data) as dataset:
-        base = dentry_offset(dataset, dataset.lookup(b"a/two"))
-    for field, value in DENTRY_LIES[name].items():
-        put(index, base + at_of(DENTRY, field), value, bytes_of(DENTRY, field))
+        slots = np.frombuffer(dataset.section(lib.FAN_SECTION_SLOTS), np.uint32).copy()
+        id_mask = (1 << len(dataset.records).bit_length()) - 1
+        place = int(np.flatnonzero((slots & id_mask) == dataset.lookup(b"a/two") + 1)[0])
+        start = int(dataset.header.sections[lib.FAN_SECTION_SLOTS].offset)
+    put(index, start + 4 * place, SLOT_LIES[name](int(slots[place]), id_mask), 4)
     seal_index(index)
-    assert b"sections[dentries]" in call("verify", data, code=DAMAGED).stdout
+    assert b"is not found by its path" in call("verify", data, code=DAMAGED).stdout
     found = looks(stage, data)  # no program crashes, and the other files are as they were
     assert {"a/two"} <= found.keys() and len(found) == len(NAMES)
 
 
-def test_pilots_parts_and_tags_by_chance(data: Path, stage: Stage) -> None:
-    index, chance = data / "index.fsi", random.Random(1)
-    whole = index.read_bytes()
-    with open_dataset(data) as dataset:
-        spans = [dataset.header.sections[kind] for kind in (
-            lib.FAN_SECTION_PILOTS, lib.FAN_SECTION_PARTS, lib.FAN_SECTION_TAGS
-        )]  # fmt: skip
-        places = [(s.offset, s.offset + s.count * s.entry_bytes) for s in spans]
-    for start, end in places:
-        mixed = bytearray(whole)
-        mixed[start:end] = chance.randbytes(end - start)
-        index.write_bytes(mixed)
-        seal_index(index)
-        assert b"sections[dentries]" in call("verify", data, code=DAMAGED).stdout
-        assert looks(stage, data).keys() == set(NAMES)
+def test_slots_by_chance(data: Path, stage: Stage) -> None:
+    mix(data, lib.FAN_SECTION_SLOTS)
+    assert b"is not found by its path" in call("verify", data, code=DAMAGED).stdout
+    assert looks(stage, data).keys() == set(NAMES)
+
+
+def test_milestones_by_chance_change_nothing(data: Path, stage: Stage) -> None:
+    before = looks(stage, data)
+    mix(data, lib.FAN_SECTION_MILESTONES)
+    assert looks(stage, data) == before
+
+
+@pytest.mark.parametrize("kind", ["DENTRIES", "PILOTS", "PARTS", "TAGS"])
+def test_look_ups_of_version_2_by_chance(tmp_path: Path, stage: Stage, kind: str) -> None:
+    data = shutil.copytree(GOLDEN / "v2" / "store", tmp_path / "old")
+    call("verify", data)
+    mix(data, getattr(lib, f"FAN_SECTION_{kind}"))
+    assert b"is not found by its path" in call("verify", data, code=DAMAGED).stdout
+    looks(stage, data)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +12,9 @@ from pathlib import Path
 import pytest
 from serving import Stage, make_stage
 from soak import one_of
+
+from fanstore._native import lib
+from fanstore.dataset import open_dataset
 
 GOLDEN = Path(__file__).with_name("golden")
 DESCRIBE = GOLDEN / "describe.py"
@@ -33,7 +37,7 @@ def expected(dataset: Path) -> object:
 
 def test_each_codec_is_there() -> None:
     assert [label(dataset) for dataset in DATASETS] == [
-        f"{version}-{codec}" for version in ("v1", "v2") for codec in ("lz4", "store", "zstd")
+        f"{version}-{codec}" for version in ("v1", "v2", "v3") for codec in ("lz4", "store", "zstd")
     ]
 
 
@@ -51,3 +55,20 @@ def test_verified_and_extracted(stage: Stage, dataset: Path) -> None:
 def test_read_in_a_job(stage: Stage, dataset: Path) -> None:
     done = stage.run(dataset, sys.executable, str(DESCRIBE), str(stage.mount))
     assert json.loads(done.stdout) == expected(dataset)
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_an_update_writes_the_new_version(stage: Stage, version: str) -> None:
+    data, source = stage.path / "data", stage.path / "source"
+    shutil.copytree(GOLDEN / version / "lz4", data)
+    stage.call("extract", str(data), str(source))
+    before = (data / "index.fsi").read_bytes()
+    stage.call("prepare", "--update", str(source), str(data))
+    assert (data / "index.fsi").read_bytes() == before  # nothing changed
+    (source / "more").write_bytes(b"more")
+    stage.call("prepare", "--update", str(source), str(data))
+    with open_dataset(data) as dataset:
+        assert dataset.header.version == lib.FAN_INDEX_VERSION
+        assert dataset.pack_info(0).flags & lib.FAN_PACK_KEPT
+    stage.call("verify", str(data))
+    stage.run(data, "diff", "-r", str(source), str(stage.mount))

@@ -24,7 +24,7 @@ import native  # noqa: E402
 
 FUZZ = ROOT / "tools" / "fuzz"
 C_TESTS = ROOT / "tests" / "c"
-SHARED = [FUZZ / "tree.c", FUZZ / "jobdir.c"]
+SHARED = [FUZZ / "tree.c", FUZZ / "old_lookups.c", FUZZ / "jobdir.c"]
 CORE_FOLDERS = (
     "batch", "common", "pack", "client", "local", "policy", "node", "trace",
     "prepare",

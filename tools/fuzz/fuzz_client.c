@@ -95,7 +95,7 @@ static void use_records(const struct fan_index *index)
 static void attach(void)
 {
     static uint8_t index[CAPACITY] __attribute__((aligned(64)));
-    size_t bytes = tree_fill((struct tree_shape){1, 1, false}, index, CAPACITY);
+    size_t bytes = tree_fill((struct tree_shape){1, 1}, index, CAPACITY);
     jobdir_attach("fuzz-client-job", index, bytes, TREE_PACK_BYTES);
 }
 
@@ -112,7 +112,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 size_t fan_fuzz_seed(unsigned number, uint8_t *buffer, size_t capacity)
 {
-    static const struct tree_shape shapes[] = {{0, 0, false}, {2, 8, true}, {6, 20, false}};
+    static const struct tree_shape shapes[] = {{0, 0}, {2, 8, 1}, {6, 20}};
     if (number >= sizeof(shapes) / sizeof(shapes[0]))
         return 0;
     return tree_fill(shapes[number], buffer, capacity);

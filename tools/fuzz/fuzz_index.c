@@ -90,8 +90,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t bytes)
 
 size_t fan_fuzz_seed(unsigned number, uint8_t *buffer, size_t capacity)
 {
-    static const struct tree_shape shapes[] = {{0, 0, true},   {0, 0, false},  {3, 12, true},
-                                               {3, 12, false}, {16, 6, false}, {1, 200, false}};
+    static const struct tree_shape shapes[] = {{0, 0, 1},  {0, 0, 2},  {0, 0},     {3, 12, 1},
+                                               {3, 12, 2}, {3, 12, 3}, {16, 6, 2}, {1, 200, 3}};
     if (number >= sizeof(shapes) / sizeof(shapes[0]))
         return 0;
     return tree_fill(shapes[number], buffer, capacity);

@@ -6,9 +6,13 @@
 
 #include "../../csrc/common/dentry.h"
 #include "../../csrc/format/pack_format.h"
-#include "../../csrc/prepare/index/lookups.h"
+#include "old_lookups.h"
 
 enum { BLOCK_BYTES = 4096 };
+
+/* Of dentries, pilots, parts and tags. */
+static const uint32_t old_entry_bytes[] = {sizeof(struct fan_dentry), sizeof(uint16_t),
+                                           sizeof(struct fan_part), 1};
 
 struct cursor {
     uint8_t *base;
@@ -87,36 +91,44 @@ static uint64_t make_links(struct fan_record *records, uint64_t count, struct fa
     return made;
 }
 
-/* Fills the sections for looking up paths: slots, or dentries with their pilots and parts. */
-static bool make_lookups(struct cursor *cursor, struct tree_shape shape, struct fan_named *named)
+static bool make_dentries(struct cursor *cursor, const struct fan_named *named)
 {
-    uint64_t count = named->record_count, parts = fan_part_count(count - 1);
-    uint64_t pilot_count = fan_first_pilot(count - 1, parts);
-    uint64_t slot_count = shape.has_slots ? count + count / 4 + 1 : 0;
-    uint64_t *hashes = malloc(count * sizeof(*hashes)), *order = malloc(count * sizeof(*order));
-    uint64_t *slots = section(cursor, FAN_SECTION_SLOTS, slot_count, 8);
-    named->path_hashes = hashes;
-    bool made = hashes != NULL && order != NULL && fan_hash_paths(named) == 0;
-    if (made && shape.has_slots) {
-        made = slots != NULL &&
-               fan_fill_slots(named, slots, slot_count, &cursor->header->max_probe) == 0;
-    } else if (made) {
-        struct fan_dentries to = {
-            section(cursor, FAN_SECTION_DENTRIES, count - 1, sizeof(struct fan_dentry)),
-            section(cursor, FAN_SECTION_PILOTS, pilot_count, sizeof(uint16_t)),
-            section(cursor, FAN_SECTION_PARTS, parts + 1, sizeof(struct fan_part)),
-            section(cursor, FAN_SECTION_TAGS, count - 1, 1), order};
-        made =
-            to.dentries && to.pilots && to.parts && to.tags && fan_fill_dentries(named, &to) == 0;
-    }
-    free(hashes);
-    free(order);
-    return made;
+    uint64_t count = named->record_count - 1, parts = fan_part_count(count);
+    struct old_dentries to = {
+        section(cursor, FAN_SECTION_DENTRIES, count, sizeof(struct fan_dentry)),
+        section(cursor, FAN_SECTION_PILOTS, fan_first_pilot(count, parts), sizeof(uint16_t)),
+        section(cursor, FAN_SECTION_PARTS, parts + 1, sizeof(struct fan_part)),
+        section(cursor, FAN_SECTION_TAGS, count, 1)};
+    section(cursor, FAN_SECTION_SLOTS, 0, sizeof(uint64_t));
+    return to.dentries && to.pilots && to.parts && to.tags && old_dentries(named, &to);
+}
+
+/* Fills the sections for looking up paths. */
+static bool make_lookups(struct cursor *cursor, unsigned version, const struct fan_named *named)
+{
+    uint64_t count = named->record_count, slot_count = count + count / 4 + 1;
+    uint32_t *max_probe = &cursor->header->max_probe;
+    if (version == 2)
+        return make_dentries(cursor, named);
+    void *slots = section(cursor, FAN_SECTION_SLOTS, slot_count, version == 1 ? 8 : 4);
+    if (slots == NULL)
+        return false;
+    if (version == 1)
+        return old_slots(named, slots, slot_count, max_probe);
+    for (unsigned kind = FAN_SECTION_DENTRIES; kind < FAN_SECTION_MILESTONES; kind++)
+        section(cursor, kind, 0, old_entry_bytes[kind - FAN_SECTION_DENTRIES]);
+    uint64_t *milestones =
+        section(cursor, FAN_SECTION_MILESTONES, fan_milestone_count(count), sizeof(uint64_t));
+    if (milestones == NULL)
+        return false;
+    fan_fill_milestones(named, milestones);
+    return fan_fill_slots(named, slots, slot_count, max_probe) == 0;
 }
 
 size_t tree_fill(struct tree_shape shape, uint8_t *buffer, size_t capacity)
 {
     uint64_t count = 1 + (uint64_t)shape.directories * (1 + shape.files_each);
+    unsigned version = shape.version != 0 ? shape.version : FAN_INDEX_VERSION;
     struct fan_index_header *header = (void *)buffer;
     struct cursor cursor = {buffer, FAN_INDEX_HEADER_BYTES, capacity, header};
     if (capacity < FAN_INDEX_HEADER_BYTES)
@@ -133,15 +145,21 @@ size_t tree_fill(struct tree_shape shape, uint8_t *buffer, size_t capacity)
     header->sections[FAN_SECTION_LINKS].count = make_links(records, count, links);
     *packs = (struct fan_pack_info){.file_bytes = TREE_PACK_BYTES, .entry_count = count};
     struct fan_named named = {records, names, count, count * 16, NULL};
-    if (!make_lookups(&cursor, shape, &named))
+    named.path_hashes = malloc(count * sizeof(*named.path_hashes));
+    bool made = named.path_hashes != NULL && fan_hash_paths(&named) == 0 &&
+                make_lookups(&cursor, version, &named);
+    free(named.path_hashes);
+    if (!made)
         return 0;
     memcpy(header->magic, FAN_INDEX_MAGIC, sizeof(header->magic));
-    header->version = shape.has_slots ? 1 : FAN_INDEX_VERSION;
+    header->version = version;
     header->layout_id = FAN_INDEX_LAYOUT_ID;
     header->file_bytes = cursor.used;
     header->record_count = count;
     header->pack_count = 1;
     header->block_bytes = BLOCK_BYTES;
-    header->section_count = shape.has_slots ? FAN_SECTION_DENTRIES : FAN_SECTION_COUNT;
+    header->section_count = version == 1   ? FAN_SECTION_DENTRIES
+                            : version == 2 ? FAN_SECTION_MILESTONES
+                                           : FAN_SECTION_COUNT;
     return cursor.used;
 }

@@ -16,7 +16,7 @@ enum { TREE_PACK_BYTES = 1 << 30 };
 struct tree_shape {
     unsigned directories;
     unsigned files_each;
-    bool has_slots; /* as in version 1; otherwise dentries */
+    unsigned version; /* 0: that of new indexes */
 };
 
 /* Writes the index to `buffer`, which is 64-byte aligned. Returns its bytes, or 0 if they do not

@@ -135,7 +135,6 @@ static int open_original(const struct fan_target *target, int flags)
 static int open_input(const struct fan_target *target, int flags, unsigned mode)
 {
     bool directory = S_ISDIR(target->mode);
-    __builtin_prefetch(target->record); /* used once there is a descriptor */
     if ((flags & O_TMPFILE) == O_TMPFILE)
         return (flags & O_ACCMODE) == O_RDONLY ? -EINVAL
                : directory                     ? open_unnamed(target, flags, mode)

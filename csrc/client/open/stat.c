@@ -11,26 +11,15 @@
  * local. */
 enum { FAN_STATFS_TYPE = 0x65735546, BLOCK_BYTES = 4096 };
 
-/* Completes `st`, which was filled from the index with the result `rc`. */
-static int finish_stat(const struct fan_view *view, uint64_t id, int rc, struct stat *st)
+static int stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
+                       struct stat *st)
 {
+    int rc = fan_index_stat(&dataset->index, id, st);
     FAN_COUNT(stats, 1);
     st->st_dev = view->device;
     if (rc == 0 && S_ISDIR(st->st_mode) && fan_view_touched(view, id))
         st->st_nlink = 1; /* unknown: it may contain directories of outputs */
     return (int)fan_count_error(rc);
-}
-
-static int stat_record(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
-                       struct stat *st)
-{
-    return finish_stat(view, id, fan_index_stat(&dataset->index, id, st), st);
-}
-
-static int stat_dentry(const struct fan_target *target, struct stat *st)
-{
-    int rc = fan_index_stat_dentry(&target->dataset->index, target->dentry, st);
-    return finish_stat(target->view, target->id, rc, st);
 }
 
 /* Returns whether to show the original's attributes, because the file has changed since its dataset
@@ -54,8 +43,7 @@ int fan_stat(const struct fan_target *target, struct stat *st)
     }
     if (is_of_original(target->view, target->dataset, target->id))
         return fan_original_stat(target->view, target->dataset, target->id, st);
-    return target->dentry != NULL ? stat_dentry(target, st)
-                                  : stat_record(target->view, target->dataset, target->id, st);
+    return stat_record(target->view, target->dataset, target->id, st);
 }
 
 int fan_stat_file(int fd, const struct fan_file *file, struct stat *st)

@@ -33,8 +33,7 @@ struct fan_target {
     struct fan_view *view;
     struct fan_dataset *dataset;
     const struct fan_record *record;
-    const struct fan_dentry *dentry; /* FAN_INPUT: has the record's attributes; or NULL */
-    uint32_t mode;                   /* FAN_INPUT: the record's */
+    uint32_t mode; /* FAN_INPUT: the record's */
     uint64_t id;
     bool there;        /* FAN_TREE: another rank keeps the name, so make nothing */
     int dirfd;         /* FAN_OUTSIDE, FAN_TREE */

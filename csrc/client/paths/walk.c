@@ -17,8 +17,7 @@ bool fan_walk_found(const struct fan_walk *walk, bool slash)
     target->dataset = walk->dataset;
     target->id = walk->id;
     target->record = &walk->dataset->index.records[walk->id];
-    target->dentry = walk->dentry;
-    target->mode = walk->dentry != NULL ? walk->dentry->mode : target->record->mode;
+    target->mode = target->record->mode;
     target->slash = slash;
     return true;
 }
@@ -68,7 +67,6 @@ static void stand(struct fan_walk *walk, const struct fan_child *child)
     walk->id = child->id;
     walk->hash = child->hash;
     walk->mode = child->mode;
-    walk->dentry = child->dentry;
 }
 
 /* Moves to the directory above. Returns false if the index is damaged. */

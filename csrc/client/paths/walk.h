@@ -18,7 +18,6 @@ struct fan_walk {
     uint64_t id;
     uint64_t hash;
     uint32_t mode;
-    const struct fan_dentry *dentry; /* NULL: not found by its name */
     const char *rest;
     unsigned links;
     unsigned flags;
@@ -33,7 +32,6 @@ static inline bool fan_walk_start(struct fan_walk *walk, struct fan_view *view, 
     walk->dataset = fan_view_dataset(view);
     walk->id = id;
     walk->hash = FAN_PATH_HASH_ROOT;
-    walk->dentry = NULL;
     walk->rest = rest;
     if (walk->dataset == NULL)
         return false;

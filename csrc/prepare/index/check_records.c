@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../../common/dentry.h"
 #include "../../common/index.h"
 #include "../../pack/content.h"
-#include "lookups.h"
 
 /* Each of these checks returns the name of the bad field, or NULL. */
 
@@ -109,30 +107,23 @@ static const char *check_children(const struct fan_index *index, uint64_t id)
     return NULL;
 }
 
-/* Checks that a dentry has the fields of its record and lies at the position for its path. Since
- * there is one dentry for each path, every path then leads to its own record. */
-static bool dentry_is_right(const struct fan_index *index, uint64_t id, uint64_t parent_hash)
-{
-    const struct fan_record *record = &index->records[id];
-    const char *name = index->names + record->name_offset;
-    uint64_t hash = fan_path_hash_step(parent_hash, name, record->name_bytes);
-    uint64_t number = fan_index_dentry(index, hash);
-    struct fan_dentry right = fan_dentry_of(record, id, name);
-    return number != FAN_NO_DENTRY && index->tags[number] == fan_tag_of(hash) &&
-           memcmp(&index->dentries[number], &right, sizeof(right)) == 0;
-}
-
-/* Checks the dentries of the children of `directory`. Their records must have been checked. */
-static int check_dentries(const struct fan_index *index, uint64_t directory, uint64_t *record)
+/* Checks that the path of each child of `directory` leads to that child. Their records must have
+ * been checked. */
+static int look_up_children(const struct fan_index *index, uint64_t directory, uint64_t *record)
 {
     uint64_t first, count, hash;
     *record = directory;
     if (fan_index_children(index, directory, &first, &count) != 0 ||
         fan_index_path_hash(index, directory, &hash) != 0)
         return -EIO;
-    for (*record = first; *record < first + count; ++*record)
-        if (!dentry_is_right(index, *record, hash))
+    for (*record = first; *record < first + count; ++*record) {
+        const struct fan_record *child = &index->records[*record];
+        struct fan_child found;
+        if (fan_index_child(index, directory, hash, index->names + child->name_offset,
+                            child->name_bytes, &found) != 0 ||
+            found.id != *record)
             return -EIO;
+    }
     return 0;
 }
 
@@ -160,15 +151,13 @@ int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, c
     return rc != 0 ? rc : check_all(&index, check_children, record, field);
 }
 
-int fan_core_check_dentries(const void *base, uint64_t bytes, uint64_t *record)
+int fan_core_check_lookups(const void *base, uint64_t bytes, uint64_t *record)
 {
     struct fan_index index;
     struct fan_fault fault;
     int rc = fan_index_attach(&index, base, bytes, &fault);
-    if (rc != 0 || index.dentries == NULL)
-        return rc;
     for (uint64_t id = 0; rc == 0 && id < index.record_count; id++)
         if (S_ISDIR(index.records[id].mode))
-            rc = check_dentries(&index, id, record);
+            rc = look_up_children(&index, id, record);
     return rc;
 }

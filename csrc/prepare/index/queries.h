@@ -42,8 +42,7 @@ int fan_core_index_children(const void *base, uint64_t bytes, uint64_t id, uint6
  * -EINVAL if the header is not valid. */
 int fan_core_check_records(const void *base, uint64_t bytes, uint64_t *record, const char **field);
 
-/* Checks that every record can be found by its path, and that its dentry has the same fields; check
- * the records first. Returns 0, also for an index with slots; -EIO and sets the first bad record;
- * or -EINVAL. */
-int fan_core_check_dentries(const void *base, uint64_t bytes, uint64_t *record);
+/* Checks that every record can be found by its path; check the records first. Returns 0; -EIO and
+ * sets the first bad record; or -EINVAL. */
+int fan_core_check_lookups(const void *base, uint64_t bytes, uint64_t *record);
 /* cffi: end */

@@ -12,7 +12,8 @@ from fanstore.exit_codes import DAMAGED
 @click.command()
 @click.argument("dataset", type=click.Path(exists=True, file_okay=False, path_type=Path))
 def command(dataset: Path) -> int:
-    """Make index.fsi of DATASET again from its packs alone, the same bytes as at first.
+    """Make index.fsi of DATASET again from its packs alone, the same bytes as at first if this
+    version made them.
 
     An index that is there is replaced once the new one is complete. All content is checked: files
     that are damaged are named, stay damaged, and the exit code is 3.
