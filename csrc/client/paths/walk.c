@@ -81,10 +81,25 @@ static bool go_up(struct fan_walk *walk)
     return true;
 }
 
+/* Returns the path hash of the rest of the path, as if it had neither links nor dots. */
+static inline uint64_t hash_of_rest(const struct fan_walk *walk)
+{
+    uint64_t hash = walk->hash;
+    for (const char *name = walk->rest; *name != '\0';) {
+        const char *end = fan_component_end(name);
+        hash = fan_path_hash_step(hash, name, (size_t)(end - name));
+        for (name = end; *name == '/';)
+            name++;
+    }
+    return hash;
+}
+
 enum fan_walk_end fan_walk_run(struct fan_walk *walk)
 {
     const struct fan_index *index = &walk->dataset->index;
     bool slash = false;
+    if (index->slots != NULL) /* comes from memory while directories are looked up in the cache */
+        __builtin_prefetch(&index->slots[fan_first_slot(hash_of_rest(walk), index->slot_count)]);
     while (*walk->rest != '\0') {
         const char *name = walk->rest, *end = fan_component_end(name);
         size_t bytes = (size_t)(end - name);
