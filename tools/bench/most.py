@@ -20,7 +20,7 @@ from warm import Settings, say
 BASE, FILES_EACH, LOOKS = 10**6, 1000, 500_000
 SIZES = {"10m": (10**7, 0.75), "100m": (10**8, 0.5)}
 # Bytes of index for each file, made and staged, with half as much again.
-BYTES_A_FILE = 300
+BYTES_A_FILE = 260
 OPERATIONS = {"stat": "stat", "missing": "miss", "open": "open+close"}
 ONE_MILLION = "1 million"
 KEYS = [f"most-{operation}-{size}" for size in SIZES for operation in OPERATIONS]
