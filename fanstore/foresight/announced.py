@@ -196,7 +196,10 @@ class Announced:
         if self._loaders is None:
             self._begin()
         self._follow()  # opens so far belong to the epoch before
-        if said is not None and self._loaders is not None:
+        if said is not None and said.sampler.get("kind") == "again":
+            if self._recorded is not None:
+                self._recorded.begins(said.pid, said.loader)
+        elif said is not None and self._loaders is not None:
             self._loaders.announce(said)
 
     def _find(self, paths: Any, count: int) -> list[tuple[int, NDArray[np.uint64]]]:

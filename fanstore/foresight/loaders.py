@@ -138,9 +138,16 @@ class Loaders:
             mine = _of_process(pid, opened)
             for mount, opened_here in mine.items():
                 records = opened_here
-                for key, epoch in self._epochs_read(pid, mount):
+                epochs = self._epochs_read(pid, mount)
+                for at, (key, epoch) in enumerate(epochs, 1):
                     was_broken = epoch.follower.broken
-                    records = epoch.note(records)
+                    # Opens of other loaders, which threads read at the same time.
+                    of_others = np.zeros(len(records), bool)
+                    for _, each in epochs[at:]:
+                        of_others |= each.follower.expects(records)
+                    of_others &= ~epoch.follower.expects(records)
+                    left = epoch.note(records[~of_others])
+                    records = np.append(records[of_others], left)
                     if epoch.follower.broken and not was_broken:
                         self._doubted.add(self._dataset_of[key])
                         with suppress(OSError):  # a full disk

@@ -17,6 +17,7 @@ from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.history import History, Rules, begins_as
 from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
+from fanstore.node.opens import with_parents
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +64,10 @@ class RecordedReader:
         self._since = 0  # opens before this place prove nothing
         # The opens of the first round, if later ones repeated it.
         self._first_round: int | None = None
+        # The loader that reads, and for each one the places of the first open of its last epoch and
+        # of the first one after it.
+        self._loader = -1
+        self._epochs: dict[int, tuple[int, int]] = {}
         self._counts: NDArray[np.int64] = np.zeros(4, np.int64)
         self._late = 0  # matched opens that came before their order was recognised
 
@@ -78,6 +83,29 @@ class RecordedReader:
                 self._sure = self._history.count
             if self._course is None:
                 self._look()
+
+    def begins(self, loader: int) -> None:
+        """Call it when a loader begins an epoch. Expects the order of its last epoch, unless such a
+        guess was wrong before."""
+        history, begun = self._history, self._history.count
+        since, _ = self._epochs.get(self._loader, (begun, begun))
+        first, _ = self._epochs.get(loader, (begun, begun))
+        # The loader may be past the beginning, which is where it opens its first file again.
+        recent = history.opens(since, begun)
+        again = np.flatnonzero(np.isin(recent[1:], history.opens(first, first + 1)))
+        begun -= len(recent) - 1 - int(again[-1]) if len(again) else 0
+        self._epochs[self._loader] = since, begun
+        start, end = self._epochs.get(loader, (begun, begun))
+        is_same, self._loader = loader == self._loader, loader
+        self._epochs[loader] = begun, begun
+        if (is_same and self._course is not None) or self._first_round == -1:
+            return
+        if end - start >= KEPT_MIN:
+            self._first_round = self._first_round or end
+            self._close()
+            late = self._late
+            self._begin(history.opens(start, end), begun)
+            self._late = late  # opens since the beginning count as known, as for other loaders
 
     def _follow(self, piece: Any) -> int:
         """Matches opens with the expected order. Returns how many of them were expected."""
@@ -186,6 +214,7 @@ class Recorded:
         self._group_of = group_of
         self._sink = sink
         self._readers: dict[tuple[int, int], RecordedReader] = {}
+        self._loaders: dict[int, int] = {}  # by process group, the last one that began an epoch
         self._counts = np.zeros(4, np.int64)
         self._off = False
 
@@ -199,6 +228,14 @@ class Recorded:
                 parts.setdefault((mount, group), []).append(records)
         for (mount, group), each in parts.items():
             self._note(mount, group, side_by_side(each))
+
+    def begins(self, pid: int, loader: int) -> None:
+        """Call it when a loader of a process begins an epoch whose order is unknown."""
+        group = with_parents(pid)[1]
+        self._loaders[group] = loader
+        for key, reader in self._readers.items():
+            if key[1] == group:
+                reader.begins(loader)
 
     def _note(self, mount: int, group: int, records: NDArray[np.uint64]) -> None:
         if self._off or mount >= len(self._records):
@@ -222,6 +259,7 @@ class Recorded:
             reader = RecordedReader(
                 mount, self._records[mount], _REMEMBERED, kept, rules, self._sink
             )
+            reader.begins(self._loaders.get(group, -1))
             if len(self._readers) >= _READERS_MAX:
                 oldest = self._readers.pop(next(iter(self._readers)))
                 oldest.end()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import array
 import os
+import threading
 import weakref
 from typing import TYPE_CHECKING
 
@@ -19,9 +20,9 @@ class Epochs:
 
     sampler_of: describes an index sampler, or returns None; draws_of: makes a Draws for a sampler
     of unknown code; files_of: returns the files of a dataset with at least so many samples, or
-    None; length_of: returns the length of a thing, None if only code of the job could tell; tags:
-    names datasets whose files are not known; teller: sends messages. An error in any of them ends
-    the watching.
+    None; length_of: returns the length of a thing, None if only code of the job could tell;
+    seed_of: returns the seed that an iterator has drawn, or None; tags: names datasets whose files
+    are not known; teller: sends messages. An error in any of them ends the watching.
     """
 
     def __init__(
@@ -30,6 +31,7 @@ class Epochs:
         draws_of: Callable[..., Any],
         files_of: Callable[..., Any],
         length_of: Callable[[Any], int | None],
+        seed_of: Callable[[Any], int | None],
         tags: Any,
         teller: Any,
     ) -> None:
@@ -37,6 +39,7 @@ class Epochs:
         self._draws_of = draws_of
         self._files_of = files_of
         self._length_of = length_of
+        self._seed_of = seed_of
         self._tags = tags
         self._teller = teller
         self._off = False
@@ -46,57 +49,63 @@ class Epochs:
         """Call it when a loader has made an iterator. An iterator with workers starts them next,
         and they begin to read, so this announces the epoch: torch has drawn no random numbers
         yet."""
-        if self._off:
-            return
-        try:
-            if os.getpid() != self._pid:
-                self._forget()
-            seen = _Seen(loader)
-            self._seen[iterator] = seen
-            if seen.workers > 0:
-                seen.told = True
-                self._tell(iterator, seen)
-        except Exception as error:
-            self._give_up(error)
+        self._try(self._made, iterator, loader)
 
     def drawing(self, iterator: Any) -> None:
         """Call it when an iterator is about to draw indices."""
-        if self._off:
-            return
-        try:
-            seen = self._seen.get(iterator)
-            if seen is not None and seen.drawn_from is not iterator._sampler_iter:
-                seen.drawn_from = iterator._sampler_iter
-                if not seen.told:
-                    self._tell(iterator, seen)
-                seen.told = False
-        except Exception as error:
-            self._give_up(error)
+        self._try(self._drawing, iterator)
 
     def drawn(self, iterator: Any, indices: Any) -> None:
         """Call it when an iterator has drawn `indices`; None if there were no more."""
-        seen = None if self._off else self._seen.get(iterator)
-        if seen is None or (seen.draws is None and seen.described is None):
+        self._try(self._drawn, iterator, indices)
+
+    def _try(self, step: Callable[..., None], *arguments: Any) -> None:
+        if self._off:
             return
         try:
-            if seen.described is not None:  # torch has asked for the length by now
-                self._tell_described(iterator, seen, *seen.described)
-                if seen.described is None:
-                    return
-                self._watch_draws(iterator, seen)
-            draws = seen.draws
+            step(*arguments)
+        except BlockingIOError:  # the daemon is busy, so this message is skipped
+            return
+        except Exception as error:
+            self._teller.failed(error)
+            self._off = True
+
+    def _made(self, iterator: Any, loader: Any) -> None:
+        if os.getpid() != self._pid:
+            self._forget()
+        seen = self._seen[iterator] = _Seen(loader)
+        if seen.workers > 0:
+            seen.told = True
+            self._tell(iterator, seen)
+
+    def _drawing(self, iterator: Any) -> None:
+        seen = self._seen.get(iterator)
+        if seen is None or seen.drawn_from is iterator._sampler_iter:
+            return
+        seen.drawn_from = iterator._sampler_iter
+        if not seen.told:
+            self._tell(iterator, seen)
+        seen.told = False
+
+    def _drawn(self, iterator: Any, indices: Any) -> None:
+        seen = self._seen.get(iterator)
+        if seen is None or (seen.draws is None and seen.described is None):
+            return
+        if seen.described is not None:  # torch has asked for the length by now
+            sampler, parts, sized = seen.described
+            seed = self._seed_of(iterator._sampler_iter) if "state" in sampler else None
+            known: Any = {**sampler, "drew": seed}
+            self._tell_described(iterator, seen, known, parts, sized)
+            if seen.described is None:
+                return
+            self._watch_draws(iterator, seen)
+        draws: Any = seen.draws
+        try:
             piece = draws.rest() if indices is None else draws.take(iterator._sampler_iter, indices)
             if piece is not None:
                 self._send(iterator, seen, *piece)
-        except BlockingIOError:  # the daemon is busy, so this message is skipped
-            if seen.draws is not None:
-                seen.draws.dropped()
-        except Exception as error:
-            self._give_up(error)
-
-    def _give_up(self, error: Exception) -> None:
-        self._teller.failed(error)
-        self._off = True
+        except BlockingIOError:
+            draws.dropped()
 
     def _forget(self) -> None:
         """Resets the state after a fork: the new process has sent nothing yet."""
@@ -115,6 +124,7 @@ class Epochs:
         watches its draws instead."""
         seen.draws = None
         if not seen.is_map:
+            self._teller.again(self._number(iterator._index_sampler))
             return
         seen.described = self._sampler_of(iterator._index_sampler)
         if seen.described is not None:
@@ -131,9 +141,11 @@ class Epochs:
     def _tell_described(
         self, iterator: Any, seen: _Seen, sampler: SamplerTold, parts: Any, sized: Any
     ) -> None:
-        """Announces a described sampler, unless its length is not known yet."""
+        """Announces a described sampler. If its length is not known yet, or other threads may draw
+        from its generator before it does, leaves that until it has drawn."""
         count = 0 if sized is None else self._length_of(sized)
-        if count is not None:
+        may_change = "state" in sampler and threading.active_count() > 1 and "drew" not in sampler
+        if count is not None and not may_change:
             seen.described = None
             whole: Any = sampler if sized is None else {**sampler, "samples": count}
             self._send(iterator, seen, whole, parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import array
 import sys
+import types
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -119,6 +120,16 @@ def _distributed(own: dict[str, Any]) -> SamplerTold:
         "world_size": int(own["num_replicas"]),
         "is_last": bool(own.get("is_last_epoch")),  # fanstore.torch.Job sets it
     }
+
+
+def seed_drawn(torch: Any, rows: Any, iterator: Any) -> int | None:
+    """Returns the seed that a RandomSampler without a generator of its own has drawn from torch's.
+    iterator: that of the index sampler; rows: the module rows.py."""
+    code = torch.utils.data.RandomSampler.__iter__.__code__
+    for thing in rows.reached(iterator):
+        if type(thing) is types.GeneratorType and thing.gi_code is code and thing.gi_frame:
+            return thing.gi_frame.f_locals.get("seed")
+    return None
 
 
 def _generator(torch: Any, own: Any) -> SamplerTold | None:

@@ -55,6 +55,14 @@ class Teller:
             for fd in fds:
                 os.close(fd)
 
+    def again(self, loader: int) -> None:
+        """Tells that a loader whose order is unknown begins an epoch. Raises OSError."""
+        whole: EpochTold = {
+            "loader": loader, "dataset": -1, "workers": 0, "prefetch_factor": 1, "in_order": True,
+            "sampler": {"kind": "again"},
+        }  # fmt: skip
+        self.tell(whole, {})
+
     def say(self, why: str) -> None:
         """Sends a reason why orders are not known, for the job's report. Raises OSError."""
         self._send(json.dumps({"failed": why[:500]}).encode(), [])

@@ -75,6 +75,7 @@ class Pipelines:
     def _tell(self, dataset: Any) -> None:
         found = self._found(dataset, 0)
         if found is None:
+            self._teller.again(self._number(dataset)[0])
             return
         source, column, steps, _ = found
         count = int(column.shape[0])

@@ -30,6 +30,7 @@ class SamplerTold(TypedDict, total=False):
     own_generator: bool
     seeded: int
     state: str
+    drew: int | None
     seed: int
     shuffle: bool
     pads: bool

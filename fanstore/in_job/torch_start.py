@@ -99,7 +99,9 @@ def watch(teller: Any) -> None:
     names = "rows.py", "files.py", "tags.py", "epochs.py", "lengths.py", "teller.py"
     rows, files, tags_part, epochs, lengths_part, tellers = map(load_part, names)
     lengths = lengths_part.Lengths()
-    sampler_of = functools.partial(load_part("samplers.py").described, torch)
+    samplers = load_part("samplers.py")
+    sampler_of = functools.partial(samplers.described, torch)
+    seed_of = functools.partial(samplers.seed_drawn, torch, rows)
     draws_of = functools.partial(load_part("draws.py").Draws, rows)
 
     def files_of(dataset: Any, least: int) -> Any:
@@ -107,7 +109,7 @@ def watch(teller: Any) -> None:
 
     doubted = os.path.join(teller.directory, "doubted")
     tags = tags_part.Tags(note_sample, files_of, tellers.of_a_handler, doubted)
-    watched = epochs.Epochs(sampler_of, draws_of, files_of, lengths.of, tags, teller)
+    watched = epochs.Epochs(sampler_of, draws_of, files_of, lengths.of, seed_of, tags, teller)
     _watch(loader_module, watched, lengths)
     _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
     streams = load_part("streams.py").Streams(

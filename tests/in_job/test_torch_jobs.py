@@ -93,6 +93,36 @@ def test_an_epoch_that_is_broken_off(stage: Stage) -> None:
     assert "wrong" not in said
 
 
+_THREADS = """
+import sys, threading
+sys.argv[1:] = sys.argv[2:]
+from torch_job import Folder, data, loader
+def read(over):
+    for _ in over:
+        pass
+dataset = Folder(sys.argv[1])
+for _ in range(6):
+    parts = data.random_split(dataset, [50, 51])
+    readers = [threading.Thread(target=read, args=[loader(each, shuffle=True)]) for each in parts]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join()
+"""
+
+
+@pytest.mark.parametrize("workers", ["0", "2"])
+def test_loaders_that_threads_read_at_once(stage: Stage, workers: str) -> None:
+    """They draw from one generator, and nobody knows which of them draws first."""
+    mount = str(stage.path / "plain")
+    done = stage.call(
+        "run", "--dataset", str(stage.path / "data"), "--mount", mount, "--",
+        sys.executable, "-c", _THREADS, "job", mount,
+        WORKERS=workers, PYTHONPATH=os.pathsep.join([str(Path(_JOB).parent), *sys.path]),
+    )  # fmt: skip
+    assert _ALL in done.stderr and "wrong" not in done.stderr, done.stderr
+
+
 def test_an_audit_hook_of_the_job_hears_nothing(stage: Stage) -> None:
     watched, said = run_job(stage, "shuffled", "unknown_samplers", "listed_streams", AUDIT="1")
     alone, _ = run_job(stage, "shuffled", "unknown_samplers", "listed_streams", order="off")

@@ -103,3 +103,27 @@ def test_opens_that_one_loader_left_are_kept_for_the_next() -> None:
     note(0)
     announce(2)
     assert loaders.figures().predicted == 3 + 1 + 6
+
+
+def test_opens_of_another_loader_are_not_strange() -> None:
+    """Two threads read at once, each from a loader of its own; some files are in both."""
+    doubts: list[None] = []
+    orders = [np.arange(COUNT), np.arange(COUNT)[:100:-3]]
+    loaders = Loaders(
+        lambda _, count: [(0, orders[count != COUNT].astype(np.uint64))], Sink(),
+        doubt=lambda: doubts.append(None),
+    )  # fmt: skip
+    for number, order in enumerate(orders):
+        loaders.announce(
+            replace(
+                SAID, loader=number, dataset=number, parts={"paths": b"f\0" * len(order)},
+                sampler={**SAID.sampler, "samples": len(order)},
+            )
+        )  # fmt: skip
+    for at in range(0, COUNT, 40):
+        for order, step in zip(orders, (40, 10), strict=True):
+            piece = order[at * step // 40 :][:step].astype(np.uint64)
+            loaders.note([(frozenset({PID}), {0: piece})])
+    figures = loaders.figures()
+    assert (figures.broken, doubts) == (0, [])
+    assert figures.predicted > 0.98 * sum(map(len, orders))

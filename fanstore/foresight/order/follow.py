@@ -109,6 +109,15 @@ class Follower:
             self._doubt_it(astray.tolist(), int(due.sum()))
         return self.position
 
+    def expects(self, opened: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Returns which opens the order has at about its present place, and changes nothing."""
+        due = np.zeros(len(opened), bool)
+        if not self.broken and self.position < len(self._opened):
+            which, _, places, _ = self._places.of(opened, self.position)
+            end = max(self._furthest, self.position) + self._room + len(opened)
+            due[which] = places < min(end, len(self._opened))
+        return due
+
     def catch_up(self, opened: ArrayLike) -> int:
         """Matches record ids that were opened before the epoch was known to have begun; the last of
         them may belong to later epochs. Unexpected ones are not counted, but put in `left`. Returns

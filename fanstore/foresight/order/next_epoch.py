@@ -59,7 +59,7 @@ def _first_step(said: Mapping[str, Any]) -> int | None:
 def _step(before: Mapping[str, Any], said: Mapping[str, Any]) -> int | None:
     """Returns how far the seed or generator moved between two epochs; None if anything else
     changed."""
-    changing = {_seed_of(said), "state", "is_last"}
+    changing = {_seed_of(said), "state", "drew", "is_last"}
     if any(before.get(name) != said.get(name) for name in {*before, *said} - changing):
         return None
     seed = _seed_of(said)
@@ -97,4 +97,4 @@ def _after(said: Mapping[str, Any], step: int) -> dict[str, Any]:
     seed = _seed_of(said)
     if seed is not None:
         return {**said, seed: said[seed] + step}
-    return {**said, "skip": step} if "state" in said else dict(said)
+    return {**said, "skip": step, "drew": None} if "state" in said else dict(said)

@@ -148,7 +148,10 @@ def _random(said: Mapping[str, Any], _: Mapping[str, bytes]) -> NDArray[Any]:
     draws = RandomSamples(count, _whole({"drawn": count, **said}, "drawn", 1), replacement)
     generator = _generator(said)
     if not _field(said, "own_generator", bool):
-        generator = Mt19937(int(generator.take(2)[1]))  # torch draws 64 bits for a seed
+        # torch draws 64 bits for a seed, of which it uses 32
+        seed = said.get("drew")
+        drew = int(generator.take(2)[1]) if seed is None else _whole(said, "drew", 0, 2**63)
+        generator = Mt19937(drew & 0xFFFFFFFF)
     return draws.indices(generator)
 
 
