@@ -72,10 +72,11 @@ def forget(index_path: str) -> None:
 
 
 def _kept(folder: Path, path: str, origin: Origin, show: Show) -> Dataset | None:
-    """Opens the current listing, if that still holds."""
+    """Opens the current listing, if that still holds and has the present version."""
     with contextlib.suppress(DatasetDamaged, UsageError, OSError, ValueError):
         dataset = open_index(folder / _current(folder) / INDEX_NAME, Path(path), verify=True)
-        if origin.holds(dataset, show):
+        # Looking names up in an index of an older version takes longer.
+        if dataset.header.version == lib.FAN_INDEX_VERSION and origin.holds(dataset, show):
             return dataset
         dataset.close()
     return None
