@@ -47,7 +47,7 @@ def steps_of(key: str) -> tuple[str, ...]:
 
 def measure(work: Path) -> dict[str, float]:
     """Returns the nanoseconds of each step that the machine does alone."""
-    program = compile_c(work, ["floors.c"])
+    program = compile_c(work, ("floors.c", "paths.c"))
     command = [program, *map(str, SIZES.values())]
     said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
     return {name: float(ns) for name, ns in map(str.split, said.splitlines())}

@@ -14,7 +14,7 @@ from pathlib import Path
 from data import make_files
 from mpi import run_job
 from peers import prepare
-from readers import compile_c
+from readers import WHOLE, compile_c
 from results import OURS, Goal, Result
 from rows import KIB, Kind
 from warm import Settings, in_turns, say
@@ -61,7 +61,7 @@ KEYS = [key(size) for key in (key_of, wrong_key, beside_key) for size in KINDS]
 def build(work: Path) -> None:
     """Compiles the reader, and packs each kind of files into a dataset with one pack for each rank.
     Also writes lists of the files that each rank is to read: its own, and those of other ranks."""
-    compile_c(work, ["paced.c"])
+    compile_c(work, ["paced.c", *WHOLE])
     make_files(work / "source", list(KINDS.values()))
     for kind in KINDS.values():
         source = work / "source" / kind.name / "folder-00"

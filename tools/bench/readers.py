@@ -17,6 +17,7 @@ from rows import PYTHON
 HERE = Path(__file__).resolve().parent
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -Wall -Wextra -Werror -pthread".split()
 READER = ("reader.c", "operations.c", "paths.c")
+WHOLE = ("whole.c", "paths.c")  # what programs are compiled with that read whole files
 ANSWER_LIMIT_S = 120
 
 

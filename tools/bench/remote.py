@@ -18,7 +18,7 @@ from pathlib import Path
 from data import make_files
 from mpi import run_job, run_ranks
 from peers import prepare
-from readers import HERE, compile_c
+from readers import HERE, WHOLE, compile_c
 from results import OURS, Goal, Result
 from rows import KIB, MIB, Kind
 from warm import Settings, in_turns, say
@@ -69,7 +69,7 @@ def build(work: Path) -> None:
     """Compiles the programs, and packs files of every size into a dataset of one pack."""
     for name in MPI_PROGRAMS:
         build_mpi(work, name)
-    compile_c(work, ["remote_reader.c"])
+    compile_c(work, ["remote_reader.c", *WHOLE])
     make_files(work / "made", [Kind(str(n), n, 1, file_count(n)) for n in SIZES.values()])
     (work / "source").mkdir()
     for size in SIZES.values():

@@ -13,7 +13,7 @@ from cold import CACHED_MOST, drop
 from data import make_files
 from mpi import run_job
 from peers import prepare
-from readers import compile_c
+from readers import WHOLE, compile_c
 from results import OURS, Goal, Result
 from rows import KIB, Kind
 from warm import Settings, say
@@ -33,7 +33,7 @@ SCRIPT = (
 
 def build(work: Path) -> None:
     """Compiles the reader, and packs each kind of files into a dataset of one pack."""
-    compile_c(work, ["remote_cold.c"])
+    compile_c(work, ["remote_cold.c", *WHOLE])
     make_files(work / "source", [COLD, WARM])
     for kind in (COLD, WARM):
         source = work / "source" / kind.name / "folder-00"

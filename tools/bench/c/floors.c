@@ -8,7 +8,6 @@
  * wakes another until that one runs; `copy-BYTES`, a copy of so many bytes that no cache holds. Each
  * is the least of ROUNDS rounds, so that other load counts little.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -21,6 +20,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "paths.h"
 
 enum { ROUNDS = 15, LINE_BYTES = 64, CHASES = 50000, DUPS = 10000, WAKES = 2000 };
 static const size_t LEAST_BYTES = (size_t)256 << 20, MOST_BYTES = (size_t)1 << 30;
@@ -30,12 +30,6 @@ struct line {
     struct line *next;
     char rest[LINE_BYTES - sizeof(struct line *)];
 };
-
-static void fail(const char *what)
-{
-    perror(what);
-    exit(1);
-}
 
 /* Returns four times the last cache's size, within bounds. */
 static size_t beyond_caches(void)
@@ -57,14 +51,7 @@ static void *memory(size_t bytes)
     return at;
 }
 
-static uint64_t chance(void)
-{
-    static uint64_t state = 88172645463325252u;
-    state ^= state << 13;
-    state ^= state >> 7;
-    state ^= state << 17;
-    return state;
-}
+static uint64_t state = 88172645463325252u; /* of random numbers */
 
 /* Links all lines into one circle in random order (Sattolo's algorithm). */
 static void link_lines(struct line *lines, size_t count)
@@ -72,7 +59,7 @@ static void link_lines(struct line *lines, size_t count)
     for (size_t i = 0; i < count; i++)
         lines[i].next = &lines[i];
     for (size_t i = count - 1; i > 0; i--) {
-        size_t other = chance() % i;
+        size_t other = next_random(&state) % i;
         struct line *next = lines[i].next;
         lines[i].next = lines[other].next;
         lines[other].next = next;
@@ -169,7 +156,7 @@ static void copy(void *with)
 {
     struct copies *copies = with;
     for (size_t i = 0; i < copies->count; i++) {
-        size_t piece = chance() % (COPIED_BYTES / copies->bytes);
+        size_t piece = next_random(&state) % (COPIED_BYTES / copies->bytes);
         memcpy(copies->to, copies->from + piece * copies->bytes, copies->bytes);
         __asm__ volatile("" : : "r"(copies->to) : "memory"); /* every copy is made */
     }

@@ -10,12 +10,11 @@ enum { KINDS_MAX = 24 };
 
 void fail(const char *what)
 {
-    fprintf(stderr, "reader: %s: %s\n", what, strerror(errno));
+    fprintf(stderr, "%s: %s: %s\n", program_invocation_short_name, what, strerror(errno));
     exit(1);
 }
 
-/* Adds the path FOLDER SEPARATOR NAME. */
-static void add(struct list *list, const char *folder, const char *separator, const char *name)
+void add_path(struct list *list, const char *folder, const char *separator, const char *name)
 {
     char path[PATH_BYTES];
     if (list->count == list->capacity) {
@@ -31,7 +30,7 @@ static int compare(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void scan(struct list *list, const char *folder)
+void list_folder(struct list *list, const char *folder)
 {
     DIR *directory = opendir(folder);
     struct dirent *entry;
@@ -40,7 +39,7 @@ static void scan(struct list *list, const char *folder)
         fail(folder);
     while ((entry = readdir(directory)) != NULL)
         if (entry->d_name[0] != '.')
-            add(list, folder, "/", entry->d_name);
+            add_path(list, folder, "/", entry->d_name);
     closedir(directory);
     if (list->count > before) /* already sorted; sorting all again took minutes for a million */
         qsort(list->paths + before, list->count - before, sizeof(*list->paths), compare);
@@ -61,11 +60,11 @@ struct kind *find_kind(const char *top, const char *name)
     }
     snprintf(kind->name, sizeof(kind->name), "%s", name);
     snprintf(folder, sizeof(folder), "%s/%s", top, name);
-    scan(&kind->folders, folder);
+    list_folder(&kind->folders, folder);
     for (size_t i = 0; i < kind->folders.count; i++)
-        scan(&kind->files, kind->folders.paths[i]);
+        list_folder(&kind->files, kind->folders.paths[i]);
     for (size_t i = 0; i < kind->files.count; i++)
-        add(&kind->missing, kind->files.paths[i], "", ".not-there");
+        add_path(&kind->missing, kind->files.paths[i], "", ".not-there");
     return kind;
 }
 

@@ -1,4 +1,4 @@
-/* Lists the files of a kind, and puts them in random orders. */
+/* Lists files, and puts them in random orders. */
 #pragma once
 
 #include <stddef.h>
@@ -23,6 +23,12 @@ struct kind {
 
 /* Prints `what` with errno, and ends the process with exit code 1. */
 _Noreturn void fail(const char *what);
+
+/* Adds the path FOLDER SEPARATOR NAME. */
+void add_path(struct list *list, const char *folder, const char *separator, const char *name);
+
+/* Adds the paths in a folder, sorted by name. Ends the process if it cannot be listed. */
+void list_folder(struct list *list, const char *folder);
 
 /* Returns the kind NAME below `top`, listed when first used. Ends the process if it does not
  * exist. */

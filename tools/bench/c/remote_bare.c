@@ -10,16 +10,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 
 enum { ASK = 0, MESSAGE_BYTES = 48, OUTSTANDING_MAX = 64 };
-
-static double now_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec * 1e9 + (double)at.tv_nsec;
-}
 
 static void ask(int slot, char *to, int bytes, MPI_Request *request)
 {
@@ -76,13 +70,13 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     memset(buffer, 7, (size_t)bytes * outstanding);
     for (int round = 0; round < rounds; round++) {
-        double start = now_ns();
+        uint64_t start_ns = now_ns();
         if (rank == 0)
             fetch_round(buffer, bytes, outstanding, count);
         else
             answer_round(buffer, bytes, outstanding, count);
         if (rank == 0)
-            printf("%.0f\n", (now_ns() - start) / count);
+            printf("%.0f\n", (double)(now_ns() - start_ns) / count);
     }
     free(buffer);
     return MPI_Finalize();

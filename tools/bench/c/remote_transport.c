@@ -7,23 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "../../../csrc/node/machine/transport.h"
 #include "../../../csrc/transport/mpi_transport.h"
+#include "clock.h"
 
 enum { EVENTS = 64, OUTSTANDING_MAX = 64 };
 
 static struct fan_transport *transport;
 static uint32_t bytes;
 static char *buffer;
-
-static double now_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (double)at.tv_sec * 1e9 + (double)at.tv_nsec;
-}
 
 static void must(int rc)
 {
@@ -89,13 +82,13 @@ int main(int argc, char **argv)
         MPI_Abort(MPI_COMM_WORLD, 1);
     memset(buffer, 7, (size_t)bytes * outstanding);
     for (int round = 0; round < rounds; round++) {
-        double start = now_ns();
+        uint64_t start_ns = now_ns();
         if (transport->rank == 0)
             fetch_round(outstanding, count);
         else
             answer_round(count);
         if (transport->rank == 0)
-            printf("%.0f\n", (now_ns() - start) / count);
+            printf("%.0f\n", (double)(now_ns() - start_ns) / count);
     }
     free(buffer);
     fan_transport_close(transport);
