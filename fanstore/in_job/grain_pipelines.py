@@ -3,6 +3,7 @@ to the data source. See grain_start.py."""
 
 from __future__ import annotations
 
+import itertools
 import os
 import types
 import weakref
@@ -59,7 +60,8 @@ class Pipelines:
         if type(data) in (list, tuple):
             columns = self._files.columns_in({"": data}, len(data))
         else:
-            least = max([1, *(step[1] for step in steps if step[0] == "take")])
+            of_source = itertools.takewhile(lambda step: step[0] != "repeat", steps)
+            least = max([1, *(step[1] for step in of_source if step[0] == "take")])
             columns = self._files.columns_of(_NO_TORCH, data, lambda _: None, least)
         if not columns:
             name = type(data).__name__

@@ -4,6 +4,7 @@ hears of no event of FanStore's."""
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -75,21 +76,62 @@ except AttributeError as error:
 SAID = "True [0]\n[1] [2]\n'NoneType' object has no attribute 'num_workers'\n"
 
 
-@pytest.mark.parametrize(
-    "how", sampled(["free", "filtered", "early", "late"], ["filtered", "late"])
-)
-def test_a_loader_after_a_filter_or_an_audit_hook(tmp_path: Path, how: str) -> None:
+def run_job(tmp_path: Path, code: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """Runs a program with what stands for torch in a job."""
     stage = make_stage(tmp_path)
     for name, text in TORCH.items():
         path = tmp_path / "packages" / "torch" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    words = ("run", "--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--")
-    done = subprocess.run(
-        [sys.executable, "-m", "fanstore", *words, sys.executable, "-c", JOB, how],
+    served = ("run", "--dataset", str(stage.dataset()), "--mount", str(stage.mount), "--")
+    return subprocess.run(
+        [sys.executable, "-m", "fanstore", *served, sys.executable, "-c", code, *words],
         env={**stage.env, "PYTHONPATH": str(tmp_path / "packages")},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "how", sampled(["free", "filtered", "early", "late"], ["filtered", "late"])
+)
+def test_a_loader_after_a_filter_or_an_audit_hook(tmp_path: Path, how: str) -> None:
+    done = run_job(tmp_path, JOB, how)
     if done.returncode == 77:
         pytest.skip("no filters here")
     assert (done.returncode, done.stdout) == (0, SAID), done.stderr
+
+
+SUBINTERPRETERS = """
+import sys
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+CODE = '''
+import sys
+import torch.utils.data.dataloader as dataloader
+import json.tool  # the next import: it begins to look
+from types import SimpleNamespace
+loader = SimpleNamespace(num_workers=2, prefetch_factor=2, in_order=True, _dataset_kind=0)
+assert dataloader._BaseDataLoaderIter(loader)._next_index() == [0]
+'''
+def run():
+    for _ in range(3):
+        one = interpreters.create()
+        print(interpreters.run_string(one, f"import sys; sys.path = {sys.path!r}\\n" + CODE))
+        interpreters.destroy(one)
+if sys.argv[1] == "before":
+    run()
+exec(CODE)
+run()
+"""
+
+
+@pytest.mark.parametrize("when", sampled(["before", "after"], ["before"]))
+def test_loaders_in_other_interpreters_of_a_process(tmp_path: Path, when: str) -> None:
+    if not any(map(importlib.util.find_spec, ("_interpreters", "_xxsubinterpreters"))):
+        pytest.skip("no subinterpreters here")
+    done = run_job(tmp_path, SUBINTERPRETERS, when)
+    runs = 6 if when == "before" else 3
+    assert (done.returncode, done.stdout) == (0, "None\n" * runs), done.stderr
+    assert "Traceback" not in done.stderr
