@@ -12,6 +12,7 @@ from torch import distributed
 
 from fanstore.errors import UsageError
 from fanstore.torch.loader import DataLoader
+from fanstore.torch.samplers.base import is_distributed
 from fanstore.torch.sharing import Rank, shared
 
 
@@ -90,19 +91,15 @@ class WorkerBalance:
         return count
 
     def _rank(self) -> int:
-        return int(distributed.get_rank(self._group)) if _is_distributed() else 0
+        return int(distributed.get_rank(self._group)) if is_distributed() else 0
 
     def _gathered(self, mine: Any) -> list[Any]:
         """Returns the values of all ranks, in the order of the ranks."""
-        if not _is_distributed():
+        if not is_distributed():
             return [mine]
         told: list[Any] = [None] * distributed.get_world_size(self._group)
         distributed.all_gather_object(told, mine, group=self._group)
         return told
-
-
-def _is_distributed() -> bool:
-    return bool(distributed.is_available() and distributed.is_initialized())
 
 
 def _node() -> str:

@@ -15,6 +15,7 @@ from torch.utils.data import DistributedSampler, default_collate
 
 from fanstore.coordinate import join
 from fanstore.errors import UsageError
+from fanstore.torch.samplers.base import is_distributed
 
 
 class CoordinatedDataLoader:
@@ -53,7 +54,7 @@ class CoordinatedDataLoader:
             raise UsageError("batch_size and num_workers: allowed is 1 or more")
         self.dataset, self.batch_size, self.seed = dataset, batch_size, seed
         self._collate = collate_fn
-        is_part = world_size is None and torch.distributed.is_initialized()
+        is_part = world_size is None and is_distributed()
         self._rank = (torch.distributed.get_rank() if is_part else 0) if rank is None else rank
         self._world_size = torch.distributed.get_world_size() if is_part else world_size or 1
         self._sampler = DistributedSampler(

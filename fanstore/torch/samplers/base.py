@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+def is_distributed() -> bool:
+    """Returns whether this process belongs to a process group of torch.distributed."""
+    return bool(distributed.is_available() and distributed.is_initialized())
+
+
 def replicas_and_rank(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
     """Returns both arguments if they are given. If both are None, returns those of the process
     group, or (1, 0) for a process without others. Raises ValueError if only one is given,
@@ -26,7 +31,7 @@ def replicas_and_rank(num_replicas: int | None, rank: int | None) -> tuple[int, 
         raise ValueError("num_replicas and rank go together; one of them is missing")
     if num_replicas is not None and rank is not None:
         return num_replicas, rank
-    if distributed.is_available() and distributed.is_initialized():
+    if is_distributed():
         return distributed.get_world_size(), distributed.get_rank()
     if os.environ.get("WORLD_SIZE", "1") != "1":
         raise RuntimeError(
@@ -41,7 +46,7 @@ def agreed_seed(num_replicas: int) -> int:
     RuntimeError for several ranks without a process group."""
     if num_replicas == 1:
         return int(torch.empty((), dtype=torch.int64).random_(2**31))
-    if not (distributed.is_available() and distributed.is_initialized()):
+    if not is_distributed():
         raise RuntimeError("seed is None and there is no process group to agree on one; give seed")
     drawn = [agreed_seed(1) if distributed.get_rank() == 0 else None]
     distributed.broadcast_object_list(drawn)
