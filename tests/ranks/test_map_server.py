@@ -13,9 +13,10 @@ from pathlib import Path
 import inprocess
 import pytest
 from fault_tools import Ranks, make_ranks
+from map_faults import map_servers
 from mpiexec import needs_ranks
 from ranks import assert_all_ok, make_rank_stage, total
-from serving import process_name, wait_for
+from serving import wait_for
 
 from fanstore.job import maps
 from fanstore.job.maps import problem
@@ -54,16 +55,9 @@ def ranks(tmp_path: Path) -> Ranks:
     return made
 
 
-def servers(path: Path) -> list[str]:
-    """The map servers of jobs below a path, with their numbers."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        try:
-            if entry.name.isdigit() and str(path).encode() in (entry / "environ").read_bytes():
-                found.append(f"{entry.name} {process_name(int(entry.name))}")
-        except OSError:
-            continue
-    return [each for each in found if each.endswith("fanstore-maps")]
+def servers(path: Path) -> list[int]:
+    """The map servers of jobs below a path."""
+    return map_servers(str(path))
 
 
 @pytest.mark.parametrize(
@@ -125,27 +119,17 @@ def test_no_mount_is_allowed(ranks: Ranks, tmp_path: Path) -> None:
     run.check_nothing_left()
 
 
-def test_the_owner_of_the_file_dies(ranks: Ranks, tmp_path: Path) -> None:
-    command = [sys.executable, str(PROGRAM), "owner_dies", str(tmp_path / "large")]
+@pytest.mark.parametrize(("rank", "codes"), [(0, [125, 0]), (1, [0, 125])])
+def test_a_daemon_dies(ranks: Ranks, tmp_path: Path, rank: int, codes: list[int]) -> None:
+    """That of the file's owner, or that of the program: its map server goes on until the wrapper
+    ends."""
+    command = [sys.executable, str(PROGRAM), "daemon_dies", str(tmp_path / "large")]
     with ranks.running(2, command) as run:
         wait_for((tmp_path / "large-mapped").exists, "the mapping")
         assert servers(tmp_path) != []
-        run.kill(0, "daemon")
+        run.kill(rank, "daemon")
         (tmp_path / "large-dead").touch()
-        assert run.end() == [125, 0], run.said()
-    run.check_nothing_left()
-    assert (tmp_path / "large-right").exists()
-    wait_for(lambda: not servers(tmp_path), "the end of the map server")
-
-
-def test_a_daemon_dies(ranks: Ranks, tmp_path: Path) -> None:
-    """Its map server goes on, and ends when the wrapper does."""
-    command = [sys.executable, str(PROGRAM), "owner_dies", str(tmp_path / "large")]
-    with ranks.running(2, command) as run:
-        wait_for((tmp_path / "large-mapped").exists, "the mapping")
-        run.kill(1, "daemon")
-        (tmp_path / "large-dead").touch()
-        assert run.end() == [0, 125], run.said()
+        assert run.end() == codes, run.said()
     run.check_nothing_left()
     assert (tmp_path / "large-right").exists()
     wait_for(lambda: not servers(tmp_path), "the end of the map server")
@@ -164,7 +148,7 @@ def test_an_original_that_changes(tmp_path: Path) -> None:
 
 
 def test_a_rank_is_killed(ranks: Ranks, tmp_path: Path) -> None:
-    command = [sys.executable, str(PROGRAM), "owner_dies", str(tmp_path / "large")]
+    command = [sys.executable, str(PROGRAM), "daemon_dies", str(tmp_path / "large")]
     with ranks.running(2, command) as run:
         wait_for((tmp_path / "large-mapped").exists, "the mapping")
         run.kill(1, "daemon", "wrapper", "command")

@@ -4,6 +4,7 @@ hardly one. The samples lie sorted by class, as in ImageFolder: the worst case."
 from __future__ import annotations
 
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -41,6 +42,20 @@ def accuracy(training: Any, sampler: Any, seed: int) -> float:
             optimizer.step()
     inputs, labels = samples(500, 3).tensors
     return float((model(inputs).argmax(1) == labels).float().mean())
+
+
+def means(
+    training: Any, orders: dict[str, Callable[[int], Any]], alike: tuple[str, str]
+) -> tuple[dict[str, float], float]:
+    """The mean accuracy with each order over the seeds, and the larger deviation of two of them."""
+    found = {
+        name: [accuracy(training, make(seed), seed) for seed in range(SEEDS)]
+        for name, make in orders.items()
+    }
+    mean = {name: statistics.mean(each) for name, each in found.items()}
+    noise = max(statistics.stdev(found[name]) for name in alike)
+    print({name: f"{100 * each:.2f} %" for name, each in mean.items()}, f"noise {100 * noise:.2f}")
+    return mean, noise
 
 
 class NoMemory:
@@ -115,13 +130,7 @@ def test_ranks_with_memories_of_their_own_learn_as_well(ranks: int) -> None:
         "blocks of 20": lambda seed: Blocks(training, 20, seed),
         "blocks of 150": lambda seed: Blocks(training, 150, seed),
     }
-    found = {
-        name: [accuracy(training, make(seed), seed) for seed in range(SEEDS)]
-        for name, make in orders.items()
-    }
-    mean = {name: statistics.mean(each) for name, each in found.items()}
-    noise = max(statistics.stdev(found[name]) for name in ("full", "a quarter"))
-    print({name: f"{100 * each:.2f} %" for name, each in mean.items()}, f"noise {100 * noise:.2f}")
+    mean, noise = means(training, orders, ("full", "a quarter"))
     assert mean["full"] - mean["a quarter"] <= 2 * noise
     assert mean["full"] - mean["blocks of 150"] > 2 * noise
 
@@ -141,12 +150,6 @@ def test_it_learns_as_well_as_with_a_full_shuffle() -> None:
         "opportunistic": lambda seed: opportunistic(0.25, 30, seed),
         "hardly shuffled": lambda seed: opportunistic(0.1, 150, seed),
     }
-    found = {
-        name: [accuracy(training, make(seed), seed) for seed in range(SEEDS)]
-        for name, make in orders.items()
-    }
-    mean = {name: statistics.mean(each) for name, each in found.items()}
-    noise = max(statistics.stdev(found[name]) for name in ("full", "opportunistic"))
-    print({name: f"{100 * each:.2f} %" for name, each in mean.items()}, f"noise {100 * noise:.2f}")
+    mean, noise = means(training, orders, ("full", "opportunistic"))
     assert abs(mean["full"] - mean["opportunistic"]) <= 2 * noise
     assert mean["full"] - mean["hardly shuffled"] > 2 * noise

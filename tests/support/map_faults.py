@@ -25,16 +25,20 @@ def map_file(path: str) -> mmap.mmap:
         return mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ)
 
 
-def servers() -> list[int]:
-    """The two processes of this job's map server: that which answers the kernel comes first."""
-    mark = os.fsencode(f"FANSTORE_JOB_DIR={os.environ['FANSTORE_JOB_DIR']}")
+def map_servers(mark: str) -> list[int]:
+    """The processes of map servers whose environment contains a text, in the order of starts."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            of_job = mark in (entry / "environ").read_bytes().split(b"\0")
-            if of_job and (entry / "comm").read_text() == "fanstore-maps\n":
+            marked = os.fsencode(mark) in (entry / "environ").read_bytes()
+            if marked and (entry / "comm").read_text() == "fanstore-maps\n":
                 found.append(int(entry.name))
     return sorted(found)
+
+
+def servers() -> list[int]:
+    """The two processes of this job's map server: that which answers the kernel comes first."""
+    return map_servers(f"FANSTORE_JOB_DIR={os.environ['FANSTORE_JOB_DIR']}\0")
 
 
 def starting(work: Callable[[], object]) -> int:
@@ -48,7 +52,7 @@ def starting(work: Callable[[], object]) -> int:
 
 
 def killed(path: str, source: str) -> None:
-    """What was touched stays; the rest is SIGBUS; a new mapping is made in another way."""
+    """Pages that were touched stay, and the others raise SIGBUS. A new mapping needs no server."""
     mapping, plain = map_file(path), Path(source).read_bytes()
     assert mapping[:PAGE] == plain[:PAGE]
     for pid in servers():
@@ -113,15 +117,16 @@ def stopped(path: str, source: str, advice: int = mmap.MADV_NORMAL) -> None:
 
 
 def stopped_at_random(path: str, source: str) -> None:
-    """The same; a page is then read in a way that no signal ends."""
+    """Does what `stopped` does with pages that the kernel reads one by one: no signal ends the wait
+    for such a page."""
     stopped(path, source, mmap.MADV_RANDOM)
 
 
-def owner_dies(path: str, source: str) -> None:
-    """The rank that has the file is lost: pages come from the shared file system."""
+def daemon_dies(path: str, source: str) -> None:
+    """The daemon of one of the ranks is killed: the mapping has the right bytes nevertheless."""
     mapping = map_file(path)
     Path(f"{source}-mapped").touch()
-    wait_until(Path(f"{source}-dead").exists, "the other rank's death")
+    wait_until(Path(f"{source}-dead").exists, "the daemon's death")
     assert mapping[:] == Path(source).read_bytes()
     Path(f"{source}-right").touch()
 

@@ -97,7 +97,7 @@ def shrunk(fd: int) -> list[object]:
 
 
 def grown(fd: int, is_pack: bool) -> bool:
-    """Whether a mapping refuses to grow, if what follows in the file is not the file's."""
+    """Whether a mapping of a pack refuses to grow: another file follows in the pack."""
     mapping = private(fd)
     arguments = (ctypes.c_void_p(address(mapping)), *map(ctypes.c_size_t, (PAGE, 2 * len(mapping))))
     LIBC.mremap.restype = ctypes.c_ssize_t
