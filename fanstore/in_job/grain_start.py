@@ -8,7 +8,7 @@ from typing import Any
 
 
 def watch(teller: Any) -> None:
-    """Begins to watch."""
+    """Makes grain tell in which order it reads; start.py calls this once."""
     load_part, wrapped = globals()["load_part"], globals()["wrapped"]
     module = sys.modules["grain._src.python.dataset.transformations.prefetch"]
     files, epochs = map(load_part, ("files.py", "epochs.py"))

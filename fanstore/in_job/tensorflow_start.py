@@ -40,7 +40,7 @@ def _watch(iterators: Any, pipelines: Any, streams: Any, teller: Any) -> None:
 
 
 def watch(teller: Any) -> None:
-    """Begins to watch."""
+    """Makes tf.data tell in which order it reads; start.py calls this once."""
     load_part, last_opened = globals()["load_part"], globals()["last_opened"]
     iterators = sys.modules["tensorflow.python.data.ops.iterator_ops"]
     names = "rows.py", "files.py", "shards.py", "epochs.py"

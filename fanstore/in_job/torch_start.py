@@ -89,7 +89,7 @@ def _watch_lengths(told: Any) -> None:
 
 
 def watch(teller: Any) -> None:
-    """Begins to watch."""
+    """Makes torch's loaders tell in which order they read; start.py calls this once."""
     torch = sys.modules["torch"]
     data = sys.modules["torch.utils.data"]
     loader_module = sys.modules["torch.utils.data.dataloader"]

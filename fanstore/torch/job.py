@@ -110,6 +110,7 @@ class _EpochsOfJob(DistributedSampler):
         self.set_epoch(0)
 
     def set_epoch(self, epoch: int) -> None:
-        """Begins an epoch, from 0."""
+        """Sets the number of the epoch that begins; the first one is 0."""
         super().set_epoch(epoch)
+        # No property: the code that watches the loader reads attributes, and runs no code of it.
         self.is_last_epoch = epoch + 1 >= self._epochs

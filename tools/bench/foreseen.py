@@ -166,7 +166,7 @@ def measure_beside(work: Path, size: str, repetitions: int) -> Result:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     build(work)
     ways = {key_of: measure_row, wrong_key: measure_wrong, beside_key: measure_beside}
     for (key, row), size in product(ways.items(), KINDS):

@@ -36,7 +36,7 @@ def ns_per_file(read: Callable[[str], bytes], paths: Sequence[str]) -> float:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the row."""
+    """Measures the row of this module, and yields its result."""
     say("a dataset as a mapping")
     source, packed = work / "mapping-source", work / "mapping-data"
     make_files(source, [smaller(KIND) if settings.quick else KIND])

@@ -195,7 +195,7 @@ def needed(row: Row, rows: Sequence[Row]) -> bool:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     with job_environment(work, STAGE_OUT_LIMIT_S) as environment:
         places = {
             DIRECTORY: (str(work / "plain"), sides_of(environment)[PLAIN]),

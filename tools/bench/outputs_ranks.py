@@ -85,7 +85,7 @@ def round_trip_ns(work: Path) -> float:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     say("outputs of two ranks")
     round_trip = round_trip_ns(work)
     with two_ranks(work) as environment, ExitStack() as stack:

@@ -204,7 +204,7 @@ class Job:
 
 
 def row_of(key: str, title: str, times: Mapping[str, list[float]], goal: Goal) -> Result:
-    """Returns a row of the table."""
+    """Returns the result of a row from the times that it took."""
     found = Result.of("outputs", key, title, "run", times, [goal])
     return replace(found, note=f"{1 / found.ratio(goal.than):.2f} times {goal.than}'s time")
 

@@ -70,7 +70,7 @@ def _root_only() -> None:
 
 
 def prepare(source: Path, dataset: Path, *options: str) -> None:
-    """Packs a directory."""
+    """Makes a dataset of a directory with `fanstore prepare`."""
     command = [*FANSTORE, "prepare", "--quiet", *options, source, dataset]
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 

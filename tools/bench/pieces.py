@@ -77,7 +77,7 @@ def sequence_row(runs: Sequence[dict[str, float]]) -> Result:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     build(work)
     say("a large remote file")
     repetitions = min(settings.repetitions, REPETITIONS)

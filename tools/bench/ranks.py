@@ -70,7 +70,7 @@ def measure_row(work: Path, reader: Path, kind: Kind, ranks: int, alone_ns: floa
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     make_files(work / "source", KINDS)
     reader = compile_reader(work)
     prepare(work / "source", work / "dataset", "--partitions", str(PARTITIONS))

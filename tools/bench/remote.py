@@ -54,7 +54,7 @@ KEYS += map(neighbour_key, SIZES)
 
 
 def build_mpi(work: Path, name: str) -> None:
-    """Compiles one of MPI_PROGRAMS."""
+    """Compiles the program of MPI_PROGRAMS with this name into `work`."""
     mpicc = quotable(find_mpicc(own=True), work)
     sources = map(str, MPI_PROGRAMS[name])
     subprocess.run([*mpicc, *FLAGS, "-o", str(work / name), *sources], check=True)
@@ -133,7 +133,7 @@ def measure_neighbour(work: Path, size: str, repetitions: int) -> Result:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     build(work)
     for size, outstanding in product(SIZES, OUTSTANDING):
         if key_of(size, outstanding) in wanted:

@@ -70,7 +70,7 @@ def measure_once(work: Path) -> tuple[float, list[float]]:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     say("cold reads of another rank")
     build(work)
     job(work, ["true"])  # a job that only stages

@@ -197,7 +197,7 @@ def measure_start(work: Path) -> Result:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the rows of `wanted`."""
+    """Measures the rows whose keys are in `wanted`, and yields the result of each."""
     if any(warm_key(kind) in wanted for kind in WARM):
         yield from measure_warm(work, wanted)
     if any(epoch_key(policy) in wanted for policy in POLICIES):

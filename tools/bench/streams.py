@@ -94,7 +94,7 @@ def stall_ns(work: Path, fanstore: Sequence[str]) -> dict[str, int]:
 
 
 def measure(work: Path, wanted: Sequence[str], settings: Settings) -> Iterator[Result | str]:
-    """Yields the row."""
+    """Measures the row of this module, and yields its result."""
     say("two streams of different need")
     build(work)
     ways = {EVENLY: [sys.executable, "-c", WITHOUT_PACE], OURS: FANSTORE}

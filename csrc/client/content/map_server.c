@@ -17,7 +17,7 @@
 
 enum { WAIT_S = 5, ERRNO_MAX = 4095 };
 
-/* Whether the server has not answered in time: this process does not wait for it again. */
+/* Set when the server did not answer in time. From then on this process does not ask it. */
 static atomic_bool silent;
 
 /* Sends the path and receives the descriptor. Returns it or -errno. */
@@ -44,7 +44,8 @@ static int ask(int link, const char *path, size_t bytes, int64_t until_ns)
     return rc == -EAGAIN ? -EAGAIN : -EIO;
 }
 
-/* A compressed file is decoded sooner at once than in many small parts. */
+/* Returns whether a file is mapped through the server. A compressed file is not: to decode it in
+ * many small parts takes longer than to decode it at once. */
 static bool is_wanted(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;

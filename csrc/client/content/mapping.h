@@ -1,6 +1,6 @@
 /*
- * Is mmap(2) for a file of a mount. If the file is on this rank, and aligned to pages in its pack,
- * it maps the pack itself. A large file that is not on this rank it maps by need (map_server.h) or,
+ * Is mmap(2) for a file of a mount. If this rank or a neighbour has the file, aligned to pages in a
+ * pack, it maps that pack. A large file that is not on this rank it maps by need (map_server.h) or,
  * if there is no map server, where the shared file system has it (in_place.h). Otherwise it maps a
  * copy in a memory file. Inputs never change, so a program sees no difference.
  */

@@ -1,4 +1,4 @@
-/* What the programs share that read files whole by ordinary system calls, without use of
+/* Functions of the programs that read whole files with ordinary system calls. They know nothing of
  * FanStore. */
 #pragma once
 
