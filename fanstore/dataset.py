@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fanstore.buckets.bucket import Bucket
+
 INDEX_NAME = "index.fsi"
 MANIFEST_NAME = "manifest.json"
 
@@ -76,7 +78,8 @@ class PackInfo:
 class Dataset:
     """A mapped index and the directory of its packs. Open it with open_dataset; close it when done.
 
-    `source`: the directory or address of which this is a listing, or "". `header` is a copy of the
+    `source`: the directory or address of which this is a listing, or "". `bucket`: with the packs,
+    or the objects of a listing, or None: only those who read them set it. `header` is a copy of the
     index's struct fan_index_header. `records` and `links` are NumPy arrays over the mapped index,
     for code that goes through many records; the daemon, which starts with every job, does not use
     them, and so does not load NumPy.
@@ -86,6 +89,7 @@ class Dataset:
         self.directory = directory
         self.name = directory.resolve().name
         self.source = ""
+        self.bucket: Bucket | None = None
         self.index_path = index_path
         self._mapping = mapping
         self._buffer = ffi.from_buffer(mapping)
@@ -213,6 +217,10 @@ class Dataset:
         """Returns the path of a pack in the dataset's directory."""
         return self.directory / pack_name(pack)
 
+    def pack_shown(self, pack: int) -> str:
+        """Returns the path or address of a pack, for users."""
+        return f"{self.source or self.directory}/{pack_name(pack)}"
+
     def pack_info(self, pack: int) -> PackInfo:
         """Returns the description of a pack from the index."""
         row = self._packs[pack]
@@ -223,10 +231,13 @@ class Dataset:
     def check_pack_header(self, pack: int, path: str | os.PathLike[str] | None = None) -> None:
         """Checks that the file at `path` (default: in the dataset) is this pack, by its size,
         header and trailer; does not check the content. Raises DatasetDamaged or OSError."""
-        where = self.pack_path(pack) if path is None else Path(path)
+        where = self.pack_shown(pack) if path is None else os.fspath(path)
         info = self.pack_info(pack)
-        header = read_pack_header(where)
-        trailer = read_pack_trailer(where)
+        if path is None and self.bucket is not None:  # it compares the size
+            raw = self.bucket.read(pack_name(pack), 0, _PACK_HEADER_BYTES, info.file_bytes)
+            header, file_bytes = _pack_header(where, raw), info.file_bytes
+        else:
+            header, file_bytes = read_pack_header(where), read_pack_trailer(where).file_bytes
         expected: dict[str, Any] = {"pack": pack, "block_bytes": self.block_bytes}
         # A pack that an update kept has the ids of the older dataset.
         if not info.flags & lib.FAN_PACK_KEPT:
@@ -237,8 +248,8 @@ class Dataset:
             if (bytes(found) if isinstance(value, bytes) else found) != value:
                 at = ffi.offsetof("struct fan_pack_header", field)
                 raise DatasetDamaged(where, f"header.{field}", at, "not what the index says")
-        if trailer.file_bytes != info.file_bytes:
-            at = trailer.file_bytes - 16
+        if file_bytes != info.file_bytes:
+            at = file_bytes - 16
             raise DatasetDamaged(where, "trailer.file_bytes", at, "not what the index says")
 
     def records_of_pack(self, pack: int) -> Iterator[int]:
@@ -413,7 +424,7 @@ def open_index(index_path: Path, directory: Path, verify: bool = False) -> Datas
     return dataset
 
 
-def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
+def _checked(path: str | os.PathLike[str], raw: bytes, struct: str, part: str, base: int) -> Any:
     """Decodes a C struct and checks its last field, which is the checksum of the bytes before
     it."""
     size = ffi.sizeof(struct)
@@ -438,22 +449,25 @@ def _checked(path: Path, raw: bytes, struct: str, part: str, base: int) -> Any:
     return row
 
 
-def read_pack_header(path: Path) -> Any:
+def read_pack_header(path: str | os.PathLike[str]) -> Any:
     """Returns the struct fan_pack_header of a pack, after checking its fields and checksum. Raises
     DatasetDamaged or OSError."""
-    with path.open("rb") as file:
-        raw = file.read(_PACK_HEADER_BYTES)
+    with open(path, "rb") as file:
+        return _pack_header(path, file.read(_PACK_HEADER_BYTES))
+
+
+def _pack_header(path: str | os.PathLike[str], raw: bytes) -> Any:
     if len(raw) < _PACK_HEADER_BYTES:
         raise DatasetDamaged(path, "header", len(raw), "truncated")
     return _checked(path, raw[:64], "struct fan_pack_header", "header", 0)
 
 
-def read_pack_trailer(path: Path) -> Any:
+def read_pack_trailer(path: str | os.PathLike[str]) -> Any:
     """Returns the struct fan_pack_trailer of a pack, after checking its fields, its checksum and
     the file's size. Raises DatasetDamaged or OSError."""
     struct = "struct fan_pack_trailer"
     entry_bytes = ffi.sizeof("struct fan_pack_entry")
-    with path.open("rb") as file:
+    with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         base = size - ffi.sizeof(struct)
         if base < _PACK_HEADER_BYTES:

@@ -4,15 +4,17 @@ content of every file. `glance` is quick: it leaves out the content and the reco
 from __future__ import annotations
 
 import os
+import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import xxhash
 
-from fanstore.dataset import Dataset
+from fanstore.dataset import Dataset, pack_name
 from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
 
@@ -38,9 +40,22 @@ def _told(error: DatasetDamaged | OSError) -> str:
     return f"{os.fsdecode(error.filename or '')}: {reason}"
 
 
+@contextmanager
+def _at_hand(dataset: Dataset, pack: int) -> Iterator[Path]:
+    """Yields the path of a pack, or of a temporary copy if it is in a bucket."""
+    if dataset.bucket is None:
+        yield dataset.pack_path(pack)
+        return
+    name, size = pack_name(pack), dataset.pack_info(pack).file_bytes
+    with tempfile.NamedTemporaryFile(prefix="fanstore-verify-") as copy:
+        copy.writelines(dataset.bucket.pieces(name, size, lambda: None))
+        copy.flush()
+        yield Path(copy.name)
+
+
 def glance(dataset: Dataset) -> list[str]:
     """Returns a line for each damage that the checksum of the index, or the size, header or trailer
-    of a pack shows. Does not read the content."""
+    of a pack shows. Does not read the content. Packs that are planned have no damage."""
     found = []
     try:
         dataset.check_body()
@@ -55,7 +70,8 @@ def glance(dataset: Dataset) -> list[str]:
         return None
 
     with ThreadPoolExecutor(_LOOKS_AT_ONCE) as pool:
-        found += [told for told in pool.map(look, range(dataset.pack_count)) if told]
+        packs = range(0 if dataset.is_planned else dataset.pack_count)
+        found += [told for told in pool.map(look, packs) if told]
     return found
 
 
@@ -96,16 +112,17 @@ class Verifier:
     def check_pack(self, pack: int) -> None:
         """Checks one pack: its header and trailer, each file in it, and the checksum of the whole
         pack."""
-        path = self._dataset.pack_path(pack)
         try:
             self._dataset.check_pack_header(pack)
-            with PackReader(self._dataset, path) as reader:
-                sound = True
-                for record in self._dataset.records_of_pack(pack):
-                    sound &= self._check_file(record, reader)
-            # If a file is damaged, the checksum of the pack is wrong for that reason.
-            if sound and _checksum(path) != self._dataset.pack_info(pack).checksum:
-                raise DatasetDamaged(path, "checksum of the file", 0, "not what the index says")
+            with _at_hand(self._dataset, pack) as path:
+                with PackReader(self._dataset, path) as reader:
+                    sound = True
+                    for record in self._dataset.records_of_pack(pack):
+                        sound &= self._check_file(record, reader)
+                # If a file is damaged, the checksum of the pack is wrong for that reason.
+                if sound and _checksum(path) != self._dataset.pack_info(pack).checksum:
+                    where, why = self._dataset.pack_shown(pack), "not what the index says"
+                    raise DatasetDamaged(where, "checksum of the file", 0, why)
         except (DatasetDamaged, OSError) as error:
             with self._mutex:
                 self.findings.refused.append(_told(error))

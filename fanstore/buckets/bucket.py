@@ -26,7 +26,7 @@ from fanstore.buckets.patience import (
     may_pass,
     patiently,
 )
-from fanstore.errors import UsageError
+from fanstore.errors import DatasetDamaged, UsageError
 
 # How long to wait for a connection, for the next bytes, and for a whole answer.
 _CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
@@ -70,6 +70,10 @@ class Bucket:
         """Raises UsageError if the packages are missing, or the user's settings are wrong."""
         self.address = address
         self.counts = BucketCounts()
+        self._connect()
+
+    def _connect(self) -> None:
+        address, self._pid = self.address, os.getpid()
         try:
             import botocore.session
             import obstore
@@ -192,7 +196,7 @@ class Bucket:
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
         this size and state; 0: of any state. Raises ObjectChanged, or BucketRefused."""
 
-        again = False
+        again = _is_forked
 
         def once() -> Any:
             nonlocal again
@@ -233,13 +237,24 @@ class Bucket:
         self.counts.add(amount_bytes=count)
         return content
 
-    def pieces(self, name: str, size: int, check: Callable[[], None]) -> Iterator[Any]:
-        """Yields the content of an object in ranges, several of which are under way. name: behind
-        the prefix. check: may raise to end the work. Raises BucketRefused."""
+    def read(self, name: str, offset: int, count: int, size: int, state: int = 0) -> bytes:
+        """Returns a part of an object, as `pieces` yields it; also in a forked process."""
+        if self._pid != os.getpid():  # two processes cannot share connections
+            self._connect()
+        return b"".join(self.pieces(name, size, lambda: None, offset, offset + count, state))
+
+    def pieces(
+        self, name: str, size: int, check: Callable[[], None], start: int = 0,
+        end: int | None = None, state: int = 0,
+    ) -> Iterator[Any]:  # fmt: skip
+        """Yields the content of an object from byte `start` up to `end` in ranges, several of which
+        are under way. name: behind the prefix. size, state: as of `fetch`. check: may raise to end
+        the work. Raises BucketRefused, and DatasetDamaged if there is no such object."""
+        end = size if end is None else end
 
         def get(at: int) -> Any:
-            count, key = min(_RANGE_BYTES, size - at), self.address.prefix + name
-            return self.fetch(key, at, count, size, 0, _ANSWER_S, pause)
+            count, key = min(_RANGE_BYTES, end - at), self.address.prefix + name
+            return self.fetch(key, at, count, size, state, _ANSWER_S, pause)
 
         def pause(pause_s: float) -> None:
             if closed.wait(pause_s):
@@ -247,7 +262,7 @@ class Bucket:
 
         closed = threading.Event()
         pool, coming = ThreadPoolExecutor(_RANGES, "fanstore-range"), deque[Future[Any]]()
-        offsets = deque(range(0, size, _RANGE_BYTES))
+        offsets = deque(range(start, end, _RANGE_BYTES))
         try:
             while offsets or coming:
                 while offsets and len(coming) <= _RANGES:
@@ -257,8 +272,8 @@ class Bucket:
                     check()
                 yield coming.popleft().result()
         except ObjectChanged:
-            what = f"{self.address}/{name}: there is no such object of {size:,} bytes"
-            raise BucketRefused(what) from None
+            why = f"there is no such object of {size:,} bytes"
+            raise DatasetDamaged(f"{self.address}/{name}", "file", 0, why) from None
         finally:
             closed.set()  # the process waits for its threads when it ends
             pool.shutdown(wait=False, cancel_futures=True)  # a request may hang
@@ -282,6 +297,17 @@ class Bucket:
         return BucketRefused(
             f"{self.address}: the server refused a request ({named}); {who}", status
         )
+
+
+_is_forked = False  # obstore can be used only in the process in which its threads are
+
+
+def _note_fork() -> None:
+    global _is_forked
+    _is_forked = True
+
+
+os.register_at_fork(after_in_child=_note_fork)
 
 
 def _reason(text: str) -> str:

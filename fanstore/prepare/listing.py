@@ -59,6 +59,7 @@ def open_listing(
     else:
         os.utime(dataset.index_path)  # the time of its last use
     dataset.source = origin.text
+    dataset.bucket = origin.bucket if isinstance(origin, BucketOrigin) else None
     files = counted(int(dataset.header.file_count), "file")
     said = [] if quiet else [f"{files}, {origin.how(is_kept, time.monotonic() - started)}"]
     said += [origin.left_out] if origin.left_out else []

@@ -107,16 +107,16 @@ class BucketOrigin:
     has_objects = True
 
     def __init__(self, text: str) -> None:
-        self._bucket = Bucket(parse(text))
+        self.bucket = Bucket(parse(text))
         self._tree: SourceTree | None = None
         self._index: ListedObject | None = None  # of a dataset
         self._index_name = ""
-        self.text = str(self._bucket.address)
+        self.text = str(self.bucket.address)
         self.left_out = ""
 
     @property
     def identity(self) -> str:
-        return f"{self.text}\0{self._bucket.endpoint}"
+        return f"{self.text}\0{self.bucket.endpoint}"
 
     def holds(self, dataset: Dataset, show: Show) -> bool:
         state = self._listed(show).entries["ctime_ns"][0]
@@ -130,7 +130,7 @@ class BucketOrigin:
         """If this is a dataset after all, copies its index and returns a name for it; else ""."""
         if self._index is not None:
             with path.open("wb") as stream:
-                stream.writelines(self._bucket.pieces(INDEX_NAME, self._index.size, lambda: None))
+                stream.writelines(self.bucket.pieces(INDEX_NAME, self._index.size, lambda: None))
             try:
                 open_index(path, path.parent, verify=True).close()
             except DatasetDamaged as error:
@@ -138,13 +138,13 @@ class BucketOrigin:
         return self._index_name
 
     def how(self, is_kept: bool, took_s: float) -> str:
-        requests = counted(self._bucket.counts.requests, "request")
+        requests = counted(self.bucket.counts.requests, "request")
         return f"listed in {took_s:.1f} s with {requests}"
 
     def _listed(self, show: Show) -> SourceTree:
         """Lists the objects once. Raises UsageError if there are none."""
         if self._tree is None:
-            objects = list_objects(self._bucket, show)
+            objects = list_objects(self.bucket, show)
             items, dropped = _items(objects, self.identity)
             self.left_out = _left_out((_path(key), why) for key, why in dropped)
             if len(items) == 1:

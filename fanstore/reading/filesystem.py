@@ -13,6 +13,7 @@ from typing import Any
 
 from fsspec.spec import AbstractFileSystem
 
+from fanstore.buckets.address import absolute
 from fanstore.reading.mapping import Dataset
 
 _SCHEME = "fanstore://"
@@ -23,9 +24,10 @@ _FORM = "fanstore:///DIRECTORY/OF/DATASET!/PATH/IN/IT"
 class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
     """The files of one dataset, read-only. Paths begin with "/", the dataset's root.
 
-    dataset: its directory; a URL names it before the "!". Methods that change files raise OSError
-    (EROFS); a missing path raises FileNotFoundError. Raises FanstoreError if there is no dataset,
-    DatasetDamaged if the dataset or a file is damaged, ValueError for a URL without a dataset."""
+    dataset: its directory or address; a URL names it before the "!". Methods that change files
+    raise OSError (EROFS); a missing path raises FileNotFoundError. Raises FanstoreError if there is
+    no dataset, DatasetDamaged if the dataset or a file is damaged, ValueError for a URL without a
+    dataset."""
 
     protocol = "fanstore"
     root_marker = "/"
@@ -53,7 +55,7 @@ class FanstoreFileSystem(AbstractFileSystem):  # type: ignore[misc]
         if not url.startswith(_SCHEME):
             return {}
         directory = url[len(_SCHEME) :].partition(_MARK)[0]
-        return {"dataset": os.path.abspath(directory)} if directory else {}
+        return {"dataset": absolute(directory)} if directory else {}
 
     def unstrip_protocol(self, name: str) -> str:
         """Returns the URL of a path in this dataset."""

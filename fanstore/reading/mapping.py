@@ -12,8 +12,9 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Union
 
-from fanstore.dataset import are_files, open_dataset
-from fanstore.reading.packs import ContentStream, MappedPacks, ServedContent, mount_of
+from fanstore.buckets.address import absolute, is_address
+from fanstore.dataset import are_files
+from fanstore.reading.packs import ContentStream, ServedContent, content_of, open_any
 from fanstore.reading.tree import AnyPath, IndexTree, Paths, error
 
 if TYPE_CHECKING:
@@ -28,8 +29,9 @@ class Dataset(Paths, Mapping[str, bytes]):
     """A dataset that `fanstore prepare` made, read-only: a mapping of the paths of its files,
     relative to its root, to their content.
 
-    path: the directory of the dataset. verify: also check the checksum of the whole index (that of
-    its header is always checked); takes 0.1 s for a million files.
+    path: the directory of the dataset, or an address such as s3://bucket/prefix, of a dataset or of
+    objects, which are listed now and are then its files. verify: also check the checksum of the
+    whole index (that of its header is always checked); takes 0.1 s for a million files.
 
     A key is a path (str, bytes or PathLike; symbolic links in the dataset are followed), or the
     number of a file, from 0 on; negative numbers count from the end. Names that are not UTF-8
@@ -46,15 +48,12 @@ class Dataset(Paths, Mapping[str, bytes]):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, verify: bool = False) -> None:
-        self._path = Path(path).absolute()
+        self._path = absolute(os.fspath(path))
         self._verify = verify
-        self._index = open_dataset(self._path, verify)
+        self._index = open_any(self._path, verify)
         self._tree = IndexTree(self._index)
         self._closed = False
-        prefix = mount_of(self._index)
-        self._content: MappedPacks | ServedContent = (
-            MappedPacks(self._index) if prefix is None else ServedContent(self._index, prefix)
-        )
+        self._content = content_of(self._index)
 
     # ---- files by path and by number ----
 
@@ -183,14 +182,14 @@ class Dataset(Paths, Mapping[str, bytes]):
     # ---- the dataset as a whole ----
 
     @property
-    def path(self) -> Path:
-        """The directory of the dataset, absolute."""
-        return self._path
+    def path(self) -> Path | str:
+        """The directory of the dataset, absolute; an address as it was given."""
+        return self._path if is_address(self._path) else Path(self._path)
 
     @property
     def is_mounted(self) -> bool:
         """Whether content is read through the mount of a FanStore job."""
-        return isinstance(self._content, ServedContent)
+        return type(self._content) is ServedContent
 
     def close(self) -> None:
         """Closes the dataset; may be called twice. Views stay valid."""
@@ -212,7 +211,7 @@ class Dataset(Paths, Mapping[str, bytes]):
         self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened_again, (str(self._path), self._verify)
+        return _opened_again, (self._path, self._verify)
 
     def __repr__(self) -> str:
         state = "closed" if self._closed else f"{len(self):,} files"

@@ -1,5 +1,5 @@
-"""Reads the content of a dataset's files: from mapped packs, through a mount in this process, or as
-a stream."""
+"""Opens datasets, and reads the content of their files: from mapped packs, from a bucket, through a
+mount in this process, or as a stream."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import xxhash
 
 from fanstore._native import lib
-from fanstore.dataset import Dataset, device_number
+from fanstore.buckets.address import is_address
+from fanstore.dataset import Dataset, device_number, open_dataset, pack_name
 from fanstore.decoding import ContentDamaged, pieces_of
 from fanstore.errors import DatasetDamaged
 
@@ -22,6 +23,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _PREFIX = "FANSTORE_MOUNT_PREFIX"
+
+
+def open_any(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
+    """Opens a dataset, as open_dataset does, or what lies at an address: a dataset, or the listing
+    of objects. Raises also UsageError and BucketRefused."""
+    if not is_address(os.fspath(path)):
+        return open_dataset(path, verify)
+    from fanstore.prepare.listing import open_listing
+
+    return open_listing(path, lambda _: None)[0]
 
 
 def mount_of(index: Dataset) -> str | None:
@@ -56,8 +67,7 @@ class MappedPacks:
         """Returns the content of a regular file. Raises DatasetDamaged if its checksum is wrong."""
         row = self._index.record(record)
         if row.codec == lib.FAN_CODEC_STORE:
-            size = row.logical_size
-            content = self._bytes(row.pack, row.offset, size) if size else b""
+            content = self._bytes(row.pack, row.offset, row.logical_size)
         else:
             content = self._decoded(record, 0, row.logical_size)
         if xxhash.xxh3_64_intdigest(content) != row.checksum:
@@ -70,7 +80,7 @@ class MappedPacks:
         row = self._index.record(record)
         if row.codec != lib.FAN_CODEC_STORE or row.logical_size == 0:
             return memoryview(self.content(record))
-        view = memoryview(self._map(row.pack))[row.offset : row.offset + row.logical_size]
+        view = self._view(row.pack, row.offset, row.logical_size)
         if xxhash.xxh3_64_intdigest(view) != row.checksum:
             raise self._damaged(record)
         return view
@@ -87,7 +97,7 @@ class MappedPacks:
             if codec != lib.FAN_CODEC_STORE:
                 row.data[:] = self.content(record)
                 continue
-            content = memoryview(self._map(pack))[offset : offset + size]
+            content = self._view(pack, offset, size)
             if len(content) != size:
                 raise self._damaged(record)
             row.data[:] = content
@@ -118,7 +128,10 @@ class MappedPacks:
             raise self._damaged(record) from None
 
     def _bytes(self, pack: int, offset: int, length: int) -> bytes:
-        return self._map(pack)[offset : offset + length]
+        return bytes(self._view(pack, offset, length)) if length else b""
+
+    def _view(self, pack: int, offset: int, length: int) -> memoryview:
+        return memoryview(self._map(pack))[offset : offset + length]
 
     def _map(self, pack: int) -> mmap.mmap:
         mapped = self._mapped.get(pack)
@@ -138,7 +151,7 @@ class MappedPacks:
 
     def _damaged(self, record: int) -> DatasetDamaged:
         row = self._index.record(record)
-        path = self._index.pack_path(row.pack)
+        path = self._index.pack_shown(row.pack)
         name = self._index.relpath(record).decode("utf-8", "backslashreplace")
         return DatasetDamaged(path, f"content of {name}", row.offset, "damaged")
 
@@ -150,6 +163,16 @@ class MappedPacks:
             except BufferError:
                 continue
         self._mapped.clear()
+
+
+class FarPacks(MappedPacks):
+    """Reads files from packs in a bucket, a range for each file or block."""
+
+    def _view(self, pack: int, offset: int, length: int) -> memoryview:
+        bucket, size = self._index.bucket, self._index.pack_info(pack).file_bytes
+        assert bucket is not None
+        length = max(0, min(length, size - offset))
+        return memoryview(bucket.read(pack_name(pack), offset, length, size))
 
 
 class ServedContent:
@@ -164,7 +187,8 @@ class ServedContent:
         OSError if the job cannot read it."""
         row = self._index.record(record)
         content = self.part(record, 0, row.logical_size)
-        if xxhash.xxh3_64_intdigest(content) != row.checksum:
+        is_right = self._index.is_planned or xxhash.xxh3_64_intdigest(content) == row.checksum
+        if not is_right:  # of originals there is no checksum
             raise DatasetDamaged(os.fsdecode(self._path(record)), "content", 0)
         return content
 
@@ -189,6 +213,29 @@ class ServedContent:
 
     def close(self) -> None:
         """Does nothing: no file stays open."""
+
+
+class FarObjects(ServedContent):
+    """Reads the objects of a listing, as they were listed."""
+
+    def part(self, record: int, offset: int, size: int) -> bytes:
+        """Returns `size` bytes from `offset` on, fewer at the end. Raises DatasetDamaged if the
+        object changed, BucketRefused."""
+        row, bucket = self._index.record(record), self._index.bucket
+        assert bucket is not None
+        count = max(0, min(size, row.logical_size - offset))
+        name = self._index.relpath(record).decode("utf-8", "surrogateescape")
+        return bucket.read(name, offset, count, row.logical_size, row.checksum)
+
+
+def content_of(index: Dataset) -> MappedPacks | ServedContent:
+    """Returns the way to a dataset's content that this process has."""
+    prefix = mount_of(index)
+    if prefix is not None:
+        return ServedContent(index, prefix)
+    if index.bucket is None:
+        return MappedPacks(index)
+    return FarObjects(index, "") if index.is_planned else FarPacks(index)
 
 
 class ContentStream(io.RawIOBase):

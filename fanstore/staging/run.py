@@ -147,10 +147,11 @@ def _stage_datasets(
         if info.dataset_id not in opened:
             dataset, written = stage_index(crew, info, staged, for_tables(room))
             room = less_tables(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
-            opened[info.dataset_id] = _part_of(crew, dataset, staged, buckets.get(number))
+            dataset.bucket = None if dataset.is_planned else buckets.get(number)
+            opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
-    far = [part.name for part in parts if part.stager.bucket is not None]
+    far = [part.name for part in parts if part.stager.dataset.bucket is not None]
     replicas = _replicas(len(rooms), settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
@@ -185,13 +186,12 @@ def _is_full(settings: Settings, rooms: Sequence[DiskRoom], needs: Sequence[Need
     return settings.stage == "full"
 
 
-def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory, bucket: Bucket | None) -> _Part:
+def _part_of(crew: Crew, dataset: Dataset, staged: StagedDirectory) -> _Part:
     infos = [dataset.pack_info(pack) for pack in range(dataset.pack_count)]
     packs = Packs(
         tuple(info.file_bytes for info in infos), tuple(info.everywhere for info in infos)
     )
-    stager = Stager(dataset, crew, None if dataset.is_planned else bucket)
-    return _Part(dataset.name, staged, stager, packs, [], [], [], [])
+    return _Part(dataset.name, staged, Stager(dataset, crew), packs, [], [], [], [])
 
 
 def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> list[DiskRoom]:
@@ -211,7 +211,7 @@ def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
     """Returns the packs that earlier jobs left on this rank. If `verify`, or if nothing can mend
     them later, checks their content now, otherwise while the job runs."""
-    found, verify = {}, verify or part.stager.bucket is not None
+    found, verify = {}, verify or part.stager.dataset.bucket is not None
     for pack in range(len(part.packs.file_bytes)):
         damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
         if damaged is not None:
@@ -256,7 +256,7 @@ def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
 def _stage_full(
     crew: Crew, parts: list[_Part], rooms: list[DiskRoom], needs: list[Needs], replicas: int
 ) -> list[StagedDataset]:
-    far = any(part.stager.bucket is not None for part in parts)
+    far = any(part.stager.dataset.bucket is not None for part in parts)
     check_rooms(crew.world, rooms, needs, "another --local-dir" if far else INSTEAD)
     crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
     plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]

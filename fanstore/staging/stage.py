@@ -17,7 +17,6 @@ from typing import Any, Literal, Protocol
 
 import xxhash
 
-from fanstore.buckets.bucket import Bucket
 from fanstore.dataset import Dataset, open_index
 from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
@@ -104,12 +103,10 @@ class Watcher(Protocol):
 
 
 class Stager:
-    """Copies one dataset to its staged directory, or checks it in place. bucket: with its packs, or
-    None."""
+    """Copies one dataset to its staged directory, or checks it in place."""
 
-    def __init__(self, dataset: Dataset, watcher: Watcher, bucket: Bucket | None = None) -> None:
+    def __init__(self, dataset: Dataset, watcher: Watcher) -> None:
         self.dataset = dataset
-        self.bucket = bucket
         self.report = StageReport()
         self._watcher = watcher
         self._mutex = threading.Lock()
@@ -151,9 +148,9 @@ class Stager:
         name = os.path.basename(source)
 
         def copy(part: str) -> list[int]:
-            if self.bucket is not None:
+            if self.dataset.bucket is not None:
                 size, check = self.expected(pack).file_bytes, self._watcher.check
-                pieces = self.bucket.pieces(name, size, check)
+                pieces = self.dataset.bucket.pieces(name, size, check)
                 return self.damaged(pack, part, self._read_shared(pieces, part))
             self.dataset.check_pack_header(pack)
             return self.damaged(pack, part, self._read_shared(source, part))

@@ -18,8 +18,30 @@ from ranks import make_rank_stage
 from serving import Stage, find_content, flip, make_stage, wait_for
 from soak import sampled
 
+import fanstore
+
 DATA = f"s3://{BUCKET}/data"
 RANGE_BYTES = 8 << 20
+# Reads all files of a dataset in several ways, also in a forked process.
+READ = """
+import hashlib, os, pickle, sys
+import fanstore, fsspec
+where = sys.argv[1]
+dataset = fanstore.Dataset(where)
+def see(read):
+    return [(name, hashlib.md5(read(name)).hexdigest()) for name in dataset]
+found = see(dataset.__getitem__)
+files = fsspec.filesystem("fanstore", dataset=where)
+ways = [dataset.view, lambda name: dataset.open(name).read(), files.cat_file]
+ways += [lambda name: dataset.read(name, 0, 7) + dataset.read(name, 7)]
+ways += [pickle.loads(pickle.dumps(dataset)).view]
+assert all(see(way) == found for way in ways)
+if os.fork() == 0:
+    os._exit(see(dataset.__getitem__) != found)
+assert os.wait()[1] == 0
+with fsspec.open(f"fanstore://{where}!/a") as stream:
+    print(found, stream.read() == dataset["a"])
+"""
 
 
 @pytest.fixture
@@ -72,8 +94,55 @@ def test_commands_that_show_it(stage: Stage, bucket: TestBucket) -> None:
     told = json.loads(stage.call("info", "--json", DATA, **env).stdout)
     here = json.loads(stage.call("info", "--json", str(stage.path / "data")).stdout)
     assert {**told, "directory": ""} == {**here, "directory": ""}
-    said = stage.call("verify", DATA, code=2, **env).stderr
-    assert f"{DATA} is no path: a job checks all of it: fanstore run ADDRESS -- true" in said
+    bucket.gets.clear()
+    assert stage.call("verify", DATA, **env).stdout.endswith(": sound\n")
+    assert bucket.gets["data/pack-00001.fsp"] == 2  # its header, and its only range
+    bucket.put("data/pack-00001.fsp", b"x" * 1000)
+    lost = f"{DATA}/pack-00001.fsp: file at offset 0: there is no such object of "
+    assert lost in stage.call("ls", DATA, code=3, **env).stderr
+    assert lost in stage.call("verify", DATA, code=3, **env).stdout
+
+
+def reads(stage: Stage, bucket: TestBucket, where: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, **bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    argv = [sys.executable, "-c", READ, where]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize("codec", sampled(["store", "zstd"], ["store"]))
+def test_programs_read_it_without_a_job(stage: Stage, bucket: TestBucket, codec: str) -> None:
+    files = {"a": b"a" * 70_000 + os.urandom(9), "d/b": b"b" * (3 << 20), "d/empty": b""}
+    dataset = stage.dataset(stage.source(files=files), "data", "--codec", codec)
+    fill(bucket, dataset)
+    told = reads(stage, bucket, DATA)
+    assert told.stdout == reads(stage, bucket, str(dataset)).stdout != "", told.stderr
+    pack = bytearray(bucket.objects("data/")["pack-00000.fsp"])
+    pack[4096 + 20] ^= 1
+    bucket.put("data/pack-00000.fsp", bytes(pack))
+    assert (
+        f"DatasetDamaged: {DATA}/pack-00000.fsp: content of a at"
+        in reads(stage, bucket, DATA).stderr
+    )
+
+
+def test_programs_read_objects_without_a_job(
+    stage: Stage, bucket: TestBucket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"a": os.urandom(70_000), "d/b": os.urandom(20 << 20), "d/empty": b""}
+    for name, content in files.items():
+        bucket.put(f"data/{name}", content)
+    told = reads(stage, bucket, DATA)
+    dataset = stage.dataset(stage.source(files=files), "packed")
+    assert told.stdout == reads(stage, bucket, str(dataset)).stdout != "", told.stderr
+    for name, value in {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}.items():
+        monkeypatch.setenv(name, value)
+    with fanstore.Dataset(DATA) as objects:
+        assert objects.path == DATA
+        bucket.put("data/a", os.urandom(70_000))
+        with pytest.raises(fanstore.DatasetDamaged, match="data/a: file at offset 0: there is no"):
+            objects.read("a", 5, 10)
+    said = stage.call("verify", DATA, code=2, **bucket.env).stderr
+    assert f"{DATA}: these are objects, of which there are no checksums" in said
 
 
 def test_a_command_that_shows_it_can_be_interrupted(stage: Stage, bucket: TestBucket) -> None:
@@ -122,12 +191,13 @@ def test_what_cannot_be_copied_is_one_sentence(stage: Stage, bucket: TestBucket,
     if kind == "other size":
         bucket.put("data/pack-00001.fsp", b"x" * 1000)
     options = ("--local-bytes", "1m") if kind == "no room" else ()
-    done = run(stage, bucket, "true", code=125, options=options)
+    code = 3 if kind in ("gone", "other size") else 125
+    done = run(stage, bucket, "true", code=code, options=options)
     sentence = {
         "403": f"{DATA}: the server refused a request (403 Test); check the credentials",
         "no room": "--local-bytes leaves 1.0 MiB (1,048,576 bytes); allow more, or use another "
         "--local-dir\n",
-    }.get(kind, f"{DATA}/pack-00001.fsp: there is no such object of ")
+    }.get(kind, f"{DATA}/pack-00001.fsp: file at offset 0: there is no such ")
     assert sentence in done.stderr
     assert stage.leftovers() == []
 

@@ -27,11 +27,12 @@ def command(dataset: str, as_json: bool) -> int:
     Example:
       fanstore info imagenet.fan
     """
-    from fanstore.cli.datasets.opening import damage, open_shown
     from fanstore.errors import DatasetIncomplete
+    from fanstore.reading.packs import open_any
+    from fanstore.verify import glance
 
-    with open_shown(dataset) as opened:
-        findings = damage(opened)
+    with open_any(dataset) as opened:
+        findings = glance(opened)
         described = {**describe(opened), "damaged": findings}
     if as_json:
         click.echo(json.dumps(described, indent=2))

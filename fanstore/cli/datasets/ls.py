@@ -33,18 +33,19 @@ def command(dataset: str, path: str, as_long: bool, recursive: bool, null: bool)
     Example:
       fanstore ls -l imagenet.fan train
     """
-    from fanstore.cli.datasets.opening import damage, open_shown
     from fanstore.errors import DatasetIncomplete
+    from fanstore.reading.packs import open_any
     from fanstore.reading.tree import normal
+    from fanstore.verify import glance
 
     end = b"\0" if null else b"\n"
-    with open_shown(dataset) as opened:
+    with open_any(dataset) as opened:
         start = opened.lookup(normal(os.fsencode(path)))
         for record, name in entries(opened, start, recursive):
             line = long_line(opened, record, name) if as_long else name
             sys.stdout.buffer.write(line + end)
         sys.stdout.buffer.flush()
-        findings = damage(opened)
+        findings = glance(opened)
     if findings:
         raise DatasetIncomplete(dataset, findings)
     return 0

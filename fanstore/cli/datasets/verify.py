@@ -20,24 +20,26 @@ from fanstore.exit_codes import DAMAGED
 def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     """Check the index of DATASET, the ends of its packs, and the content of every file.
 
+    DATASET may be an address; each pack is then copied to $TMPDIR for a while.
+
     Damaged files are named, one a line. The exit code is 3 when anything is damaged.
 
     \b
     Example:
       fanstore verify imagenet.fan
     """
-    from fanstore.buckets.address import refuse_address
-    from fanstore.dataset import open_dataset
-    from fanstore.errors import show_path
+    from fanstore.errors import UsageError, show_path
     from fanstore.progress import progress_of
+    from fanstore.reading.packs import open_any
     from fanstore.verify import verify
     from fanstore.wording import counted
 
-    refuse_address(dataset, "a job checks all of it: fanstore run ADDRESS -- true")
     with (
-        open_dataset(dataset, verify=True) as opened,
+        open_any(dataset, verify=True) as opened,
         progress_of("verifying", quiet=quiet) as progress,
     ):
+        if opened.is_planned:
+            raise UsageError(f"{dataset}: these are objects, of which there are no checksums")
         progress.expect(opened.header.logical_bytes)
         findings = verify(opened, jobs, progress.advance)
     names = [show_path(name) for name in findings.damaged]
