@@ -11,6 +11,7 @@ import errno
 import mmap
 import os
 import stat
+import tempfile
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -216,6 +217,18 @@ class Dataset:
     def pack_path(self, pack: int) -> Path:
         """Returns the path of a pack in the dataset's directory."""
         return self.directory / pack_name(pack)
+
+    @contextlib.contextmanager
+    def pack_at_hand(self, pack: int) -> Iterator[Path]:
+        """Yields the path of a pack, or of a temporary copy if it is in a bucket."""
+        if self.bucket is None:
+            yield self.pack_path(pack)
+            return
+        name, size = pack_name(pack), self.pack_info(pack).file_bytes
+        with tempfile.NamedTemporaryFile(prefix="fanstore-pack-") as copy:
+            copy.writelines(self.bucket.pieces(name, size, lambda: None))
+            copy.flush()
+            yield Path(copy.name)
 
     def pack_shown(self, pack: int) -> str:
         """Returns the path or address of a pack, for users."""

@@ -56,7 +56,10 @@ class Extractor:
         for record in sorted(others, key=lambda r: (rank[self._parent(r)], r)):
             self._symlink(record)
         for pack, ids in self._by_pack(content, rank):
-            with PackReader(self._dataset, self._dataset.pack_path(pack)) as reader:
+            with (
+                self._dataset.pack_at_hand(pack) as path,
+                PackReader(self._dataset, path) as reader,
+            ):
                 for record in ids:
                     self._file(record, reader)
         self._finish_directories(walk)

@@ -4,17 +4,15 @@ content of every file. `glance` is quick: it leaves out the content and the reco
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import xxhash
 
-from fanstore.dataset import Dataset, pack_name
+from fanstore.dataset import Dataset
 from fanstore.decoding import PackReader
 from fanstore.errors import DatasetDamaged
 
@@ -38,19 +36,6 @@ def _told(error: DatasetDamaged | OSError) -> str:
         return str(error)
     reason = "missing" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
     return f"{os.fsdecode(error.filename or '')}: {reason}"
-
-
-@contextmanager
-def _at_hand(dataset: Dataset, pack: int) -> Iterator[Path]:
-    """Yields the path of a pack, or of a temporary copy if it is in a bucket."""
-    if dataset.bucket is None:
-        yield dataset.pack_path(pack)
-        return
-    name, size = pack_name(pack), dataset.pack_info(pack).file_bytes
-    with tempfile.NamedTemporaryFile(prefix="fanstore-verify-") as copy:
-        copy.writelines(dataset.bucket.pieces(name, size, lambda: None))
-        copy.flush()
-        yield Path(copy.name)
 
 
 def glance(dataset: Dataset) -> list[str]:
@@ -114,7 +99,7 @@ class Verifier:
         pack."""
         try:
             self._dataset.check_pack_header(pack)
-            with _at_hand(self._dataset, pack) as path:
+            with self._dataset.pack_at_hand(pack) as path:
                 with PackReader(self._dataset, path) as reader:
                     sound = True
                     for record in self._dataset.records_of_pack(pack):

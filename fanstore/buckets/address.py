@@ -37,13 +37,6 @@ def absolute(path: str) -> str:
     return path if is_address(path) else os.path.abspath(path)
 
 
-def refuse_address(path: str | os.PathLike[str], instead: str) -> None:
-    """Raises UsageError for an address where only a path is possible. instead: what to do."""
-    text = os.fspath(path)  # pathlib leaves one of two slashes
-    if text.startswith(f"{_SCHEME}:/") and not os.path.exists(text):
-        raise UsageError(f"{text} is no path: {instead}")
-
-
 def parse(text: str) -> Address:
     """Returns the parts of an address. Raises UsageError for one that cannot be read."""
     match = _ADDRESS.fullmatch(text)

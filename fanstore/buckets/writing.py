@@ -15,7 +15,7 @@ from fanstore.buckets.patience import BucketRefused, ObjectChanged, patiently
 PART_BYTES = 8 << 20  # a larger object comes in parts of at least this size
 _PARTS_MOST = 10_000
 _PARTS_AT_ONCE = 8
-_DEADLINE_S, _IMPATIENT_S = 10.0, 0.5  # of each request, with all its repetitions
+_DEADLINE_S, _IMPATIENT_S = 10.0, 0.5
 _MARK = "fanstore"
 _NO_ETAG = '"00000000000000000000000000000000"'  # an ETag that no object has
 
@@ -47,9 +47,10 @@ class Content(NamedTuple):
 class Writer:
     """Writes objects of one bucket. Any thread may call its methods, which raise BucketRefused."""
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: Bucket, deadline_s: float = _DEADLINE_S) -> None:
+        """deadline_s: of each request, with all its repetitions."""
         self._bucket = bucket
-        self._deadline_s = _DEADLINE_S
+        self._deadline_s = deadline_s
 
     def hurry(self) -> None:
         """Has further requests repeated only for a short time."""

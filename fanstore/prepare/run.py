@@ -27,6 +27,7 @@ from fanstore.prepare.packer import Packer
 from fanstore.prepare.packfile import Footers
 from fanstore.prepare.plan import assign_packs, plan_id
 from fanstore.prepare.room import pieces
+from fanstore.prepare.sending import BucketDestination
 from fanstore.prepare.source import STDIN, DirectorySource, PackSource
 from fanstore.prepare.update import Update, UpdatedDataset
 from fanstore.progress import progress_of
@@ -47,7 +48,8 @@ Problems = list[tuple[bytes, str]]
 class PrepareOptions:
     """Options of `prepare`. partitions: None for `default_partitions`; listed: the paths of a list,
     None for all entries; update: update the existing dataset (block_bytes must be its block
-    size); origin: the source that the manifest names, "" for its path."""
+    size); origin: the source that the manifest names, "" for its path; bucket: where the dataset is
+    sent to from the directory in which it is made, or None."""
 
     partitions: int | None = None
     codec: Codec = field(default_factory=lambda: Codec("store"))
@@ -60,6 +62,7 @@ class PrepareOptions:
     listed: list[bytes] | None = None
     update: bool = False
     origin: str = ""
+    bucket: BucketDestination | None = None
 
     def check(self) -> None:
         """Raises UsageError for values out of range."""
@@ -186,7 +189,8 @@ def default_target(path: Path) -> Path:
 
 def prepare(path: Path, target: Path, options: PrepareOptions) -> Summary:
     """Packs the directory, archive or file at `path` (STDIN: standard input) into a new dataset
-    directory `target`, or updates the existing one.
+    directory `target`, or updates the existing one. If it is for a bucket, makes it beside
+    `target`, sends it, and removes it.
 
     Raises UsageError, SourceProblems (every entry that cannot be packed), OSError, or Interrupted
     after SIGINT, SIGTERM and SIGHUP; nothing is left behind then.
@@ -231,17 +235,23 @@ def prepare_from(
                 made = _manifest(source.tree, options, base.packs, base.dataset.dataset_id)
             manifest = {**_origin(origins, options.origin), **made}
             if changed:
-                _commit(destination, manifest, base)
+                _commit(destination, manifest, base, options)
         return Summary(manifest, left_out, time.monotonic() - start, changed)
 
     return make_whole(target, replaces, work, takes_up=True)
 
 
 def _commit(
-    destination: Destination, manifest: dict[str, Any], base: UpdatedDataset | None
-) -> None:
+    destination: Destination, manifest: dict[str, Any], base: UpdatedDataset | None,
+    options: PrepareOptions,
+) -> None:  # fmt: skip
     text = json.dumps(manifest, indent=2, ensure_ascii=True) + "\n"
     destination.write(MANIFEST_NAME, text.encode())
+    if options.bucket is not None:
+        with progress_of("sending", quiet=options.quiet) as progress:
+            progress.expect(manifest["pack_bytes"])
+            options.bucket.send(destination.directory, progress.advance)
+        return
     destination.sync()
     if base is not None:
         base.check_current()

@@ -16,7 +16,7 @@ from fanstore._native import lib
 from fanstore.buckets.address import is_address
 from fanstore.dataset import Dataset, device_number, open_dataset, pack_name
 from fanstore.decoding import ContentDamaged, pieces_of
-from fanstore.errors import DatasetDamaged
+from fanstore.errors import DatasetDamaged, UsageError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +33,14 @@ def open_any(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
     from fanstore.prepare.listing import open_listing
 
     return open_listing(path, lambda _: None)[0]
+
+
+def open_packed(path: str) -> Dataset:
+    """Does the same for a dataset alone, and checks its whole index."""
+    dataset = open_any(path, verify=True)
+    if dataset.is_planned:
+        raise UsageError(f"{path}: these are objects, not a dataset")
+    return dataset
 
 
 def mount_of(index: Dataset) -> str | None:

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -88,7 +89,7 @@ def test_it_is_seen_like_its_source(stage: Stage, bucket: TestBucket) -> None:
 
 
 def test_commands_that_show_it(stage: Stage, bucket: TestBucket) -> None:
-    made(stage, bucket)
+    source = made(stage, bucket)
     env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
     assert stage.call("ls", DATA, **env).stdout == "d0\nd1\nd2\n"
     told = json.loads(stage.call("info", "--json", DATA, **env).stdout)
@@ -96,7 +97,12 @@ def test_commands_that_show_it(stage: Stage, bucket: TestBucket) -> None:
     assert {**told, "directory": ""} == {**here, "directory": ""}
     bucket.gets.clear()
     assert stage.call("verify", DATA, **env).stdout.endswith(": sound\n")
-    assert bucket.gets["data/pack-00001.fsp"] == 2  # its header, and its only range
+    stage.call("extract", DATA, str(stage.path / "extracted"), "d1", **env)
+    assert (
+        subprocess.run(["diff", "-r", source / "d1", stage.path / "extracted" / "d1"]).returncode
+        == 0
+    )
+    assert bucket.gets["data/pack-00001.fsp"] == 3  # its header, and its only range twice
     bucket.put("data/pack-00001.fsp", b"x" * 1000)
     lost = f"{DATA}/pack-00001.fsp: file at offset 0: there is no such object of "
     assert lost in stage.call("ls", DATA, code=3, **env).stderr
@@ -142,7 +148,7 @@ def test_programs_read_objects_without_a_job(
         with pytest.raises(fanstore.DatasetDamaged, match="data/a: file at offset 0: there is no"):
             objects.read("a", 5, 10)
     said = stage.call("verify", DATA, code=2, **bucket.env).stderr
-    assert f"{DATA}: these are objects, of which there are no checksums" in said
+    assert f"{DATA}: these are objects, not a dataset" in said
 
 
 def test_a_command_that_shows_it_can_be_interrupted(stage: Stage, bucket: TestBucket) -> None:
@@ -288,3 +294,66 @@ def test_one_command_makes_a_dataset_of_objects(stage: Stage, bucket: TestBucket
     assert subprocess.run(["diff", "-r", source, stage.path / "extracted"]).returncode == 0
     said = stage.call("prepare", f"s3://{BUCKET}/raw", code=2, **env).stderr
     assert f"name the dataset to make of s3://{BUCKET}/raw" in said
+
+
+def prepare(
+    stage: Stage, bucket: TestBucket, source: Path | str, *options: str, code: int = 0
+) -> subprocess.CompletedProcess[str]:
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache"), "TMPDIR": str(stage.path)}
+    words = ("prepare", str(source), DATA, "--partitions", "2", "--quiet", *options)
+    done = stage.call(*words, code=code, **env)
+    assert not [path for path in stage.path.iterdir() if path.name.startswith("fanstore-")]
+    return done
+
+
+def test_a_dataset_is_made_in_a_bucket(stage: Stage, bucket: TestBucket) -> None:
+    files = {
+        "d/large": os.urandom(20 << 20),
+        **{str(n): b"x" * n for n in range(0, 90_000, 10_000)},
+    }
+    source = stage.source(files=files)
+    sent: list[str] = []
+    bucket.before_write = lambda method, key: sent.append(key)
+    prepare(stage, bucket, source, "--codec", "zstd")
+    here = {
+        path.name: path.read_bytes()
+        for path in stage.dataset(source, "d", "--codec", "zstd").iterdir()
+    }
+    assert bucket.objects("data/") == here
+    assert sent[-1] == "data/index.fsi"
+    assert bucket.begun() == 0
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+    said = prepare(stage, bucket, source, code=2).stderr
+    assert f"{DATA}: exists already (--force replaces it)" in said
+    bucket.put("data/pack-00002.fsp", b"of an older one")
+    other = stage.source("other", {"a": b"new"})
+    prepare(stage, bucket, other, "--force")
+    assert set(bucket.objects("data/")) == set(here)
+    run(stage, bucket, "diff", "-r", str(other), str(stage.mount))
+
+
+def test_what_was_sent_is_not_sent_again(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source(files={f"{n}": os.urandom(50_000) for n in range(400)})
+    bucket.faults = [Fault("data/pack-00001.fsp", 2, status=403, methods="P.*")]
+    assert (
+        "the server refused a request (403 Test)" in prepare(stage, bucket, source, code=125).stderr
+    )
+    assert list(bucket.objects("data/")) == ["pack-00000.fsp"]
+    other = stage.source("other", {"a": b"new"})
+    said = prepare(stage, bucket, other, code=2).stderr
+    assert f"{DATA}/pack-00000.fsp: is of another dataset (--force replaces it)" in said
+    bucket.faults, bucket.writes = [], Counter()
+    prepare(stage, bucket, source)
+    assert {key for method, key in bucket.writes if method != "HEAD"} >= {"data/pack-00001.fsp"}
+    assert {method for method, key in bucket.writes if key == "data/pack-00000.fsp"} == {"HEAD"}
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+
+
+def test_objects_become_a_dataset_in_a_bucket(stage: Stage, bucket: TestBucket) -> None:
+    source = stage.source(files={f"d{n % 3}/{n}": os.urandom(5000) for n in range(40)})
+    for path in (path for path in source.rglob("*") if path.is_file()):
+        bucket.put(f"raw/{path.relative_to(source)}", path.read_bytes())
+    prepare(stage, bucket, f"s3://{BUCKET}/raw")
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+    said = prepare(stage, bucket, f"s3://{BUCKET}", code=2).stderr
+    assert f"{DATA}: lies inside the source s3://{BUCKET}" in said

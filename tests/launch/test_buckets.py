@@ -134,12 +134,6 @@ def test_a_dataset_is_made_of_a_bucket(stage: Stage, bucket: TestBucket) -> None
     assert f"s3://{BUCKET}/raw is no dataset: " in said and "index.fsi: header at " in said
 
 
-def test_no_bucket_where_a_path_is_needed(stage: Stage) -> None:
-    done = stage.call("prepare", str(stage.source()), "s3://b/made.fan", code=2)
-    assert "is no path: " in done.stderr
-    assert not Path("s3:").exists()
-
-
 def test_a_whole_bucket(stage: Stage, bucket: TestBucket) -> None:
     bucket.put("a/b", b"content")
     command = ("cat", str(stage.mount / "a" / "b"))

@@ -19,7 +19,8 @@ from fanstore.reading.tree import normal
 def command(
     dataset: str, destination: str, paths: tuple[str, ...], force: bool, quiet: bool
 ) -> int:
-    """Unpack DATASET, or only some PATHs of it, to the new directory DST.
+    """Unpack DATASET, or only some PATHs of it, to the new directory DST. DATASET may be an
+    address; packs are then copied to $TMPDIR for a while.
 
     Content, modes, times and links are those of the tree that was packed; owners too, for root.
     Every checksum is compared: damaged files are named and left out, and the exit code is 3.
@@ -28,12 +29,12 @@ def command(
     Example:
       fanstore extract imagenet.fan unpacked train/n01440764
     """
-    from fanstore.dataset import open_dataset
     from fanstore.extract import extract, total_bytes, with_parents
     from fanstore.progress import progress_of
+    from fanstore.reading.packs import open_packed
     from fanstore.wording import counted
 
-    with open_dataset(dataset, verify=True) as opened:
+    with open_packed(dataset) as opened:
         starts = [opened.lookup(normal(os.fsencode(path))) for path in paths] or [0]
         records = with_parents(opened, starts)
         with progress_of("extracting", quiet=quiet) as progress:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from fanstore.buckets.address import is_address, refuse_address
+from fanstore.buckets.address import is_address
 from fanstore.config import SETTINGS, parse_bytes, resolve
 from fanstore.errors import UsageError
 
@@ -36,17 +38,19 @@ class ByteCount(click.ParamType):  # type: ignore[type-arg]
             self.fail(str(error), param, ctx)
 
 
-class Source(click.Path):
-    """A path, or an address of objects."""
+class PathOrAddress(click.Path):
+    """A path, or an address in a bucket, which stays a str."""
 
     def convert(self, value: Any, param: Any, ctx: Any) -> Any:
         return value if is_address(str(value)) else super().convert(value, param, ctx)
 
 
-def _prepare_objects(src: str, dst: Path | None, quiet: bool) -> NoReturn:
+def _prepare_objects(src: str, dst: Path | str | None, quiet: bool) -> NoReturn:
     """Has a job show the objects as files to this command. Raises UsageError without `dst`."""
     if dst is None:
         raise UsageError(f"name the dataset to make of {src}: fanstore prepare SRC DST")
+    if f"{dst}/".startswith(src.rstrip("/") + "/"):
+        raise UsageError(f"{dst}: lies inside the source {src}")
     own = [sys.executable, "-m", "fanstore"]
     words = ["{}" if word == src else word for word in sys.argv[1:]]
     at = words.index("prepare") + 1
@@ -68,8 +72,8 @@ def _job_environment() -> dict[str, str]:
 
 
 @click.command()
-@click.argument("src", type=Source(exists=True, allow_dash=True, path_type=Path))
-@click.argument("dst", required=False, type=click.Path(path_type=Path))
+@click.argument("src", type=PathOrAddress(exists=True, allow_dash=True, path_type=Path))
+@click.argument("dst", required=False, type=PathOrAddress(path_type=Path))
 @click.option(
     "--files-from",
     metavar="LIST",
@@ -115,12 +119,13 @@ def _job_environment() -> dict[str, str]:
 @click.option("--json", "as_json", is_flag=True, help="The summary as JSON.")
 @click.option("--origin", default="", hidden=True, help="The address of what SRC shows.")
 def command(
-    src: Path, dst: Path | None, files_from: str | None, partitions: int | None, codec: str | None,
-    replicate: tuple[str, ...], block_size: int | None, jobs: int | None, force: bool,
-    update: bool, skip_unreadable: bool, quiet: bool, as_json: bool, origin: str,
+    src: Path, dst: Path | str | None, files_from: str | None, partitions: int | None,
+    codec: str | None, replicate: tuple[str, ...], block_size: int | None, jobs: int | None,
+    force: bool, update: bool, skip_unreadable: bool, quiet: bool, as_json: bool, origin: str,
 ) -> int:  # fmt: skip
     """Pack SRC, a directory, an archive, a file or the objects of a bucket (s3://BUCKET/PREFIX),
-    into the new dataset DST (default: beside SRC, imagenet.fan for imagenet).
+    into the new dataset DST (default: beside SRC, imagenet.fan for imagenet). If DST is an address,
+    the dataset is made in $TMPDIR first.
 
     An archive is tar (plain, or with gzip, bzip2, xz, zstd or lz4) or zip, or - for one of them on
     standard input. cpio, 7-Zip, ISO 9660 and RAR are read if libarchive is installed.
@@ -139,21 +144,28 @@ def command(
         default_target,
         prepare,
     )
+    from fanstore.prepare.sending import BucketDestination
 
-    refuse_address(dst or "", "a dataset is written into a directory")
     if is_address(str(src)):
         _prepare_objects(str(src), dst, quiet)
     dst = dst or default_target(src)
-    if update:
-        _check_update(force, block_size, partitions)
-        codec, block_size = _settings_of(dst, codec)
-    options = PrepareOptions(
-        partitions, parse_codec(codec or "store"), block_size or BLOCK_BYTES, replicate,
-        jobs or default_jobs(), force, skip_unreadable, quiet,
-        None if files_from is None else read_list(files_from), update,
-        origin,
-    )  # fmt: skip
-    report(prepare(src, dst, options), dst, options, as_json)
+    with ExitStack() as stack:
+        target, bucket = Path(dst), None
+        if isinstance(dst, str):
+            if update:
+                raise UsageError(f"--update wants a dataset on a file system, not {dst}")
+            bucket = BucketDestination(dst, force)
+            scratch = tempfile.TemporaryDirectory(prefix="fanstore-")
+            target = Path(stack.enter_context(scratch), "made.fan")
+        if update:
+            _check_update(force, block_size, partitions)
+            codec, block_size = _settings_of(target, codec)
+        options = PrepareOptions(
+            partitions, parse_codec(codec or "store"), block_size or BLOCK_BYTES, replicate,
+            jobs or default_jobs(), force, skip_unreadable, quiet,
+            None if files_from is None else read_list(files_from), update, origin, bucket,
+        )  # fmt: skip
+        report(prepare(src, target, options), dst, options, as_json)
     return 0
 
 
@@ -179,7 +191,7 @@ def _settings_of(dst: Path, codec: str | None) -> tuple[str, int]:
     return codec or str(noted), block_bytes
 
 
-def report(summary: Summary, dst: Path, options: PrepareOptions, as_json: bool) -> None:
+def report(summary: Summary, dst: Path | str, options: PrepareOptions, as_json: bool) -> None:
     """Prints the summary of a new dataset, as text or as JSON."""
     if as_json:
         click.echo(json.dumps(as_dict(summary, options), indent=2))
@@ -197,7 +209,7 @@ def as_dict(summary: Summary, options: PrepareOptions) -> dict[str, object]:
     return {**summary.manifest, "left_out": left_out, **changed, **timing}
 
 
-def show(summary: Summary, dst: Path, quiet: bool) -> None:
+def show(summary: Summary, dst: Path | str, quiet: bool) -> None:
     """Prints the summary as text. Entries that were left out are always printed, on stderr."""
     from fanstore.errors import show_path
     from fanstore.wording import counted, show_bytes

@@ -28,18 +28,16 @@ def command(dataset: str, jobs: int, as_json: bool, quiet: bool) -> int:
     Example:
       fanstore verify imagenet.fan
     """
-    from fanstore.errors import UsageError, show_path
+    from fanstore.errors import show_path
     from fanstore.progress import progress_of
-    from fanstore.reading.packs import open_any
+    from fanstore.reading.packs import open_packed
     from fanstore.verify import verify
     from fanstore.wording import counted
 
     with (
-        open_any(dataset, verify=True) as opened,
+        open_packed(dataset) as opened,
         progress_of("verifying", quiet=quiet) as progress,
     ):
-        if opened.is_planned:
-            raise UsageError(f"{dataset}: these are objects, of which there are no checksums")
         progress.expect(opened.header.logical_bytes)
         findings = verify(opened, jobs, progress.advance)
     names = [show_path(name) for name in findings.damaged]
