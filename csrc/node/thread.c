@@ -19,12 +19,14 @@ enum {
     POLLS_MAX = 8,                  /* after this many polls a turn ends, even if more arrives */
     SPIN_NS = 200000,               /* after an event: the time until the first sleep */
     SPIN_OUTSTANDING_NS = 20000000, /* while bytes are on their way: a block takes less */
-    CROWDED_YIELD_NS = 30000,       /* a yield that takes longer has let another thread compute */
-    CROWDED_NS = 50000000,          /* for so long after it, this thread does not spin */
-    TURNS_AWAKE = 3,                /* turns before a sleep: the next poll may find more */
-    SLEEP_SHARE = 8,                /* sleeps for this part of the time since the last event */
-    RUNG_SHARE = 2,                 /* or for this part, if all other ranks ring */
-    SHORTEST_SLEEP_NS = 100000,     /* the shortest and the longest sleep then */
+    /* A yield that takes longer has let another thread compute. Less is taken by clients and
+     * daemons on this core: while they spin, the kernel moves one of them to an idle core. */
+    CROWDED_YIELD_NS = 200000,
+    CROWDED_NS = 50000000,      /* for so long after it, this thread does not spin */
+    TURNS_AWAKE = 3,            /* turns before a sleep: the next poll may find more */
+    SLEEP_SHARE = 8,            /* sleeps for this part of the time since the last event */
+    RUNG_SHARE = 2,             /* or for this part, if all other ranks ring */
+    SHORTEST_SLEEP_NS = 100000, /* the shortest and the longest sleep then */
     RUNG_SLEEP_NS = 600000000,
     QUIET_SHARE = 1000,        /* if some do not ring: for this part of that time */
     QUIET_SLEEP_NS = 50000000, /* longest sleep then */
