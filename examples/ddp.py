@@ -51,7 +51,8 @@ def train(rank: int, dataset: str, store: str) -> None:
             optimizer.step()
         took = time.monotonic() - begun
         said = f"epoch {epoch}: rank {rank}, {workers} workers, {took / len(loader):.3f} s a batch"
-        print(f"{said}, loss {loss.item():.4f}", flush=True)
+        # One write a line, so that lines of two ranks do not mix even if Python does not buffer.
+        print(f"{said}, loss {loss.item():.4f}\n", end="", flush=True)
     distributed.barrier()
     distributed.destroy_process_group()
 
