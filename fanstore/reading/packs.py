@@ -36,7 +36,8 @@ def open_any(path: str | os.PathLike[str], verify: bool = False) -> Dataset:
 
 
 def open_packed(path: str) -> Dataset:
-    """Does the same for a dataset alone, and checks its whole index."""
+    """Opens a dataset, on a file system or in a bucket, and checks its whole index. Raises what
+    open_any raises, and UsageError for an address of plain objects."""
     dataset = open_any(path, verify=True)
     if dataset.is_planned:
         raise UsageError(f"{path}: these are objects, not a dataset")
