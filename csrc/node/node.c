@@ -27,6 +27,19 @@ static int check_options(const struct fan_node_options *options)
     return sane ? 0 : -EINVAL;
 }
 
+/* Returns to how many bytes of content the cache may grow: all packs together. The cache of a rank
+ * among others does not grow, because no other job uses it. */
+static uint64_t most_bytes(const struct fan_node *node)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < node->mounts.count && node->options.world_size == 1; i++) {
+        const struct fan_node_mount *mount = &node->mounts.mounts[i];
+        for (uint32_t pack = 0; pack < mount->pack_count; pack++)
+            bytes += mount->index.packs[pack].file_bytes;
+    }
+    return fan_mounts_in_granules(&node->mounts, bytes);
+}
+
 static int build(struct fan_node *node)
 {
     const struct fan_node_options *options = &node->options;
@@ -34,7 +47,7 @@ static int build(struct fan_node *node)
     if (rc == 0)
         rc = fan_segment_init(&node->segment,
                               fan_mounts_in_granules(&node->mounts, options->cache_bytes),
-                              options->policy);
+                              most_bytes(node), options->policy);
     if (rc == 0)
         rc = fan_sessions_init(&node->sessions, &node->segment);
     if (rc == 0)
@@ -94,10 +107,18 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
                         &node->sessions.live);
     node->orders.uses = (struct fan_next_uses){
         .cache = &node->cache, .mounts = &node->mounts, .own_rank = options->rank};
-    node->stats.cache_bytes = node->segment.bytes;
+    node->stats.cache_bytes = fan_segment_used(&node->segment);
     node->drained = true;
     *made = node;
     return 0;
+}
+
+void fan_node_grow(struct fan_node *node, uint64_t content_bytes)
+{
+    fan_node_enter(node);
+    fan_blockcache_grow(&node->cache, fan_mounts_in_granules(&node->mounts, content_bytes));
+    fan_put64(&node->stats.cache_bytes, fan_segment_used(&node->segment));
+    fan_node_leave(node);
 }
 
 int fan_node_cache_fd(const struct fan_node *node)

@@ -21,6 +21,9 @@ struct fan_node;
  * -errno. */
 int fan_node_open(const struct fan_node_options *options, struct fan_node **node);
 
+/* Makes the cache larger, by room for so many bytes of content or as far as it may grow. */
+void fan_node_grow(struct fan_node *node, uint64_t content_bytes);
+
 /* Returns the descriptor of the cache's memory file; the node owns it. */
 int fan_node_cache_fd(const struct fan_node *node);
 

@@ -181,7 +181,7 @@ static void scenario_pin_taken_damaged(void)
 static void kill_daemon(void)
 {
     CHECK(kill(daemon_pid, SIGKILL) == 0);
-    while (fan_session_check())
+    while (fan_session_check(fan_session_now()))
         usleep(1000);
 }
 

@@ -34,7 +34,7 @@ static void test_granules(void)
     } runs[RUNS] = {{0}};
     struct fan_granules granules;
     uint32_t seed = 1;
-    CHECK(fan_granules_init(&granules, COUNT) == 0);
+    CHECK(fan_granules_init(&granules, COUNT, COUNT) == 0);
     for (int round = 0; round < 40000; round++) {
         seed = seed * 1664525 + 1013904223;
         struct run *run = &runs[(seed >> 8) % RUNS];

@@ -114,7 +114,7 @@ static void look(struct small_cache *cache, struct log *log)
 static void open_small(struct small_cache *cache, uint64_t bytes)
 {
     *cache = (struct small_cache){0};
-    CHECK(fan_segment_init(&cache->segment, bytes, FAN_POLICY_BELADY) == 0);
+    CHECK(fan_segment_init(&cache->segment, bytes, bytes, FAN_POLICY_BELADY) == 0);
     CHECK(fan_blockcache_init(&cache->blocks, &cache->segment, FAN_POLICY_BELADY) == 0);
     fan_eviction_init(&cache->eviction, &cache->blocks, &cache->live);
 }

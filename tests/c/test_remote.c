@@ -218,7 +218,7 @@ static void scenario_hints_of_nobody(void)
     }
     check_exit(pid);
     kill(daemon_pid, SIGKILL);
-    while (fan_session_check())
+    while (fan_session_check(fan_session_now()))
         usleep(1000);
     fan_hint(fan_file_get(fd), 0, 0);
     check_range(fd, LARGE, 0, LARGE_BYTES);

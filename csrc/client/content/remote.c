@@ -64,7 +64,7 @@ static void fail(struct transfer *transfer, int error)
  * are. */
 static void give_up(struct transfer *transfer)
 {
-    fan_session_end();
+    fan_session_end(transfer->cache->session->pins);
     transfer->pending = 0;
     transfer->lost = true;
     fail(transfer, -EREMOTEIO);
@@ -288,7 +288,7 @@ static void finish_some(struct transfer *transfer)
         if (now - checked < CHECK_NS)
             continue;
         checked = now;
-        if (!fan_session_check())
+        if (!fan_session_check(transfer->cache))
             give_up(transfer);
     }
     transfer->waited_ns += now - start;
@@ -460,7 +460,7 @@ int fan_remote_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struc
 bool fan_remote_unpin(const struct fan_span *span)
 {
     if (!fan_pin_still_held(span->pin, span->entry)) {
-        fan_session_end();
+        fan_session_end(span->pin);
         return false;
     }
     fan_pin_free(span->pin);

@@ -22,13 +22,15 @@
 #define CONNECT_NS (10 * SECOND_NS) /* limit for the whole exchange */
 #define STEP_NS (SECOND_NS / 10)
 
-enum state { NONE = 0, LIVE, ENDED };
+enum { SESSIONS_MAX = 32 }; /* of one process, one after the other */
 
-/* This process's session. It lies on a page of its own (fan_own_page), which the kernel zeroes in a
- * fork child. */
+/* This process's sessions. They lie on a page of their own (fan_own_page), which the kernel zeroes
+ * in a fork child. now: the live session, or NULL. The others stay mapped, because other threads
+ * may be copying under their pins. */
 struct own {
-    struct fan_cache cache;
-    atomic_int state;
+    struct fan_cache caches[SESSIONS_MAX];
+    _Atomic(struct fan_cache *) now;
+    atomic_uint begun;
     atomic_int connector; /* the thread that connects; 0: none. A futex */
     _Atomic int64_t retry_ns;
 };
@@ -137,11 +139,16 @@ static int make_session(struct fan_cache *cache)
 
 static void connect_as(struct own *own)
 {
-    if (atomic_load(&own->state) == NONE && fan_clock_ns() >= atomic_load(&own->retry_ns)) {
-        if (make_session(&own->cache) == 0)
-            atomic_store(&own->state, LIVE);
-        else
+    bool may = atomic_load(&own->now) == NULL && fan_clock_ns() >= atomic_load(&own->retry_ns);
+    unsigned begun = atomic_load(&own->begun);
+    if (may && begun < SESSIONS_MAX) {
+        struct fan_cache *cache = &own->caches[begun];
+        if (make_session(cache) == 0) {
+            atomic_fetch_add(&own->begun, 1);
+            atomic_store(&own->now, cache);
+        } else {
             atomic_store(&own->retry_ns, fan_clock_ns() + RETRY_NS);
+        }
     }
     atomic_store(&own->connector, 0);
     FAN_SYS(futex, &own->connector, FUTEX_WAKE_PRIVATE, 1 << 30, NULL);
@@ -157,13 +164,12 @@ static void wait_for(struct own *own, int connector)
 
 static struct fan_cache *live(struct own *own)
 {
-    bool is = atomic_load_explicit(&own->state, memory_order_acquire) == LIVE;
-    return is ? &own->cache : NULL;
+    return atomic_load_explicit(&own->now, memory_order_acquire);
 }
 
 static struct fan_cache *begin(struct own *own)
 {
-    if (fan_in_vfork_child() || fan_restricted() || atomic_load(&own->state) == ENDED ||
+    if (fan_in_vfork_child() || fan_restricted() || atomic_load(&own->begun) == SESSIONS_MAX ||
         fan_clock_ns() < atomic_load(&own->retry_ns))
         return NULL;
     int self = (int)FAN_SYS(gettid), other = 0;
@@ -191,16 +197,6 @@ struct fan_cache *fan_session(void)
     return own != NULL ? begin(own) : NULL;
 }
 
-void fan_session_end(void)
-{
-    struct own *own = atomic_load(&own_page);
-    int expected = LIVE;
-    /* Marks the session as ended. The mapping and the socket stay, because other threads may be
-     * copying under pins of this session. */
-    if (own != NULL && !fan_in_vfork_child())
-        atomic_compare_exchange_strong(&own->state, &expected, ENDED);
-}
-
 /* Returns whether the daemon has closed its end of the link, or died. The daemon sends nothing on
  * it now, and the link does not block. A seccomp filter may end the process for any call but a
  * read; other programs may have put a file of theirs in the link's place, which a read would
@@ -217,14 +213,30 @@ static bool link_ended(void)
     return rc != -EAGAIN && rc != -EINTR;
 }
 
-bool fan_session_check(void)
+static bool has_ended(const struct fan_cache *cache)
 {
+    return fan_cache_ended(cache) || link_ended();
+}
+
+void fan_session_end(const struct fan_pin *pin)
+{
+    struct own *own = atomic_load(&own_page);
     struct fan_cache *cache = fan_session_now();
-    if (cache == NULL)
+    if (cache == NULL || fan_in_vfork_child() || pin < cache->session->pins ||
+        pin >= cache->session->pins + FAN_SESSION_PINS)
+        return;
+    if (!has_ended(cache)) /* a daemon that is not to be believed */
+        atomic_store(&own->begun, SESSIONS_MAX);
+    atomic_compare_exchange_strong(&own->now, &cache, NULL);
+}
+
+bool fan_session_check(const struct fan_cache *cache)
+{
+    if (cache == NULL || cache != fan_session_now())
         return false;
-    bool ended = fan_cache_ended(cache) || link_ended();
+    bool ended = has_ended(cache);
     if (ended)
-        fan_session_end();
+        fan_session_end(cache->session->pins);
     return !ended;
 }
 

@@ -333,7 +333,7 @@ void fan_blockcache_forget(struct fan_blockcache *cache, uint64_t file, const st
 /* Initialises the policies. Under belady there are two, one for each area. */
 static int make_victims(struct fan_blockcache *cache, enum fan_policy policy)
 {
-    uint32_t count = cache->segment->entry_count;
+    uint32_t count = cache->segment->most;
     bool foresees = policy == FAN_POLICY_BELADY;
     int rc = fan_victims_init(&cache->victims, foresees ? FAN_POLICY_MINIO : policy, count);
     if (rc == 0 && foresees)
@@ -354,27 +354,43 @@ static int make_chains(struct fan_blockcache *cache)
     return 0;
 }
 
+/* Adds the frames from number `first` on to the free ones. */
+static void add_free(struct fan_blockcache *cache, uint32_t first)
+{
+    for (uint32_t id = first; id < cache->segment->entry_count; id++)
+        fan_frames_append(cache->frames, &cache->free, id);
+}
+
 int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
                         enum fan_policy policy)
 {
     const struct fan_frames none = {FAN_NO_FRAME, FAN_NO_FRAME, 0};
-    uint32_t count = segment->entry_count, passing = segment->passing;
+    uint32_t count = segment->entry_count, most = segment->most, passing = segment->passing;
     *cache = (struct fan_blockcache){.segment = segment,
                                      .free = none,
                                      .filling = {none, none},
                                      .doomed = none,
                                      .unread = none,
-                                     .area_start = {[FAN_AREA_PASSING] = count - passing}};
-    cache->frames = calloc(count, sizeof(*cache->frames));
+                                     .area_start = {[FAN_AREA_PASSING] = most - passing}};
+    cache->frames = calloc(most, sizeof(*cache->frames));
     if (cache->frames == NULL || make_chains(cache) != 0 || make_victims(cache, policy) != 0 ||
-        fan_granules_init(&cache->areas[FAN_AREA_STAYING], count - passing) != 0 ||
-        fan_granules_init(&cache->areas[FAN_AREA_PASSING], passing) != 0) {
+        fan_granules_init(&cache->areas[FAN_AREA_STAYING], count - passing, most - passing) != 0 ||
+        fan_granules_init(&cache->areas[FAN_AREA_PASSING], passing, passing) != 0) {
         fan_blockcache_fini(cache);
         return -ENOMEM;
     }
-    for (uint32_t id = 0; id < count; id++)
-        fan_frames_append(cache->frames, &cache->free, id);
+    add_free(cache, 0);
     return 0;
+}
+
+void fan_blockcache_grow(struct fan_blockcache *cache, uint64_t content_bytes)
+{
+    uint32_t before = cache->segment->entry_count;
+    if (cache->areas[FAN_AREA_KEPT].count > 0)
+        return;
+    fan_granules_add(&cache->areas[FAN_AREA_STAYING],
+                     fan_segment_grow(cache->segment, content_bytes));
+    add_free(cache, before);
 }
 
 int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules)
@@ -385,8 +401,8 @@ int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules)
         return 0;
     fan_granules_fini(&cache->areas[FAN_AREA_STAYING]);
     cache->area_start[FAN_AREA_KEPT] = room - kept;
-    int rc = fan_granules_init(&cache->areas[FAN_AREA_STAYING], room - kept);
-    return rc != 0 ? rc : fan_granules_init(&cache->areas[FAN_AREA_KEPT], kept);
+    int rc = fan_granules_init(&cache->areas[FAN_AREA_STAYING], room - kept, room - kept);
+    return rc != 0 ? rc : fan_granules_init(&cache->areas[FAN_AREA_KEPT], kept, kept);
 }
 
 void fan_blockcache_fini(struct fan_blockcache *cache)

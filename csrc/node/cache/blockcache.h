@@ -80,6 +80,10 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
                         enum fan_policy policy);
 void fan_blockcache_fini(struct fan_blockcache *cache);
 
+/* Adds room for so many more bytes of blocks that stay, as far as the segment has room for them.
+ * Does nothing if granules are set apart (fan_blockcache_keep). */
+void fan_blockcache_grow(struct fan_blockcache *cache, uint64_t content_bytes);
+
 /* Sets granules of an empty cache apart for the blocks that this node keeps for all ranks, if
  * blocks stay under its policy. Returns 0 or -ENOMEM. */
 int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules);

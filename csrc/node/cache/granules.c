@@ -79,19 +79,25 @@ int64_t fan_granules_take(struct fan_granules *granules, uint32_t count)
     return start;
 }
 
-int fan_granules_init(struct fan_granules *granules, uint32_t count)
+int fan_granules_init(struct fan_granules *granules, uint32_t count, uint32_t most)
 {
-    *granules = (struct fan_granules){.count = count};
+    *granules = (struct fan_granules){0};
     for (unsigned bin = 0; bin <= FAN_GRANULES_RUN_MAX; bin++)
         granules->heads[bin] = NONE;
-    granules->links = calloc((size_t)count + 1, sizeof(*granules->links));
-    granules->lengths = calloc((size_t)count + 1, sizeof(*granules->lengths));
+    granules->links = calloc((size_t)most + 1, sizeof(*granules->links));
+    granules->lengths = calloc((size_t)most + 1, sizeof(*granules->lengths));
     if (granules->links == NULL || granules->lengths == NULL) {
         fan_granules_fini(granules);
         return -ENOMEM;
     }
-    fan_granules_give(granules, 0, count);
+    fan_granules_add(granules, count);
     return 0;
+}
+
+void fan_granules_add(struct fan_granules *granules, uint32_t more)
+{
+    granules->count += more;
+    fan_granules_give(granules, granules->count - more, more);
 }
 
 void fan_granules_fini(struct fan_granules *granules)

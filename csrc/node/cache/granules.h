@@ -26,8 +26,11 @@ struct fan_granules {
     uint32_t *lengths;
 };
 
-/* Makes `count` granules, all free. Returns 0 or -ENOMEM. */
-int fan_granules_init(struct fan_granules *granules, uint32_t count);
+/* Makes `count` granules, all free; `most`: there may be so many later. Returns 0 or -ENOMEM. */
+int fan_granules_init(struct fan_granules *granules, uint32_t count, uint32_t most);
+
+/* Adds free granules behind the last one. */
+void fan_granules_add(struct fan_granules *granules, uint32_t more);
 void fan_granules_fini(struct fan_granules *granules);
 
 /* Takes `count` adjacent granules, 1 to FAN_GRANULES_RUN_MAX. Returns the first; -ENOSPC if no free

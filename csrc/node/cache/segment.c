@@ -12,14 +12,16 @@
 
 /* PASSING_SHARE: room for blocks that pass through, as a part of the room for those that stay;
  * PASSING_BLOCKS: at least so many. GAPS_SHARE: room for the gaps between blocks of different
- * lengths, where blocks replace each other; FEW_SHARE: where they do not. */
+ * lengths, where blocks replace each other; FEW_SHARE: where they do not. GROWTH: how many times as
+ * large a cache may become; tables for that are made at once, though not filled. */
 enum {
     SESSION_SHARE = 8,
     ENTRIES_PER_BUCKET = 2,
     PASSING_SHARE = 16,
     PASSING_BLOCKS = 4,
     GAPS_SHARE = 10,
-    FEW_SHARE = 256
+    FEW_SHARE = 256,
+    GROWTH = 4
 };
 
 static uint64_t whole_pages(uint64_t bytes)
@@ -63,23 +65,37 @@ static void lay_out(struct fan_cache_header *header, uint64_t content_bytes, uin
     header->segment_bytes = header->data_offset + entry_count * FAN_CACHE_GRANULE_BYTES;
 }
 
-/* Lays out a segment for so much content. Blocks that pass through have room of their own where
- * others stay for good. Every granule may be a block by itself, so each needs an entry. Returns the
- * granules for blocks that pass through, or -EINVAL. */
-static int64_t choose_layout(struct fan_cache_header *header, uint64_t content_bytes,
-                             enum fan_policy policy)
+/* Returns the granules for so much content, without those for blocks that pass through. */
+static uint64_t granules_for(uint64_t content_bytes, uint32_t policy)
 {
-    uint64_t count = whole_pages(content_bytes) / FAN_CACHE_GRANULE_BYTES, passing = 0;
+    uint64_t count = whole_pages(content_bytes) / FAN_CACHE_GRANULE_BYTES;
+    if (policy == FAN_POLICY_BELADY || policy == FAN_POLICY_MINIO)
+        count += count / (policy == FAN_POLICY_BELADY ? GAPS_SHARE : FEW_SHARE);
+    return count;
+}
+
+/* Lays out a segment for so much content. Blocks that pass through have room of their own where
+ * others stay for good. Every granule may be a block by itself, so each needs an entry. Returns 0
+ * or -EINVAL. */
+static int choose_layout(struct fan_segment *segment, struct fan_cache_header *header,
+                         uint64_t content_bytes, uint64_t most_bytes)
+{
+    uint64_t count = granules_for(content_bytes, header->policy), passing = 0;
+    uint64_t most = granules_for(most_bytes, header->policy);
     if (count < (uint64_t)FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES || count > UINT32_MAX / 4)
         return -EINVAL;
-    if (policy == FAN_POLICY_BELADY || policy == FAN_POLICY_MINIO) {
-        count += count / (policy == FAN_POLICY_BELADY ? GAPS_SHARE : FEW_SHARE);
+    if (header->policy == FAN_POLICY_BELADY || header->policy == FAN_POLICY_MINIO) {
         passing = count / PASSING_SHARE;
         if (passing < PASSING_BLOCKS * FAN_BLOCK_GRANULES)
             passing = PASSING_BLOCKS * FAN_BLOCK_GRANULES;
     }
-    lay_out(header, content_bytes, count + passing);
-    return (int64_t)passing;
+    most = most < count * GROWTH ? most : count * GROWTH;
+    most = most > count && most <= UINT32_MAX / 4 ? most : count;
+    lay_out(header, content_bytes, most + passing);
+    segment->passing = (uint32_t)passing;
+    segment->entry_count = (uint32_t)(count + passing);
+    segment->most = (uint32_t)(most + passing);
+    return 0;
 }
 
 /* Allocates memory for a part of the file. If the kernel cannot do that in advance, pages are
@@ -116,7 +132,6 @@ static void point_into(struct fan_segment *segment, const struct fan_cache_heade
     segment->data_offset = header->data_offset;
     segment->session_count = header->session_count;
     segment->bucket_count = header->bucket_count;
-    segment->entry_count = header->entry_count;
 }
 
 /* Allocates the memory of block number `number`; the last one may be shorter. */
@@ -140,17 +155,44 @@ int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32
     return rc;
 }
 
+/* Returns where the entries from number `count` on begin. */
+static uint64_t entries_end(const struct fan_segment *segment, uint64_t count)
+{
+    uint64_t offset = (uint64_t)((const char *)segment->entries - segment->base);
+    return offset + count * sizeof(*segment->entries);
+}
+
+uint32_t fan_segment_grow(struct fan_segment *segment, uint64_t content_bytes)
+{
+    uint64_t more = granules_for(content_bytes, segment->header->policy);
+    uint64_t room = segment->most - segment->entry_count;
+    more = more < room ? more : room;
+    uint64_t start = entries_end(segment, segment->entry_count);
+    if (more == 0 || take(segment->fd, start, more * sizeof(*segment->entries)) != 0)
+        return 0;
+    segment->entry_count += (uint32_t)more;
+    return (uint32_t)more;
+}
+
+uint64_t fan_segment_used(const struct fan_segment *segment)
+{
+    return whole_pages(entries_end(segment, segment->entry_count)) +
+           (uint64_t)segment->entry_count * FAN_CACHE_GRANULE_BYTES;
+}
+
 /* Allocates everything before the data, and the fewest blocks with which the cache works: some of
  * those that pass through, too, because blocks that stay for good must not take all memory. */
 static int take_least(struct fan_segment *segment)
 {
     uint32_t passing = segment->passing > 0 ? PASSING_BLOCKS * FAN_BLOCK_GRANULES : 0;
-    segment->taken = calloc(segment->entry_count / FAN_BLOCK_GRANULES + 1, 1);
-    int rc = segment->taken != NULL ? take(segment->fd, 0, segment->data_offset) : -ENOMEM;
+    segment->taken = calloc(segment->most / FAN_BLOCK_GRANULES + 1, 1);
+    int rc = segment->taken != NULL
+                 ? take(segment->fd, 0, entries_end(segment, segment->entry_count))
+                 : -ENOMEM;
     if (rc == 0)
         rc = fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
     if (rc == 0 && passing > 0)
-        rc = fan_segment_take(segment, segment->entry_count - segment->passing, passing);
+        rc = fan_segment_take(segment, segment->most - segment->passing, passing);
     return rc;
 }
 
@@ -160,7 +202,8 @@ static bool follows_opens(enum fan_policy policy)
     return fan_policy_follows_opens(policy) || policy == FAN_POLICY_BELADY;
 }
 
-int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint32_t policy)
+int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint64_t most_bytes,
+                     uint32_t policy)
 {
     struct fan_cache_header header = {.version = FAN_CACHE_VERSION,
                                       .layout_id = FAN_CACHE_LAYOUT_ID,
@@ -168,22 +211,25 @@ int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint32
                                       .policy = policy,
                                       .follows_opens = follows_opens((enum fan_policy)policy)};
     memcpy(header.magic, FAN_CACHE_MAGIC, sizeof(header.magic));
-    int64_t passing = choose_layout(&header, content_bytes, (enum fan_policy)policy);
-    if (passing < 0)
-        return (int)passing;
+    struct fan_segment made = {0};
+    int rc = choose_layout(&made, &header, content_bytes, most_bytes);
+    if (rc != 0)
+        return rc;
     int fd = make_file(header.segment_bytes);
     if (fd < 0)
         return fd;
     void *base = mmap(NULL, header.segment_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (base == MAP_FAILED) {
-        int rc = -errno;
+        rc = -errno;
         close(fd);
         return rc;
     }
-    *segment = (struct fan_segment){
-        .fd = fd, .base = base, .bytes = header.segment_bytes, .passing = (uint32_t)passing};
+    made.fd = fd;
+    made.base = base;
+    made.bytes = header.segment_bytes;
+    *segment = made;
     point_into(segment, &header);
-    int rc = take_least(segment);
+    rc = take_least(segment);
     if (rc == 0)
         *segment->header = header;
     else
