@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fanstore.foresight.order.follow import Expected
-    from fanstore.node.core import Node
+    from fanstore.node.visit import SharedCache
 
 
 class Sink:
@@ -33,8 +33,8 @@ class NodeSink(Sink):
     """Makes a node fetch the files of expected reads. Any thread may call it. After `close` it no
     longer uses the node."""
 
-    def __init__(self, node: Node) -> None:
-        self._node: Node | None = node
+    def __init__(self, node: SharedCache) -> None:
+        self._node: SharedCache | None = node
         self._lock = threading.Lock()
 
     def begin(self, expected: Expected, behind: int = 0) -> int:

@@ -56,6 +56,7 @@ from fanstore.messages.requests import (
     REQUESTS,
     AskStatus,
     BeginSession,
+    BeginVisit,
     DaemonRequest,
     Refusal,
     StopJob,
@@ -65,6 +66,8 @@ from fanstore.node.process import Process, log_to
 from fanstore.node.server import LOOK_EVERY_S
 from fanstore.node.sessions import Sessions
 from fanstore.node.trace_parts import TracePart, begun, join_traces, place_alone
+from fanstore.node.visit import LOOK_EVERY_S as HOST_LOOK_EVERY_S
+from fanstore.node.visit import SharedCache
 from fanstore.outputs.service import OutputService
 from fanstore.outputs.tree.end import unstaged_of
 from fanstore.staging.crew import Stop, Stopped
@@ -150,6 +153,8 @@ class Daemon:
         begun_s = time.monotonic()
         with listener:
             self._serve(listener)
+            if self.job.cache is not None:
+                self.job.cache.close()
             if self._wrapped and not self._ended:
                 self._outwait_command()
             self._served_s = time.monotonic() - begun_s
@@ -313,6 +318,9 @@ class Daemon:
         selector = self._selector
         server = self.job.server
         self._sessions = Sessions(selector, None if server is None else server.node, self.job.warn)
+        cache = self.job.cache
+        if cache is not None:
+            cache.open(selector, self._sessions)
         selector.register(listener, selectors.EVENT_READ, lambda: self._answer(listener))
         selector.register(self._wakeup, selectors.EVENT_READ, self._woken)
         if self.job.maps is not None:
@@ -321,9 +329,19 @@ class Daemon:
             selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
         elif self.world.world_size == 1:
             self._parent.close()
-        pause_s = None if server is None else LOOK_EVERY_S
+        pause_s = None if cache is None else self._look_at(cache)
         while not self._ended and self._handle_events(pause_s):
             self._tell_stalls()
+            if cache is not None:
+                pause_s = self._look_at(cache)
+
+    def _look_at(self, cache: SharedCache) -> float:
+        """Leaves a host that was stopped, and fills the disk unless a host does so. Returns after
+        how many seconds to look again."""
+        is_own = cache.look()
+        if is_own:
+            self.job.fill()
+        return LOOK_EVERY_S if is_own else HOST_LOOK_EVERY_S
 
     def _tell_stalls(self) -> None:
         """Reports reads that wait for a rank or the shared file system, to the log and to the
@@ -396,17 +414,26 @@ class Daemon:
                 line = channel.receive_line()
                 return line is None or self._reply(channel, line)
         finally:
-            if not self._sessions.owns(channel) and channel not in self._stoppers:
+            if not self._keeps(channel):
                 channel.close()
         return True
+
+    def _keeps(self, channel: Channel) -> bool:
+        """Returns whether a connection stays open after its request was answered."""
+        cache = self.job.cache
+        is_guest = cache is not None and cache.owns(channel)
+        return is_guest or self._sessions.owns(channel) or channel in self._stoppers
 
     def _reply(self, channel: Channel, line: bytes) -> bool:
         try:
             request = decode_one_of(REQUESTS, from_line(line))
             if isinstance(request, StopJob) and not self._wrapped:
                 return self._stop(channel, request)
+            cache = self.job.cache
             if isinstance(request, BeginSession):
-                self._sessions.begin(channel)
+                (cache or self._sessions).begin(channel)
+            elif isinstance(request, BeginVisit) and cache is not None:
+                cache.receive(channel, request)
             else:
                 channel.send(self._answer_to(request))
         except (MessageError, ValueError) as error:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from fanstore import _native
+from fanstore import __version__, _native
 from fanstore.buckets.address import is_address
 from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
@@ -43,6 +43,7 @@ from fanstore.node.segment import (
 )
 from fanstore.node.server import NodeServer
 from fanstore.node.trace_parts import part_path
+from fanstore.node.visit import HostLock, SharedCache
 from fanstore.outputs.files.location import holds_files
 from fanstore.outputs.service import MountedDataset, OutputService
 from fanstore.outputs.tree.dead_job import rescue_lines
@@ -75,6 +76,7 @@ class NodeJob:
         self.started_s = time.time()
         self.world = World()
         self.server: NodeServer | None = None
+        self.cache: SharedCache | None = None
         self._outputs: JobOutputs | None = None
         self._lanes = default_lanes(notes=plan.settings.trace != "off")
         self.lanes: LaneKeeper | None = None
@@ -86,6 +88,7 @@ class NodeJob:
         self._preload = ""
         self._segment_fd = -1  # the segment's name may vanish: cleaners remove files on local disks
         self._entered = False
+        self._fills = False
         self._staged: dict[str, StagedDirectory] = {}
         self._buckets: dict[int, Bucket] = {}  # by mount
 
@@ -257,23 +260,45 @@ class NodeJob:
             server.start()
             if self._buckets:
                 server.fetch_objects(self._buckets, self.warn)
+            tell = (lambda _: None) if self.plan.settings.quiet else self.warn
+            cache_bytes = self.plan.budget.cache_bytes
+            self.cache = SharedCache(server.node, cache_bytes, self._host_lock(), tell)
         self._keep_trace()
-        node = None if self.server is None else self.server.node
         self.orders = begin_orders(
-            self.plan, self.directory, self.served, node, self.world, self.warn
+            self.plan, self.directory, self.served, self.cache, self.world, self.warn
         )
         self._serve_outputs()
 
+    def _host_lock(self) -> HostLock | None:
+        """Returns the lock by which jobs find each other whose block caches can be one; None for a
+        job that shares with no other. The cache of several ranks is divided among them, and a
+        bucket may be read with other credentials."""
+        settings, lib = self.plan.settings, _native.lib
+        if self.world.world_size > 1 or self._buckets or not settings.neighbours:
+            return None
+        staged = [item.staged for item in self.served if item.staged is not None]
+        key = (
+            __version__, lib.FAN_CACHE_LAYOUT_ID, [item.info.dataset_id for item in self.served],
+            settings.stage, settings.local_bytes, settings.cache_policy,
+        )  # fmt: skip
+        return HostLock(self.base, staged[0], key, self.directory.path) if staged else None
+
+    def fill(self) -> None:
+        """Begins to bring this rank's share to the local disk. Does nothing the second time."""
+        for mount, item in enumerate([] if self._fills else self.served):
+            shares = item.staging.shares
+            if shares is not None and self.plan.settings.stage != "lazy" and len(shares.own):
+                assert self.server is not None
+                self.server.node.fill_ahead(mount, shares.own)
+        self._fills = True
+
     def _tell_places(self, node: Node, mount: int, outcome: StagedDataset) -> None:
-        """Tells the core what each rank has of a dataset, and which records to fetch to this
-        rank."""
+        """Tells the core what each rank has of a dataset."""
         for pack, place in enumerate(outcome.places):
             node.set_replicas(mount, pack, place.replicas)
         shares = outcome.shares
         if shares is not None:
             node.set_share(mount, shares)
-            if self.plan.settings.stage != "lazy" and len(shares.own):
-                node.fill_ahead(mount, shares.own)
 
     def _keep_trace(self) -> None:
         """Begins to free the lanes of ended threads, and to keep the trace if the user asked for

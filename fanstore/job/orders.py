@@ -20,9 +20,9 @@ from fanstore.job.plan import JobPlan
 from fanstore.job.served import ServedDataset
 from fanstore.messages.figures import BucketFigures, OrderFigures, TraceEnd
 from fanstore.messages.message import encode, replace
-from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory
 from fanstore.node.server import NodeServer
+from fanstore.node.visit import SharedCache
 from fanstore.startup import World
 
 if TYPE_CHECKING:
@@ -129,12 +129,12 @@ def begin_orders(
     plan: JobPlan,
     directory: JobDirectory,
     served: Sequence[ServedDataset],
-    node: Node | None,
+    cache: SharedCache | None,
     world: World,
     warn: Callable[[str], None],
 ) -> JobOrders | None:
     """Begins to learn what will be read, from the source that `--order` names. Returns None if that
-    is off. node: None if all data is on the local disk. warn: called, in any thread, with a line
+    is off. cache: None if all data is on the local disk. warn: called, in any thread, with a line
     about kept orders. Raises UsageError for an order file with errors."""
     if "FANSTORE_ANALYZE" in os.environ:
         _link_peek(directory)  # `fanstore study analyze` looks at loaders even if orders are off
@@ -142,7 +142,7 @@ def begin_orders(
         return None
     # Without notes, the progress of a loader is unknown, and prefetched blocks would never be
     # freed.
-    sink = Sink() if node is None or plan.settings.trace == "off" else NodeSink(node)
+    sink = Sink() if cache is None or plan.settings.trace == "off" else NodeSink(cache)
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list

@@ -9,7 +9,14 @@ import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
-from fanstore.messages.message import Message, NamedMessage, decode_one_of, from_line, to_line
+from fanstore.messages.message import (
+    Message,
+    MessageError,
+    NamedMessage,
+    decode_one_of,
+    from_line,
+    to_line,
+)
 
 T = TypeVar("T", bound=NamedMessage)
 
@@ -71,14 +78,21 @@ class Channel:
         *lines, self._pending = (self._pending + data).split(b"\n")
         return lines
 
-    def hear(self, kinds: Sequence[type[T]]) -> list[T] | None:
+    def hear(self, kinds: Sequence[type[T]], with_fds: bool = False) -> list[T] | None:
         """Waits for bytes and returns the messages of `kinds` that are complete with them; skips
-        other kinds. Returns None if the peer has closed the connection. Raises MessageError."""
-        lines = self.read_lines()
+        other kinds. Returns None if the peer has closed the connection. with_fds: descriptors may
+        come with messages; `take_fd` returns them. Raises MessageError."""
+        lines = self._lines_of(self._received_with_fd) if with_fds else self.read_lines()
         if lines is None:
             return None
         heard = [decode_one_of(kinds, from_line(line)) for line in lines]
         return [message for message in heard if message is not None]
+
+    def take_fd(self) -> int:
+        """Returns the first descriptor that came and was not taken yet. Raises MessageError."""
+        if not self._fds:
+            raise MessageError("a message without its descriptor")
+        return self._fds.pop(0)
 
     def receive_line(self) -> bytes | None:
         """Waits for one line and returns it; None if the peer has closed the connection. The peer
@@ -98,7 +112,10 @@ class Channel:
                 return (lines[0] if lines else None), fd
 
     def close(self) -> None:
-        """Closes the socket."""
+        """Closes the socket, and descriptors that came and were not taken."""
+        for fd in self._fds:
+            os.close(fd)
+        self._fds = []
         self.socket.close()
 
 

@@ -35,6 +35,54 @@ class SessionBegun(Message):
     session: int
 
 
+class BeginVisit(DaemonRequest):
+    """Asks the daemon of another job to be the host of this one (fanstore.node.visit), and is its
+    answer, too. The messages in TOLD_BY_GUEST follow on the same connection. cache_bytes: how much
+    content the sender's block cache may hold."""
+
+    NAME: ClassVar[str] = "visit"
+
+    cache_bytes: int
+
+
+class Visitor(NamedMessage):
+    """A program of the guest asks for a session; its connection comes with this message."""
+
+    NAME: ClassVar[str] = "visitor"
+
+
+class BeginOrder(NamedMessage):
+    """A loader of the guest reads in an order; its records come in a memory file, as numbers of 64
+    bits. order: a number that the guest has chosen; behind: the order that comes first, or 0."""
+
+    NAME: ClassVar[str] = "begin_order"
+
+    order: int
+    mount: int
+    behind: int
+
+
+class PassOrder(NamedMessage):
+    """Reports how far a loader of the guest is (fanstore.node.core.Node.pass_order)."""
+
+    NAME: ClassVar[str] = "pass_order"
+
+    order: int
+    position: int
+    read: int
+
+
+class EndOrder(NamedMessage):
+    """An order of the guest has ended."""
+
+    NAME: ClassVar[str] = "end_order"
+
+    order: int
+
+
+TOLD_BY_GUEST: tuple[type[NamedMessage], ...] = (Visitor, BeginOrder, PassOrder, EndOrder)
+
+
 class AskStatus(DaemonRequest):
     """Asks the daemon for the Status of its job."""
 
@@ -130,5 +178,5 @@ class KeepingState(Message):
 
 
 REQUESTS: tuple[type[DaemonRequest], ...] = (
-    BeginSession, AskStatus, StopJob, ListMounts, BringNear, KeepRecords, AskKeeping,
+    BeginSession, BeginVisit, AskStatus, StopJob, ListMounts, BringNear, KeepRecords, AskKeeping,
 )  # fmt: skip

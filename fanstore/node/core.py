@@ -95,10 +95,10 @@ class Node:
         lib.fan_node_reach(self._node, mount, list(records), list(blocks), len(records), reached)
         return list(reached)
 
-    def begin_order(self, mount: int, records: Any, behind: int = 0) -> int:
-        """Brings records, an array of ids, in that order before they are read, but after those of
-        the order `behind`. Returns the number of the new order. Raises OSError."""
-        ids = ffi.from_buffer("uint64_t[]", records.astype("uint64"))
+    def begin_order(self, mount: int, records: bytes, behind: int = 0) -> int:
+        """Brings records, ids of 64 bits each, in that order before they are read, but after those
+        of the order `behind`. Returns the number of the new order. Raises OSError."""
+        ids = ffi.from_buffer("uint64_t[]", records)
         return check(lib.fan_node_order_begin(self._node, mount, ids, len(ids), behind))
 
     def pass_order(self, order: int, position: int, read: int) -> None:
@@ -116,6 +116,10 @@ class Node:
         """Starts the core's thread. The transport, and MPI with it, belong to that thread from now
         on."""
         check(lib.fan_node_start(self._node, transport))
+
+    def grow(self, content_bytes: int) -> None:
+        """Makes the block cache larger, by room for so many bytes, or as far as it may grow."""
+        lib.fan_node_grow(self._node, content_bytes)
 
     @property
     def cache_fd(self) -> int:

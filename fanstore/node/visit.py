@@ -1,0 +1,349 @@
+"""One block cache for the jobs of a user that serve the same datasets on one node.
+
+The first of them is the *host*; the others are its *guests*. A guest passes the connections of its
+programs to the host's daemon, which gives them sessions as it does to its own, and tells the host
+in which order its loaders will read. All else stays with each job: outputs, counters, predictions.
+
+The host holds a lock on a file beside the staged datasets, which contains its job directory. If it
+ends, or is stopped, each guest hangs up for its programs, which then ask it for a new session, and
+looks for the host again: the first one to do so becomes the host. So nobody depends on another job
+for more than a moment."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import selectors
+import socket
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from fanstore.errors import FanstoreError
+from fanstore.messages.channel import Channel, connect, peer_pid
+from fanstore.messages.message import NamedMessage
+from fanstore.messages.requests import (
+    TOLD_BY_GUEST,
+    BeginOrder,
+    BeginVisit,
+    EndOrder,
+    PassOrder,
+    Visitor,
+)
+from fanstore.node.core import Node
+from fanstore.node.sessions import Sessions
+from fanstore.process_stat import stat_of
+from fanstore.staging import locks
+from fanstore.staging.base import StagingFolder
+from fanstore.staging.memory import left_bytes
+from fanstore.staging.staged import StagedDirectory
+from fanstore.wording import counted
+
+LOOK_EVERY_S = 0.2  # how long programs may wait for a host that was stopped
+_ANSWER_WAIT_S = 0.5
+_SEND_WAIT_S = 0.2
+
+
+@dataclass
+class _Order:
+    """An order of a loader, and how far it is (Node.begin_order). number: its number in this job's
+    own node, or 0."""
+
+    mount: int
+    records: bytes
+    behind: int
+    position: int = 0
+    read: int = 0
+    number: int = 0
+
+
+@dataclass
+class _Guest:
+    """A guest of this job. orders: the numbers in this job's node of its orders, by the guest's."""
+
+    cache_bytes: int
+    orders: dict[int, int] = field(default_factory=dict)
+
+
+class HostLock:
+    """The lock of the host among the jobs whose `key` and first dataset are the same."""
+
+    def __init__(self, base: StagingFolder, first: StagedDirectory, key: object, own: str) -> None:
+        """own: this job's directory."""
+        name = hashlib.blake2b(repr(key).encode(), digest_size=8).hexdigest()
+        self._base = base
+        self._path = first.file(f"host-{name}")
+        self._own = own
+        self._fd: int | None = None
+
+    def take(self, passed_over: str = "") -> str:
+        """Returns the job directory of the host; "" if this job is the host from now on.
+        passed_over: a host that does not answer, whose place this job takes. Raises OSError."""
+        with self._base.locked():
+            fd = locks.take(self._path, exclusive=True)
+            if fd is None:
+                with open(self._path, encoding="utf-8") as stream:
+                    host = stream.read()
+                if host != passed_over:
+                    return host
+                os.unlink(self._path)
+                fd = locks.take(self._path, exclusive=True)
+            assert fd is not None
+            os.truncate(fd, 0)
+            os.write(fd, os.fsencode(self._own))
+            self._fd = fd
+        return ""
+
+    def release(self) -> None:
+        """Lets another job be the host."""
+        if self._fd is None:
+            return
+        with contextlib.suppress(OSError):  # another job may have taken the place already
+            if os.path.samestat(os.fstat(self._fd), os.stat(self._path)):
+                os.unlink(self._path)
+        os.close(self._fd)
+        self._fd = None
+
+
+class SharedCache:
+    """The block cache that the programs and loaders of this job use: the host's, or the job's own.
+    The main thread calls all methods but those of orders, which any thread may call."""
+
+    def __init__(
+        self, node: Node, cache_bytes: int, lock: HostLock | None, warn: Callable[[str], None]
+    ) -> None:
+        """cache_bytes: how much content the own cache holds. lock: None for a job that shares with
+        no other. warn: prints a line at the job's end."""
+        self._node = node
+        self._bytes = cache_bytes
+        self._host_lock = lock
+        self._warn = warn
+        self._guard = threading.RLock()
+        self._orders: dict[int, _Order] = {}
+        self._last = 0
+        self._host: Channel | None = None
+        self._host_pid = 0
+        self._clients: dict[int, socket.socket] = {}
+        self._guests: dict[Channel, _Guest] = {}
+        self._guest_count = 0
+        self._grown_bytes = 0
+
+    def open(self, selector: selectors.BaseSelector, sessions: Sessions) -> None:
+        """Finds the host, or becomes it. selector: of the main thread."""
+        self._selector, self._sessions = selector, sessions
+        self._seek()
+
+    @property
+    def is_guest(self) -> bool:
+        """Whether another job's cache is used."""
+        return self._host is not None
+
+    def _seek(self) -> None:
+        passed_over = ""
+        with contextlib.suppress(OSError, FanstoreError):
+            while self._host_lock and (host := self._host_lock.take(passed_over)):
+                if self._visit(host):
+                    return
+                passed_over = host
+
+    def _visit(self, host: str) -> bool:
+        """Becomes a guest of the job in the directory `host`. Returns whether its daemon agreed."""
+        try:
+            channel = connect(host, _ANSWER_WAIT_S)
+        except OSError:
+            return False
+        try:
+            channel.send(BeginVisit(cache_bytes=self._bytes))
+            agreed = channel.receive_line() is not None
+        except OSError:
+            agreed = False
+        if not agreed:
+            channel.close()
+            return False
+        channel.socket.settimeout(_SEND_WAIT_S)
+        with self._guard:
+            self._host, self._host_pid = channel, peer_pid(channel.socket)
+            self._selector.register(channel, selectors.EVENT_READ, self._lose)
+            self._warn(f"programs read through the block cache of job {os.path.basename(host)}")
+            for number, order in self._orders.items():
+                self._node.end_order(order.number)
+                self._tell_order(number, order)
+        return True
+
+    def look(self) -> bool:
+        """Leaves a host that was stopped. Returns whether this job uses its own cache."""
+        if self._host is not None:
+            found = stat_of(self._host_pid)
+            if found is None or found.state in "TtZX":
+                self._lose()
+        return self._host is None
+
+    def _lose(self) -> None:
+        """Uses the own cache, or that of a new host, instead of the host's."""
+        if self._host is None:
+            return
+        with self._guard:
+            self._selector.unregister(self._host)
+            self._host.close()
+            self._host = None
+            for fd in list(self._clients):
+                self._hang_up(fd)
+            for order in self._orders.values():
+                self._begin_own(order)
+        self._seek()
+
+    def _hang_up(self, fd: int) -> None:
+        """Closes a program's connection to the host, whichever of the two has ended."""
+        client = self._clients.pop(fd, None)
+        if client is None:
+            return
+        self._selector.unregister(client)
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
+        client.close()
+
+    def begin(self, channel: Channel) -> None:
+        """Begins the session of a program that has asked for one: the host answers it, or this
+        job."""
+        with self._guard:
+            if self._tell(Visitor(), channel.fileno()):
+                client = channel.socket.dup()
+                self._clients[client.fileno()] = client
+                hang_up = partial(self._hang_up, client.fileno())
+                self._selector.register(client, selectors.EVENT_READ, hang_up)
+                return
+        self._sessions.begin(channel)
+
+    def _tell(self, message: NamedMessage, fd: int | None = None) -> bool:
+        """Sends a message to the host, with a descriptor if one is given. Returns False if there is
+        none, or it does not take the message; the next `look` then leaves it."""
+        if self._host is None:
+            return False
+        try:
+            self._host.send(message, fd)
+        except OSError:
+            self._host_pid = 0  # /proc/0 does not exist
+            return False
+        return True
+
+    def begin_order(self, mount: int, records: Any, behind: int = 0) -> int:
+        """Does what Node.begin_order does, in the cache that is used."""
+        with self._guard:
+            order = _Order(mount, records.astype("uint64").tobytes(), behind)
+            if self._host is None:
+                self._begin_own(order)
+            self._last += 1
+            self._orders[self._last] = order
+            self._tell_order(self._last, order)
+            return self._last
+
+    def _begin_own(self, order: _Order) -> None:
+        before = self._orders.get(order.behind)
+        behind = 0 if before is None else before.number
+        order.number = self._node.begin_order(order.mount, order.records, behind)
+        if order.read:  # otherwise it would count as a reader that has begun, and waits
+            self._node.pass_order(order.number, order.position, order.read)
+
+    def _tell_order(self, number: int, order: _Order) -> None:
+        if self._host is None:
+            return
+        fd = os.memfd_create("fanstore-order", os.MFD_CLOEXEC)
+        with open(fd, "wb") as stream:
+            stream.write(order.records)
+            stream.flush()
+            self._tell(BeginOrder(order=number, mount=order.mount, behind=order.behind), fd)
+        if order.read:
+            self._tell(PassOrder(order=number, position=order.position, read=order.read))
+
+    def pass_order(self, number: int, position: int, read: int) -> None:
+        """Does what Node.pass_order does."""
+        with self._guard:
+            order = self._orders[number]
+            order.position, order.read = position, read
+            if self._host is None:
+                self._node.pass_order(order.number, position, read)
+            else:
+                self._tell(PassOrder(order=number, position=position, read=read))
+
+    def end_order(self, number: int) -> None:
+        """Does what Node.end_order does."""
+        with self._guard:
+            order = self._orders.pop(number)
+            if self._host is None:
+                self._node.end_order(order.number)
+            else:
+                self._tell(EndOrder(order=number))
+
+    def receive(self, channel: Channel, asked: BeginVisit) -> None:
+        """Answers a job that asks to be a guest."""
+        if self._host_lock is None or self._host is not None:
+            return
+        channel.send(BeginVisit(cache_bytes=self._bytes))
+        self._guests[channel] = _Guest(asked.cache_bytes)
+        self._guest_count += 1
+        self._grow()
+        self._selector.register(channel, selectors.EVENT_READ, lambda: self._hear(channel))
+
+    def _grow(self) -> None:
+        """Makes the cache as large as all caches together that it replaces. It stays so large when
+        a guest leaves, for the next one."""
+        wanted = sum(guest.cache_bytes for guest in self._guests.values()) - self._grown_bytes
+        more = min(wanted, left_bytes() // 2)  # the other half is for programs
+        if more > 0:
+            self._node.grow(more)
+            self._grown_bytes += more
+
+    def owns(self, channel: Channel) -> bool:
+        """Returns whether `channel` is a guest's."""
+        return channel in self._guests
+
+    def _hear(self, channel: Channel) -> None:
+        """Does what a guest says. A guest that breaks the protocol is one no longer."""
+        if channel not in self._guests:
+            return
+        try:
+            messages = channel.hear(TOLD_BY_GUEST, with_fds=True)
+            for message in messages or ():
+                self._do(channel, message)
+        except (OSError, FanstoreError, ValueError, KeyError):
+            messages = None
+        if messages is None:
+            self._dismiss(channel)
+
+    def _do(self, channel: Channel, message: NamedMessage) -> None:
+        orders = self._guests[channel].orders
+        if isinstance(message, Visitor):
+            client = Channel(socket.socket(fileno=channel.take_fd()))
+            self._sessions.begin(client)
+            if not self._sessions.owns(client):
+                client.close()
+        elif isinstance(message, BeginOrder):
+            with open(channel.take_fd(), "rb") as stream:
+                stream.seek(0)  # the guest has written it
+                records = stream.read()
+            behind = orders.get(message.behind, 0)
+            orders[message.order] = self._node.begin_order(message.mount, records, behind)
+        elif isinstance(message, PassOrder):
+            self._node.pass_order(orders[message.order], message.position, message.read)
+        elif isinstance(message, EndOrder):
+            self._node.end_order(orders.pop(message.order))
+
+    def _dismiss(self, channel: Channel) -> None:
+        self._selector.unregister(channel)
+        for number in self._guests.pop(channel).orders.values():
+            self._node.end_order(number)
+        channel.close()
+
+    def close(self) -> None:
+        """Leaves the guests, which look for another host. Call it when the command has ended."""
+        if self._guest_count:
+            jobs = counted(self._guest_count, "job")
+            self._warn(f"other jobs read through this job's block cache: {jobs}")
+        if self._host_lock is not None:
+            self._host_lock.release()
+            self._host_lock = None
+        for channel in list(self._guests):
+            self._dismiss(channel)

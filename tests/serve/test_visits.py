@@ -1,0 +1,175 @@
+"""Jobs of a user on one node that serve the same dataset use one block cache. Whatever happens to
+the job that has it, the others read the right bytes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import inprocess
+import pytest
+from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
+
+COUNT = 12
+FILE_BYTES = 2_000_000
+DATASET_BYTES = COUNT * FILE_BYTES
+NAMES = [f"f{number:02}" for number in range(COUNT)]
+
+# Reads the files whose names come in a line, and tells their checksums. Leaves an output.
+READER = """
+import hashlib, os, sys
+root = os.environ["FANSTORE_MOUNT_PREFIX"]
+def digest(name):
+    with open(os.path.join(root, name), "rb") as stream:
+        return hashlib.sha256(stream.read()).hexdigest()
+with open(os.path.join(root, "output"), "w") as stream:
+    stream.write(sys.argv[1])
+for line in sys.stdin:
+    print(" ".join(map(digest, line.split())), flush=True)
+"""
+
+
+class Job:
+    """A `fanstore run` of READER with outputs of its own."""
+
+    def __init__(self, stage: Stage, dataset: Path, name: str, *options: str) -> None:
+        self.stage, self.outputs = stage, stage.path / f"outputs of {name}"
+        where = ["--dataset", str(dataset), "--mount", str(stage.mount), "--local-bytes", "0"]
+        where += ["--stage", "plan", "--output-dir", str(self.outputs), *options]
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "fanstore", "run", *where, "--", sys.executable, "-c", READER,
+             name],
+            env=stage.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            text=True,
+        )  # fmt: skip
+        wait_for(lambda: daemon_of(self.process.pid), "the daemon")
+        self.daemon = daemon_of(self.process.pid)
+
+    def reads(self, names: list[str]) -> None:
+        """Reads files, which are as the plain ones."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(" ".join(names) + "\n")
+        self.process.stdin.flush()
+        plain = [(self.stage.path / "plain" / name).read_bytes() for name in names]
+        expected = [hashlib.sha256(content).hexdigest() for content in plain]
+        assert self.process.stdout.readline().split() == expected
+
+    def status(self) -> dict[str, Any]:
+        """The job's status."""
+        jobs = [json.loads(path.read_bytes()) for path in self.stage.local.rglob("job.json")]
+        (job,) = [job["job_id"] for job in jobs if job["daemon_pid"] == self.daemon]
+        local = ("--local-dir", self.stage.local)
+        found = inprocess.call("status", "--json", *local, "--job", job)
+        answer: dict[str, Any] = json.loads(found.stdout)
+        return answer
+
+    def shared_bytes(self) -> int:
+        """How much the job's daemon and its programs have read from the shared file system."""
+        status = self.status()
+        return int(status["node"]["shared_bytes"] + status["counters"]["shared_bytes"])
+
+    def end(self, code: int = 0) -> str:
+        """Ends the job. Returns its standard error."""
+        _, stderr = self.process.communicate(timeout=LIMIT_S)
+        assert self.process.returncode == code, stderr
+        assert (self.outputs / "output").exists()
+        return stderr
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    stage = make_stage(tmp_path)
+    stage.source(files={name: os.urandom(FILE_BYTES) for name in NAMES})
+    return stage
+
+
+@pytest.fixture
+def start(stage: Stage) -> Iterator[Callable[..., Job]]:
+    dataset, jobs = stage.dataset(stage.path / "plain"), list[Job]()
+
+    def make(name: str, *options: str) -> Job:
+        jobs.append(Job(stage, dataset, name, *options))
+        jobs[-1].reads(NAMES[:1])
+        return jobs[-1]
+
+    yield make
+    for job in jobs:
+        for pid in (job.daemon, job.process.pid) if job.process.poll() is None else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        job.process.communicate(timeout=LIMIT_S)
+
+
+def test_each_byte_is_read_once_for_all_jobs(start: Callable[..., Job]) -> None:
+    jobs = [start(name) for name in ("one", "two", "three")]
+    for turn in range(3):
+        for job in jobs[turn:] + jobs[:turn]:
+            job.reads(NAMES[::-1])
+    assert [job.shared_bytes() for job in jobs] == [DATASET_BYTES, 0, 0]
+    said = [job.end() for job in reversed(jobs)][::-1]
+    assert "other jobs read through this job's block cache: 2 jobs" in said[0]
+    assert all("programs read through the block cache of job" in text for text in said[1:])
+    assert [(job.outputs / "output").read_text() for job in jobs] == ["one", "two", "three"]
+
+
+@pytest.mark.parametrize("options", [("--cache-policy", "lru"), ("--stage", "lazy")])
+def test_jobs_with_other_settings_read_for_themselves(
+    start: Callable[..., Job], options: tuple[str, ...]
+) -> None:
+    jobs = [start("one"), start("two", *options)]
+    for job in jobs:
+        job.reads(NAMES)
+    assert [job.shared_bytes() for job in jobs] == [DATASET_BYTES, DATASET_BYTES]
+
+
+def test_the_cache_is_as_large_as_those_of_all_jobs(start: Callable[..., Job]) -> None:
+    """A cache of its own has no room for the dataset; two of them have."""
+    room = ("--cache-bytes", str(DATASET_BYTES * 2 // 3), "--cache-policy", "minio")
+    jobs = [start(name, *room) for name in ("one", "two")]
+    for _ in range(2):
+        for job in jobs:
+            job.reads(NAMES)
+    assert sum(job.shared_bytes() for job in jobs) == DATASET_BYTES
+
+
+@pytest.mark.parametrize("fate", ["ends", "is killed", "is stopped"])
+def test_jobs_go_on_whatever_happens_to_the_host(start: Callable[..., Job], fate: str) -> None:
+    host, second, third = (start(name) for name in ("host", "second", "third"))
+    if fate == "ends":
+        host.end()
+    else:
+        os.kill(host.daemon, signal.SIGKILL if fate == "is killed" else signal.SIGSTOP)
+    for job in (second, third, second, third):  # at first the host is asked, in vain
+        job.reads(NAMES)
+    before = second.shared_bytes() + third.shared_bytes()
+    late = start("late")
+    for job in (late, second, third):
+        job.reads(NAMES)
+    assert late.shared_bytes() == 0
+    assert second.shared_bytes() + third.shared_bytes() == before
+    if fate == "is stopped":
+        os.kill(host.daemon, signal.SIGCONT)
+        host.reads(NAMES)
+    for job in (second, third, late, *([] if fate == "ends" else [host])):
+        job.end(code=125 if job is host and fate == "is killed" else 0)
+
+
+def test_a_killed_guest_leaves_nothing_behind(start: Callable[..., Job]) -> None:
+    host, guest = start("host"), start("guest")
+    for pid in (guest.daemon, guest.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    guest.process.communicate(timeout=LIMIT_S)
+    host.reads(NAMES)
+    late = start("late")
+    late.reads(NAMES)
+    assert (host.shared_bytes(), late.shared_bytes()) == (DATASET_BYTES, 0)
+    host.end()
+    late.end()
