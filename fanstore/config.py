@@ -148,7 +148,9 @@ class Settings:
         least=0.001, most=600,
     )  # fmt: skip
     neighbours: bool = _setting(
-        True, "Read what other ranks of this node have staged as if it were this rank's own."
+        True,
+        "Read what other ranks of this node have staged as if it were this rank's own, and share "
+        "one block cache with other jobs of this node.",
     )
     maps: bool = _setting(
         True, "Map large files of other nodes by need, through FUSE, if this node allows it."

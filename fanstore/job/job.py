@@ -19,7 +19,7 @@ from fanstore.errors import UsageError
 from fanstore.job.agreement import agreed, check_agreement
 from fanstore.job.drift import drifted_files
 from fanstore.job.maps import MapServer, may_serve
-from fanstore.job.neighbours import find_neighbours, packs_at
+from fanstore.job.neighbours import find_neighbours, packs_at, whereabouts
 from fanstore.job.orders import JobOrders, begin_orders, foreseen, share_learnt
 from fanstore.job.outputs import JobOutputs, check_output_dir, make_tree
 from fanstore.job.plan import JobPlan
@@ -277,8 +277,13 @@ class NodeJob:
         if self.world.world_size > 1 or self._buckets or not settings.neighbours:
             return None
         staged = [item.staged for item in self.served if item.staged is not None]
+        try:
+            here = whereabouts(self.directory.path)
+        except OSError:
+            return None
+        ids = [item.info.dataset_id for item in self.served]
         key = (
-            __version__, lib.FAN_CACHE_LAYOUT_ID, [item.info.dataset_id for item in self.served],
+            here.node, __version__, lib.FAN_CACHE_LAYOUT_ID, ids,
             settings.stage, settings.local_bytes, settings.cache_policy,
         )  # fmt: skip
         return HostLock(self.base, staged[0], key, self.directory.path) if staged else None

@@ -48,6 +48,9 @@ def _bring_near(job: NodeJob, request: BringNear) -> Reached:
     records, blocks = _checked(request.records), _checked(request.blocks)
     if len(records) != len(blocks):
         raise ValueError("not as many blocks as records")
+    asked = None if job.cache is None else job.cache.ask_host(request, Reached)
+    if asked is not None:
+        return asked
     reached = _node(job).reach(_mount(job, request.mount), records, blocks)
     return Reached(reached=reached, dropped=_dropped(job))
 

@@ -28,8 +28,9 @@ class Whereabouts:
     inode: tuple[int, int]
 
 
-def _whereabouts(directory: str) -> Whereabouts:
-    """Returns where this rank is, with its job directory. Raises OSError."""
+def whereabouts(directory: str) -> Whereabouts:
+    """Returns where this rank is, with its job directory. Raises OSError: a container may hide the
+    files of /proc."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     spaces = [os.readlink(f"/proc/self/ns/{name}") for name in _NAMESPACES]
     return Whereabouts((boot, os.getuid(), *spaces), directory, _inode(directory))
@@ -54,8 +55,8 @@ def find_neighbours(world: World, directory: str, wanted: bool) -> dict[int, str
     the same time. wanted: whether this rank takes part."""
     own = None
     if wanted and world.world_size > 1:
-        with contextlib.suppress(OSError):  # a container may hide the files of /proc
-            own = _whereabouts(directory)
+        with contextlib.suppress(OSError):
+            own = whereabouts(directory)
     told: list[Whereabouts | None] = world.gather_all(own)
     return {
         rank: other.directory

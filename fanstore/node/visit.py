@@ -20,15 +20,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from fanstore.errors import FanstoreError
 from fanstore.messages.channel import Channel, connect, peer_pid
-from fanstore.messages.message import NamedMessage
+from fanstore.messages.message import Message, NamedMessage, decode, from_line
 from fanstore.messages.requests import (
     TOLD_BY_GUEST,
     BeginOrder,
     BeginVisit,
+    DaemonRequest,
     EndOrder,
     PassOrder,
     Visitor,
@@ -42,6 +43,8 @@ from fanstore.staging.memory import left_bytes
 from fanstore.staging.staged import StagedDirectory
 from fanstore.wording import counted
 
+A = TypeVar("A", bound=Message)
+
 LOOK_EVERY_S = 0.2  # how long programs may wait for a host that was stopped
 _ANSWER_WAIT_S = 0.5
 _SEND_WAIT_S = 0.2
@@ -53,11 +56,16 @@ class _Order:
     own node, or 0."""
 
     mount: int
-    records: bytes
+    records: Any
     behind: int
     position: int = 0
     read: int = 0
     number: int = 0
+
+    def ids(self) -> bytes:
+        """Returns the records as numbers of 64 bits."""
+        ids: bytes = self.records.astype("uint64").tobytes()
+        return ids
 
 
 @dataclass
@@ -136,11 +144,6 @@ class SharedCache:
         self._selector, self._sessions = selector, sessions
         self._seek()
 
-    @property
-    def is_guest(self) -> bool:
-        """Whether another job's cache is used."""
-        return self._host is not None
-
     def _seek(self) -> None:
         passed_over = ""
         with contextlib.suppress(OSError, FanstoreError):
@@ -157,7 +160,8 @@ class SharedCache:
             return False
         try:
             channel.send(BeginVisit(cache_bytes=self._bytes))
-            agreed = channel.receive_line() is not None
+            # A daemon of another namespace of processes cannot be watched: its number is 0.
+            agreed = channel.receive_line() is not None and peer_pid(channel.socket) > 0
         except OSError:
             agreed = False
         if not agreed:
@@ -166,10 +170,12 @@ class SharedCache:
         channel.socket.settimeout(_SEND_WAIT_S)
         with self._guard:
             self._host, self._host_pid = channel, peer_pid(channel.socket)
+            self._host_directory = host
             self._selector.register(channel, selectors.EVENT_READ, self._lose)
             self._warn(f"programs read through the block cache of job {os.path.basename(host)}")
             for number, order in self._orders.items():
-                self._node.end_order(order.number)
+                with contextlib.suppress(OSError):
+                    self._node.end_order(order.number)
                 self._tell_order(number, order)
         return True
 
@@ -192,7 +198,8 @@ class SharedCache:
             for fd in list(self._clients):
                 self._hang_up(fd)
             for order in self._orders.values():
-                self._begin_own(order)
+                with contextlib.suppress(OSError):
+                    self._begin_own(order)
         self._seek()
 
     def _hang_up(self, fd: int) -> None:
@@ -229,10 +236,20 @@ class SharedCache:
             return False
         return True
 
+    def ask_host(self, request: DaemonRequest, answer: type[A]) -> A | None:
+        """Returns the host's answer to a request about its cache; None if this job is no guest.
+        Raises OSError or FanstoreError."""
+        if self._host is None:
+            return None
+        with contextlib.closing(connect(self._host_directory, _ANSWER_WAIT_S)) as channel:
+            channel.send(request)
+            line = channel.receive_line()
+        return decode(answer, from_line(line or b"{}"))
+
     def begin_order(self, mount: int, records: Any, behind: int = 0) -> int:
         """Does what Node.begin_order does, in the cache that is used."""
         with self._guard:
-            order = _Order(mount, records.astype("uint64").tobytes(), behind)
+            order = _Order(mount, records, behind)
             if self._host is None:
                 self._begin_own(order)
             self._last += 1
@@ -243,7 +260,7 @@ class SharedCache:
     def _begin_own(self, order: _Order) -> None:
         before = self._orders.get(order.behind)
         behind = 0 if before is None else before.number
-        order.number = self._node.begin_order(order.mount, order.records, behind)
+        order.number = self._node.begin_order(order.mount, order.ids(), behind)
         if order.read:  # otherwise it would count as a reader that has begun, and waits
             self._node.pass_order(order.number, order.position, order.read)
 
@@ -252,7 +269,7 @@ class SharedCache:
             return
         fd = os.memfd_create("fanstore-order", os.MFD_CLOEXEC)
         with open(fd, "wb") as stream:
-            stream.write(order.records)
+            stream.write(order.ids())
             stream.flush()
             self._tell(BeginOrder(order=number, mount=order.mount, behind=order.behind), fd)
         if order.read:

@@ -224,7 +224,7 @@ def test_who_is_a_neighbour(tmp_path: Path) -> None:
     directories = [tmp_path / name for name in ("a", "b", "c")]
     for directory in directories:
         directory.mkdir()
-    first, own, third = (neighbours._whereabouts(str(each)) for each in directories)
+    first, own, third = (neighbours.whereabouts(str(each)) for each in directories)
     elsewhere = neighbours.Whereabouts(("boot", *first.node[1:]), third.directory, third.inode)
     user = neighbours.Whereabouts(
         (first.node[0], -1, *first.node[2:]), third.directory, third.inode

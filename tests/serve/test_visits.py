@@ -71,6 +71,11 @@ class Job:
         answer: dict[str, Any] = json.loads(found.stdout)
         return answer
 
+    def warm_up(self) -> None:
+        """Brings all files near."""
+        job, mount = self.status()["job_id"], str(self.stage.mount)
+        self.stage.call("warmup", "--local-dir", str(self.stage.local), "--job", job, mount)
+
     def shared_bytes(self) -> int:
         """How much the job's daemon and its programs have read from the shared file system."""
         status = self.status()
@@ -138,6 +143,12 @@ def test_the_cache_is_as_large_as_those_of_all_jobs(start: Callable[..., Job]) -
         for job in jobs:
             job.reads(NAMES)
     assert sum(job.shared_bytes() for job in jobs) == DATASET_BYTES
+
+
+def test_a_guest_brings_files_near(start: Callable[..., Job]) -> None:
+    host, guest = start("host"), start("guest")
+    guest.warm_up()
+    assert (host.shared_bytes(), guest.shared_bytes()) == (DATASET_BYTES, 0)
 
 
 @pytest.mark.parametrize("fate", ["ends", "is killed", "is stopped"])

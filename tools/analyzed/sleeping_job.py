@@ -1,6 +1,7 @@
 """A trainer whose rates are known by construction: each batch, and each file, takes a known time;
 the trainer sleeps for the rest of it. After each epoch prints the samples per second, without the
-first batch of each worker, because those come all at once.
+first batch of each worker, because those come all at once; at the end, the longest time between two
+batches.
 
 usage: sleeping_job.py ROOT TRAIN_S PREPARE_S WORKERS EPOCHS [SEED] (seconds per sample)"""
 
@@ -54,12 +55,14 @@ def main():
     )
     model = torch.nn.Linear(1, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-12)
-    first_s = time.monotonic()
+    first_s = last_s = time.monotonic()
+    longest_s = 0.0
     for _ in checked:
         pass
     for epoch in range(EPOCHS):
         begin_s, samples, total = 0.0, 0, 0.0
         for number, batch in enumerate(trained, 1):
+            longest_s, last_s = max(longest_s, time.monotonic() - last_s), time.monotonic()
             end_s = time.monotonic() + TRAIN_S * len(batch)
             optimizer.zero_grad()
             loss = model(batch).square().mean()
@@ -74,6 +77,7 @@ def main():
             torch.save(model.state_dict(), stream)
         print(f"epoch {epoch}: {samples / seconds:.1f} samples/s, loss {total!r}", flush=True)
     print(f"all epochs: {time.monotonic() - first_s:.1f} s", flush=True)
+    print(f"longest between batches: {longest_s:.2f} s", flush=True)
 
 
 if __name__ == "__main__":

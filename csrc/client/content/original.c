@@ -8,6 +8,7 @@
 #include "../../common/sys.h"
 #include "../files/filetable.h"
 #include "../job/packs.h"
+#include "session.h"
 
 static int path_of(const struct fan_view *view, const struct fan_dataset *dataset, uint64_t id,
                    struct fan_path *path)
@@ -40,12 +41,22 @@ static void note_changed(struct fan_view *view, uint32_t pack, uint64_t id)
     __atomic_fetch_or(&view->places[pack].flags, FAN_PLACE_HAS_DAMAGE, __ATOMIC_RELEASE);
 }
 
+/* Returns whether a file is in the block cache: then a daemon has compared its original. */
+static bool is_cached(const struct fan_view *view, const struct fan_record *record, uint64_t id)
+{
+    const struct fan_cache *cache = fan_session_now();
+    return cache != NULL && record->stored_size <= FAN_CACHE_BLOCK_BYTES &&
+           fan_cache_find(cache, fan_cache_file(view->number, id), 0, 0) != NULL;
+}
+
 /* Lets later opens go without a look once the content cannot change for this job any more: it is on
- * the local disk, or there is none. The daemon does the same for what it reads. */
+ * the local disk or in the cache, or there is none. The daemon does the same for what it reads, but
+ * not for the programs of other jobs, which use its cache, too. */
 static void note_same(struct fan_view *view, struct fan_dataset *dataset, uint64_t id)
 {
     const struct fan_record *record = &dataset->index.records[id];
-    if (record->logical_size == 0 || fan_pack_map_partial(view, dataset, record->pack, id) != NULL)
+    if (record->logical_size == 0 || is_cached(view, record, id) ||
+        fan_pack_map_partial(view, dataset, record->pack, id) != NULL)
         atomic_fetch_and(&view->unchecked[id / 64], ~(UINT64_C(1) << id % 64));
 }
 
