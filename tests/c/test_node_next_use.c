@@ -131,6 +131,7 @@ static void read_item(struct small_cache *cache, uint32_t item, uint32_t next_us
     uint64_t file = item + 1;
     uint32_t id = fan_blockcache_find(blocks, file, 0);
     if (id != FAN_NO_FRAME) {
+        CHECK(*(const uint8_t *)fan_blockcache_data(blocks, id) == (uint8_t)item);
         fan_blockcache_foresee(blocks, file, next_use);
         return;
     }
@@ -138,6 +139,7 @@ static void read_item(struct small_cache *cache, uint32_t item, uint32_t next_us
         &cache->eviction,
         &(struct fan_fill){file, 0, FAN_CACHE_BLOCK_BYTES, FAN_FROM_RANK, FAN_DEMAND, next_use});
     CHECK(id != FAN_NO_FRAME);
+    memset(fan_blockcache_data(blocks, id), (int)item, FAN_CACHE_BLOCK_BYTES);
     fan_blockcache_fill_done(blocks, id);
     if (!fan_blockcache_stays(blocks, id))
         fan_blockcache_forget(blocks, file, &cache->live);
@@ -163,15 +165,30 @@ static void draw_epochs(uint32_t reads[READS], uint32_t next_uses[READS])
     }
 }
 
+/* Opens a cache of half the size, which then grows; all it has room for can be written. */
+static void open_growing(struct small_cache *cache, uint64_t bytes)
+{
+    *cache = (struct small_cache){0};
+    CHECK(fan_segment_init(&cache->segment, bytes / 2, bytes, FAN_POLICY_BELADY) == 0);
+    CHECK(fan_blockcache_init(&cache->blocks, &cache->segment, FAN_POLICY_BELADY) == 0);
+    fan_eviction_init(&cache->eviction, &cache->blocks, &cache->live);
+    uint32_t before = cache->segment.entry_count;
+    fan_blockcache_grow(&cache->blocks, bytes);
+    CHECK(cache->segment.entry_count == cache->segment.most && cache->segment.most > before);
+    fan_blockcache_grow(&cache->blocks, bytes);
+    CHECK(cache->segment.entry_count == cache->segment.most);
+}
+
 /* What comes and goes is what a replay says, as far as nothing is kept that is never used again. */
-static void test_as_replayed(void)
+static void test_as_replayed(void (*open)(struct small_cache *, uint64_t))
 {
     static struct log live, replayed;
     static struct small_cache cache;
     static uint32_t reads[READS], next_uses[READS];
     struct fan_holdings holdings;
     draw_epochs(reads, next_uses);
-    open_small(&cache, 16 << 20);
+    live = replayed = (struct log){0};
+    open(&cache, 16 << 20);
     uint32_t room = cache.blocks.areas[0].count / FAN_GRANULES_RUN_MAX;
     const struct fan_items items = {.item_bytes = 1, .count = ITEMS};
     CHECK(room > 4 && room < ITEMS / 2);
@@ -344,7 +361,8 @@ int main(void)
     test_places(1, 1);
     test_places(3000, 2000);
     test_places(3000, 3);
-    test_as_replayed();
+    test_as_replayed(open_small);
+    test_as_replayed(open_growing);
     test_sizes(WORLD_TINY_BYTES);
     test_sizes(WORLD_TINY_BYTES + 123456);
     test_sizes(2 * WORLD_TINY_BYTES);
