@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import json
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from typing import Any
 import inprocess
 import pytest
 from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
+from soak import left
 
 COUNT = 12
 FILE_BYTES = 2_000_000
@@ -96,9 +98,10 @@ def stage(tmp_path: Path) -> Stage:
     return stage
 
 
-@pytest.fixture
-def start(stage: Stage) -> Iterator[Callable[..., Job]]:
-    dataset, jobs = stage.dataset(stage.path / "plain"), list[Job]()
+@pytest.fixture(params=["packed", left("listed")])
+def start(stage: Stage, request: pytest.FixtureRequest) -> Iterator[Callable[..., Job]]:
+    plain, jobs = stage.path / "plain", list[Job]()
+    dataset = stage.dataset(plain) if request.param == "packed" else plain
 
     def make(name: str, *options: str) -> Job:
         jobs.append(Job(stage, dataset, name, *options))
@@ -184,3 +187,34 @@ def test_a_killed_guest_leaves_nothing_behind(start: Callable[..., Job]) -> None
     assert (host.shared_bytes(), late.shared_bytes()) == (DATASET_BYTES, 0)
     host.end()
     late.end()
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3))
+def test_any_fates_in_any_order(start: Callable[..., Job], seed: int) -> None:
+    """Six jobs at a time; in each step one of them is killed, stopped or ended, and one begins."""
+    draw = random.Random(seed)
+    jobs = [start(str(number)) for number in range(5)]
+    stopped: list[Job] = []
+    for step in range(12):
+        chosen = draw.choice(jobs)
+        fate = draw.choice(["ends", "is killed", "is stopped"])
+        if fate == "ends":
+            jobs.remove(chosen)
+            chosen.end()
+        elif fate == "is killed":
+            jobs.remove(chosen)
+            os.kill(chosen.daemon, signal.SIGKILL)
+            chosen.reads(NAMES)
+            chosen.end(code=125)
+        else:
+            os.kill(chosen.daemon, signal.SIGSTOP)
+            stopped.append(chosen)
+        jobs.append(start(f"late {step}"))
+        for job in [job for job in jobs if job not in stopped]:
+            job.reads(draw.sample(NAMES, COUNT))
+        while stopped:
+            os.kill(stopped[-1].daemon, signal.SIGCONT)
+            stopped.pop().reads(NAMES)
+    for job in jobs:
+        job.end()
