@@ -28,13 +28,18 @@ static bool has_open(const struct fan_session *session, uint64_t file)
     return false;
 }
 
-void fan_eviction_check(struct fan_eviction *eviction, uint64_t file)
+bool fan_eviction_is_open(const struct fan_eviction *eviction, uint64_t file)
 {
     const struct fan_session *sessions = eviction->cache->segment->sessions;
     bool open = false;
     for (uint32_t i = 0; i < eviction->live->count && !open; i++)
         open = has_open(&sessions[eviction->live->sessions[i]], file);
-    if (!open)
+    return open;
+}
+
+void fan_eviction_check(struct fan_eviction *eviction, uint64_t file)
+{
+    if (!fan_eviction_is_open(eviction, file))
         fan_blockcache_close(eviction->cache, file);
 }
 

@@ -23,6 +23,10 @@ uint32_t fan_eviction_begin_fill(struct fan_eviction *eviction, const struct fan
  * not keep. Returns whether it evicted any. */
 bool fan_eviction_advance(struct fan_eviction *eviction, uint64_t now_ns);
 
+/* Returns whether a client has a file open: always false under a policy for which clients do not
+ * report opens, and true for a short time after the file was closed. */
+bool fan_eviction_is_open(const struct fan_eviction *eviction, uint64_t file);
+
 /* Checks a file that may be closed although no client reported it: a session that had it open
  * ended, or a block of it arrived after every client that wanted it had ended. */
 void fan_eviction_check(struct fan_eviction *eviction, uint64_t file);

@@ -102,15 +102,17 @@ static bool is_here(const struct fan_node *node, uint64_t file, uint64_t block, 
            fan_flight_find_granule(&node->flights, file, block, granule) != NULL;
 }
 
-static void read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
+/* Fetches ahead of a run. Returns whether the want belongs to one. */
+static bool read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
 {
     uint32_t session = (uint32_t)(want - node->sessions.wants) / FAN_SESSION_PINS;
     uint64_t file = want->file, block = want->block;
     uint32_t count = fan_streams_note(&node->streams, session, file, block);
     for (uint32_t i = 1; i <= count; i++) {
         if (fan_fetch_ahead(node, file, block + i, FAN_FOR_RUN, now_ns) > FAN_BRING_THERE)
-            return;
+            break;
     }
+    return count > 0;
 }
 
 /* Returns the part of a block to fetch for a want: what the client asks for, up to the next granule
@@ -154,9 +156,18 @@ static void answer_or_fly(struct fan_node *node, struct fan_want *want, uint64_t
     }
 }
 
+static void note_habit(struct fan_node *node, const struct fan_want *want, enum fan_habit habit)
+{
+    struct fan_node_mount *mount = &node->mounts.mounts[fan_cache_mount(want->file)];
+    if (fan_mount_is_long(mount, fan_cache_record(want->file)))
+        mount->habit = habit;
+}
+
 void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_ns)
 {
     answer_or_fly(node, want, now_ns);
-    if (want->part.count == 0)
-        read_ahead(node, want, now_ns);
+    if (want->part.count > 0)
+        note_habit(node, want, FAN_READS_PIECES);
+    else if (read_ahead(node, want, now_ns))
+        note_habit(node, want, FAN_READS_IN_SEQUENCE);
 }

@@ -14,20 +14,25 @@
 
 /* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; an equal part is
  * left for blocks that clients wait for. PAGES_BYTES: how much of this node's disk may be read
- * ahead. TURN_RECORDS: how many records are fetched in one turn. PASS_RECORDS: how many are passed
- * at once, because no other thread gets the node's lock meanwhile. */
+ * ahead. LONG_BYTES, LONG_SHARE: the most of one long record that may be ahead, in bytes and as a
+ * part of the cache. READ_AT_ONCE: how many long records a loader reads at once at most.
+ * TURN_RECORDS: how many records are fetched in one turn. PASS_RECORDS: how many are passed at
+ * once, because no other thread gets the node's lock meanwhile. */
 enum {
     ROOM_SHARE = 2,
     PAGES_BYTES = 128 << 20,
+    LONG_BYTES = 256 << 20,
+    LONG_SHARE = 4,
+    READ_AT_ONCE = 64,
     TURN_RECORDS = 64,
     PASS_RECORDS = 1024,
     RETRY_NS = 1000000
 };
 
-/* Flags in `brought`. IN_PAGES: the other bits count bytes of pages, not of the cache. HAD: the
- * reader had the record before, so the order awaits no block of it. */
+/* Flags in `brought`. IN_PAGES: the other bits count bytes of pages, not of the cache. UNASKED: no
+ * block of the record was asked for, so the order awaits none. */
 static const uint32_t IN_PAGES = UINT32_C(1) << 31;
-static const uint32_t HAD = UINT32_C(1) << 30;
+static const uint32_t UNASKED = UINT32_C(1) << 30;
 
 /* What happened with the next record of an order. */
 enum step { MOVED, HELD_UP, ALL_HELD_UP };
@@ -70,14 +75,17 @@ static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
     fan_eviction_check(&node->eviction, file);
 }
 
-/* Returns the stored size of a record that is fetched whole; 0 for other records. */
-static uint64_t stored_bytes(const struct fan_node *node, const struct fan_order *order,
-                             uint64_t record)
+/* Returns how many bytes from the front of a record are fetched ahead: of a long one only as many
+ * as leave room for others. */
+static uint64_t front_bytes(const struct fan_node *node, const struct fan_order *order,
+                            uint64_t record)
 {
     if (!fan_mounts_has_content(&node->mounts, order->mount, record))
         return 0;
+    uint64_t most = (uint64_t)node->segment.entry_count * FAN_CACHE_GRANULE_BYTES / LONG_SHARE;
     uint64_t bytes = fan_mount_record(&node->mounts.mounts[order->mount], record)->stored_size;
-    return bytes <= FAN_FILL_MAX_BYTES ? bytes : 0;
+    most = most < LONG_BYTES ? most : LONG_BYTES;
+    return bytes <= FAN_FILL_MAX_BYTES || bytes < most ? bytes : most;
 }
 
 /* Returns whether a block stays that may go for the next record of an order, though the window is
@@ -91,7 +99,7 @@ static bool has_way(const struct fan_node *node, const struct fan_order *order)
     enum fan_source source = node->ranks.transport != NULL ? FAN_FROM_RANK : FAN_FROM_SHARED;
     uint64_t record = order->records[order->next];
     uint64_t file = fan_cache_file(order->mount, record);
-    uint32_t late = fan_next_use_late(&node->orders, order, stored_bytes(node, order, record));
+    uint32_t late = fan_next_use_late(&node->orders, order, front_bytes(node, order, record));
     const struct fan_victims *victims = &cache->staying.by_next_use;
     return victims->count > 0 && !fan_victims_declines(victims, fan_staying_key(source, late)) &&
            fan_next_use_of(&node->orders, file, false) != FAN_NEVER;
@@ -103,12 +111,13 @@ static void pass_one(struct fan_node *node, struct fan_order *order)
     uint64_t record = order->records[order->passed];
     uint32_t brought = order->brought[order->passed % FAN_PREFETCH_RECORDS];
     uint64_t file = fan_cache_file(order->mount, record);
-    uint64_t stored = stored_bytes(node, order, record);
-    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & HAD); block++)
+    uint64_t stored = front_bytes(node, order, record);
+    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & UNASKED);
+         block++)
         let_go(node, file, block);
     fan_window_give(&node->orders.window, &order->part,
                     brought & IN_PAGES ? FAN_POOL_PAGES : FAN_POOL_CACHE,
-                    brought & ~(IN_PAGES | HAD));
+                    brought & ~(IN_PAGES | UNASKED));
     order->passed++;
     fan_next_use_renew(&node->orders, file);
 }
@@ -166,12 +175,31 @@ int fan_prefetch_read(struct fan_node *node, uint64_t id, uint64_t read, uint64_
     return 0;
 }
 
+/* Returns how many of the first `position` records the loader has also read to the end: a long
+ * record that came ahead is read as long as a client has it open. */
+static uint64_t position_read(const struct fan_node *node, const struct fan_order *order,
+                              uint64_t position)
+{
+    const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
+    uint64_t end = position < order->next ? position : order->next;
+    uint64_t at = end > order->passed + READ_AT_ONCE ? end - READ_AT_ONCE : order->passed;
+    for (; at < end; at++) {
+        uint64_t record = order->records[at];
+        if (!(order->brought[at % FAN_PREFETCH_RECORDS] & UNASKED) &&
+            fan_mount_is_long(mount, record) &&
+            fan_eviction_is_open(&node->eviction, fan_cache_file(order->mount, record)))
+            return at;
+    }
+    return position;
+}
+
 int fan_prefetch_pass(struct fan_node *node, uint64_t id, uint64_t position)
 {
     struct fan_order *order = fan_orders_find(&node->orders, id);
     if (order == NULL)
         return -EINVAL;
-    return pass(node, order, position < order->count ? position : order->count) ? 0 : -EAGAIN;
+    position = position_read(node, order, position < order->count ? position : order->count);
+    return pass(node, order, position) ? 0 : -EAGAIN;
 }
 
 int fan_prefetch_end(struct fan_node *node, uint64_t id)
@@ -191,8 +219,7 @@ int fan_prefetch_end(struct fan_node *node, uint64_t id)
 static void go_on(struct fan_node *node, struct fan_order *order, enum fan_pool pool,
                   uint32_t bytes)
 {
-    uint32_t flags = (pool == FAN_POOL_PAGES ? IN_PAGES : 0) |
-                     (fan_order_is_wanted(order, order->next) && order->block == 0 ? HAD : 0);
+    uint32_t flags = (pool == FAN_POOL_PAGES ? IN_PAGES : 0) | (order->block == 0 ? UNASKED : 0);
     order->brought[order->next % FAN_PREFETCH_RECORDS] = bytes | flags;
     fan_window_take(&node->orders.window, &order->part, pool, bytes);
     order->next++;
@@ -264,7 +291,7 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
         return HELD_UP;
     uint64_t id = order->records[order->next];
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
-    if (stored_bytes(node, order, id) == 0 ||
+    if (front_bytes(node, order, id) == 0 ||
         fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
         fan_mount_is_at_neighbour(mount, id) ||
         (fan_order_is_wanted(order, order->next) && order->block == 0)) {
@@ -272,10 +299,19 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
         return MOVED;
     }
     struct fan_fetch_request whole = fan_record_request(mount, order->mount, id);
-    bool here = fan_disk_ahead_serves(node, &whole);
+    whole.bytes = (uint32_t)front_bytes(node, order, id);
+    bool here = fan_disk_ahead_serves(node, &whole), is_long = fan_mount_is_long(mount, id);
+    if (is_long && order->block == 0 && (here || mount->habit != FAN_READS_IN_SEQUENCE)) {
+        if (!here && mount->habit == FAN_READS_UNKNOWN && order->next < READ_AT_ONCE)
+            return HELD_UP; /* the reader of the first one shows how it reads them */
+        go_on(node, order, FAN_POOL_CACHE, 0);
+        return MOVED;
+    }
+    /* The window takes a long record block by block, or it would never fit into a small one. */
+    uint64_t bytes = is_long ? order->bytes + FAN_CACHE_BLOCK_BYTES : whole.bytes;
     enum fan_pool pool = here ? FAN_POOL_PAGES : FAN_POOL_CACHE;
     enum fan_bring_for whom = FAN_FOR_ORDER;
-    if (!fan_window_admit(&node->orders.window, &order->part, pool, whole.bytes, full)) {
+    if (!fan_window_admit(&node->orders.window, &order->part, pool, bytes, full)) {
         if (here || !has_way(node, order))
             return HELD_UP;
         order->part.rests = FAN_POOLS;

@@ -4,8 +4,8 @@
  * together may fetch ahead as much as fits in a part of the cache; a record stays there until it is
  * used, or until the loader is past it. For each next record the turn goes to the order whose
  * loader needs its record first (turns.h); each order may have a little ahead, however much the
- * others have. Records on this node's disk are read into memory; records too long to be fetched
- * whole are skipped.
+ * others have. Records on this node's disk are read into memory. Long records come block by
+ * block, and only while the clients of the mount read such records in sequence.
  */
 #pragma once
 

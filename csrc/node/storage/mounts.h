@@ -20,6 +20,9 @@ struct fan_replicas {
     uint32_t count;
 };
 
+/* How clients last read a file longer than FAN_FILL_MAX_BYTES that is not on this node's disk. */
+enum fan_habit { FAN_READS_UNKNOWN, FAN_READS_IN_SEQUENCE, FAN_READS_PIECES };
+
 /* places, damage, unchecked: in the job segment. unchecked_count: how many records of whole packs
  * still need a check, atomic. mapped: the mapping of each pack that is staged, or here in part, or
  * NULL. shared: a descriptor + 1 of each pack on the shared file system, or 0; any thread may use
@@ -39,12 +42,19 @@ struct fan_node_mount {
     char **mapped;
     int32_t *shared;
     struct fan_share share;
+    enum fan_habit habit;
 };
 
 static inline const struct fan_record *fan_mount_record(const struct fan_node_mount *mount,
                                                         uint64_t id)
 {
     return fan_index_record(&mount->index, id);
+}
+
+/* Returns whether a record is so long that only readers in sequence soon want all of it. */
+static inline bool fan_mount_is_long(const struct fan_node_mount *mount, uint64_t id)
+{
+    return fan_mount_record(mount, id)->stored_size > FAN_FILL_MAX_BYTES;
 }
 
 /* Counts of what the readers have done since the start. Atomic. */
