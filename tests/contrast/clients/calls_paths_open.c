@@ -5,10 +5,18 @@
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 
+/* Tries again after EAGAIN, as openat2(2) advises: under RESOLVE_BENEATH and RESOLVE_IN_ROOT the kernel
+ * gives it for ".." if any file of the machine is renamed meanwhile. */
 static long rules(int dir, const char *path, unsigned long flags, unsigned long resolve)
 {
     struct open_how how = {.flags = flags, .resolve = resolve};
-    return syscall(SYS_openat2, dir, path, &how, sizeof(how));
+    long fd = -1;
+    for (int i = 0; i < 100; i++) {
+        fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+        if (fd >= 0 || errno != EAGAIN || (resolve & 0x20) != 0) /* RESOLVE_CACHED means it */
+            break;
+    }
+    return fd;
 }
 
 /* Every path by every rule, from two directories. */
