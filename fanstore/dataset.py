@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fanstore.buckets.bucket import Bucket
+    from fanstore.pieces import Pieces
 
 INDEX_NAME = "index.fsi"
 MANIFEST_NAME = "manifest.json"
@@ -142,6 +143,13 @@ class Dataset:
     def records(self) -> NDArray[Any]:
         """All records, as an array of struct fan_record."""
         return self._array(lib.FAN_SECTION_RECORDS, "struct fan_record")
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The numbers of the pieces of large files."""
+        from fanstore.pieces import Pieces  # late, because it loads NumPy
+
+        return Pieces(int(self.header.record_count), self.record_pieces())
 
     @cached_property
     def links(self) -> NDArray[Any]:

@@ -110,7 +110,8 @@ PYTHON_ROOMS: Rooms = {
     "config": {"errors", "wording"},
     "progress": set(),
     "buckets": {"errors"},
-    "dataset": {*_BASE, "buckets"},
+    "pieces": {"arrays", "_native"},
+    "dataset": {*_BASE, "buckets", "pieces"},
     "decoding": _DATASET,
     "atomic": {*_BASE, "dataset", "trees"},
     "prepare.archives": _MAKING,  # formats alone

@@ -28,9 +28,11 @@ enum {
     FAN_TRACE_LAYOUT_ID = 0x46540001,
     FAN_LANES_LEAST = 128, /* lanes of a job on one node; four for each CPU if that is more */
     FAN_LANES_MOST = 1024,
-    FAN_RING_NOTES = 2048,           /* notes in the ring of a lane; a power of two */
-    FAN_NOTES_PER_TIME = 64,         /* one note in this many is the time */
-    FAN_TRACE_BLOCK_BYTES = 1048576, /* reads of larger files are noted once for each such block */
+    FAN_RING_NOTES = 2048,            /* notes in the ring of a lane; a power of two */
+    FAN_NOTES_PER_TIME = 64,          /* one note in this many is the time */
+    FAN_TRACE_BLOCK_BYTES = 1048576,  /* reads of larger files are noted once for each such block */
+    FAN_PIECES_ABOVE_BYTES = 8388608, /* larger files are foreseen in pieces, smaller ones whole */
+    FAN_PIECE_BYTES = 16384,
     FAN_STALL_BINS = 40,
     FAN_COMM_BYTES = 16, /* of a program's name, with its NUL: prctl(2), PR_GET_NAME */
     FAN_TRACE_SECTION_MAGIC = 0x53525446,
@@ -52,6 +54,8 @@ enum fan_note_kind {
     FAN_NOTE_OPEN = 2,  /* the record was opened; payload: 0 */
     FAN_NOTE_BLOCK = 3, /* a read reached another 1 MiB of a large file; payload: which, from 0 */
     FAN_NOTE_STALL = 4, /* a thread waited until the last noted time; payload: see below */
+    FAN_NOTE_PIECE = 6, /* a read for a sample reached a piece of a large, uncompressed file, and
+                         * the file is not read from its start; payload: which piece, from 0 */
     FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; its number is in place of the record
                          * (FAN_NOTE_NO_FILE: no more samples); payload: the number of the
                          * dataset. In place of the mount: 1 if the sample is read together with the

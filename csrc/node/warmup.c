@@ -29,8 +29,9 @@ int fan_node_is_filling(struct fan_node *node, uint32_t number)
 static enum fan_reach bring(struct fan_node *node, uint64_t file, uint64_t block)
 {
     struct fan_fetch_request request;
+    struct fan_piece whole = FAN_WHOLE_BLOCK;
     const struct fan_hinted hinted = {file, block, block + 1};
-    switch (fan_bring_check(node, file, block, FAN_FOR_HINT, &request)) {
+    switch (fan_bring_check(node, file, block, &whole, FAN_FOR_HINT, &request)) {
     case FAN_BRING_THERE:
         return fan_blockcache_find(&node->cache, file, block) != FAN_NO_FRAME ? FAN_REACH_CACHED
                                                                               : FAN_REACH_COMING;

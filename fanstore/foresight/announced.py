@@ -88,6 +88,7 @@ class Announced:
             broken=sum(each.broken for each in sources),
             samplers={name: n for each in sources for name, n in each.samplers.items()},
             refused=dict(self._refused),
+            pieces=0 if self._opens is None else self._opens.piece_count,
         )
 
     def end(self) -> None:
@@ -152,13 +153,13 @@ class Announced:
         from fanstore.node.opens import Opens
 
         sink = self._sink or Sink()
-        self._opens = Opens(self._segment)
+        datasets = [dataset for dataset, _ in self._mounts]
+        self._opens = Opens(self._segment, datasets)
         self._kept = self._keeps()
-        files = [(each.files, each.records) for each in self._kept]
-        self._learnt = Learnt(files, self._heard if self.tell is not None else None)
+        files = [each.files for each in self._kept]
+        self._learnt = Learnt(datasets, files, self._heard if self.tell is not None else None)
         self._loaders = Loaders(self._find, sink, self._learnt, self._doubted.touch)
         if self._lanes is not None:
-            datasets = [dataset for dataset, _ in self._mounts]
             kept: Kept = {mount: each.load() for mount, each in enumerate(self._kept)}
             self._recorded = Recorded(datasets, kept, self._opens.group_of, sink)
 

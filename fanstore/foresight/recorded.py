@@ -240,6 +240,7 @@ class Recorded:
     def _note(self, mount: int, group: int, records: NDArray[np.uint64]) -> None:
         if self._off or mount >= len(self._records):
             return
+        records = records[records < self._records[mount]]  # pieces are not recorded
         reader = self._reader(mount, group)
         try:
             reader.note(records)

@@ -12,6 +12,7 @@ import xxhash
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Name
+from fanstore.foresight.between import with_guesses
 from fanstore.node.opens import READ
 
 if TYPE_CHECKING:
@@ -20,12 +21,14 @@ if TYPE_CHECKING:
     Ids = NDArray[np.int64]
     Rows = NDArray[np.uint64]
 
+    from fanstore.dataset import Dataset
     from fanstore.foresight.kept import KeptFiles
     from fanstore.node.opens import Reads
 
 
 SAMPLES_MAX = 1 << 27  # the most samples of a dataset
-_FILES_MAX = 64  # the most files of a sample in one mount
+# The most files of a sample in one mount, and the most entries of rows if there are so many.
+_FILES_MAX, _FILES_LEAST, _ENTRIES_MAX = 1024, 64, 1 << 24
 # Limits of rows, most of which are empty if samples are far apart.
 _ROWS_MIN, _ROWS_PER_PAIR = 1 << 16, 64
 _MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
@@ -93,7 +96,8 @@ def _rows(pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
     count = int(pairs[-1, 0]) + 1
     _, first, lengths = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     place = np.arange(len(pairs)) - np.repeat(first, lengths)
-    pairs, place = pairs[place < _FILES_MAX], place[place < _FILES_MAX]
+    most = max(_FILES_LEAST, min(_FILES_MAX, _ENTRIES_MAX // count))
+    pairs, place = pairs[place < most], place[place < most]
     rows = np.full((count, int(place.max(initial=0)) + 1), NO_RECORD, np.uint64)
     rows[pairs[:, 0], place] = (pairs[:, 1] & _RECORD_MASK).astype(np.uint64)
     return rows
@@ -108,15 +112,19 @@ Told = tuple[Name, bytes]  # a dataset, and the SampleFiles.keys of some of its 
 
 
 class Learnt:
-    """The sample files of a job's datasets. kept: the stored files of each mount; if there are
-    none, nothing is stored. heard: what other ranks have told, to which another thread adds, and
-    from which this takes; None if nobody is told anything. What this rank has read itself counts
-    more: a dataset may be another one there in spite of its name."""
+    """The sample files of a job's datasets. packed: the packed dataset of each mount. kept: the
+    stored files of each mount; if there are none, nothing is stored. heard: what other ranks have
+    told, to which another thread adds, and from which this takes; None if nobody is told anything.
+    What this rank has read itself counts more: a dataset may be another one there in spite of its
+    name."""
 
     def __init__(
-        self, kept: Sequence[tuple[KeptFiles, int]] = (), heard: deque[Told] | None = None
+        self,
+        packed: Sequence[Dataset] = (),
+        kept: Sequence[KeptFiles] = (),
+        heard: deque[Told] | None = None,
     ) -> None:
-        """kept: for each mount, its files and the number of records of its dataset."""
+        self._packed = packed
         self._kept = kept
         self._found: dict[int, SampleFiles] = {}
         self._names: dict[int, Name] = {}
@@ -177,13 +185,17 @@ class Learnt:
             return []
         self._sort()
         whole = self._found[name.number].fill_up(self._of_others(name))
-        return whole.by_mount()
+        return [
+            (mount, with_guesses(rows, self._packed[mount].pieces.first))
+            if mount < len(self._packed)
+            else (mount, rows)
+            for mount, rows in whole.by_mount()
+        ]
 
     def _load(self, mount: int, name: Name) -> None:
         """Adds the stored files of a dataset, because other ranks may have learnt more."""
-        files, records = self._kept[mount]
-        for content in files.read(_file_name(name)):
-            rows = _decoded(content, records)
+        for content in self._kept[mount].read(_file_name(name)):
+            rows = _decoded(content, self._packed[mount].pieces.end)
             if rows is not None:
                 self._loaded[name.number, mount] = rows
                 self._found[name.number].take(mount, rows)
@@ -198,7 +210,7 @@ class Learnt:
                 known = self._loaded.get((number, mount))
                 fits = mount < len(self._kept) and rows.size <= _WORDS_MAX
                 if fits and not _is_same(rows, known):
-                    self._kept[mount][0].write(_file_name(name), _encoded(rows))
+                    self._kept[mount].write(_file_name(name), _encoded(rows))
 
 
 def _together(reads: Sequence[Reads]) -> Reads:
@@ -229,7 +241,7 @@ def _encoded(rows: Rows) -> bytes:
 
 def _decoded(content: bytes, records: int) -> Rows | None:
     """Returns the rows in a stored file after checking them; None if they do not fit the dataset,
-    which has so many records."""
+    in which so many records and pieces have numbers."""
     if len(content) % 4 or len(content) < 8:
         return None
     words = np.frombuffer(content, "<u4").astype(np.uint64)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fanstore.dataset import Dataset
     from fanstore.foresight.order.follow import Expected
     from fanstore.node.visit import SharedCache
 
@@ -33,8 +35,10 @@ class NodeSink(Sink):
     """Makes a node fetch the files of expected reads. Any thread may call it. After `close` it no
     longer uses the node."""
 
-    def __init__(self, node: SharedCache) -> None:
+    def __init__(self, node: SharedCache, datasets: Sequence[Dataset]) -> None:
+        """datasets: that of each mount."""
         self._node: SharedCache | None = node
+        self._datasets = datasets
         self._lock = threading.Lock()
 
     def begin(self, expected: Expected, behind: int = 0) -> int:
@@ -42,7 +46,8 @@ class NodeSink(Sink):
         with self._lock:
             if self._node is None:
                 return 0
-            return self._node.begin_order(expected.mount, expected.records, behind)
+            entries = self._datasets[expected.mount].pieces.entries(expected.records)
+            return self._node.begin_order(expected.mount, entries, behind)
 
     def advance(self, token: int, position: int, read: int) -> None:
         with self._lock:

@@ -142,7 +142,9 @@ def begin_orders(
         return None
     # Without notes, the progress of a loader is unknown, and prefetched blocks would never be
     # freed.
-    sink = Sink() if cache is None or plan.settings.trace == "off" else NodeSink(cache)
+    datasets = [item.dataset for item in served]
+    is_followed = cache is not None and plan.settings.trace != "off"
+    sink = NodeSink(cache, datasets) if cache is not None and is_followed else Sink()
     if not plan.order_file:
         mounts = [(item.dataset, item.prefix.spellings()) for item in served]
         keeps = partial(_kept_orders, served, world, warn) if plan.settings.keep_learnt else list

@@ -309,6 +309,7 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
     opened, or if no program has a loader that could announce an order."""
     told = [rank.order for rank in ranks if rank.order is not None]
     opens = sum(rank.counters.opens for rank in ranks) if told else 0
+    opens += sum(each.pieces for each in told)  # each counts as an open
     epochs = sum(each.epochs for each in told)
     if not opens:
         return []

@@ -105,7 +105,8 @@ class OrderFigures(Message):
     """How well FanStore predicted which files are opened next (docs/orders.md). predicted: opens in
     the predicted order; samplers: these opens by sampler; strange: opens of files that were
     expected at another time; broken: epochs that were read in another order than predicted;
-    refused: unusable announcements by reason; notes: why programs announced nothing."""
+    refused: unusable announcements by reason; notes: why programs announced nothing; pieces: of
+    large files, that loaders read for samples; in all other counts they are opens."""
 
     epochs: int
     predicted: int
@@ -114,6 +115,7 @@ class OrderFigures(Message):
     samplers: Mapping[str, int]
     refused: Mapping[str, int]
     notes: Sequence[str] = ()
+    pieces: int = 0
 
 
 class TraceFigures(Message):

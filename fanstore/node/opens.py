@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from fanstore._native import lib
@@ -13,12 +14,15 @@ from fanstore.trace.lanes import LaneFile
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fanstore.dataset import Dataset
+
     Notes = NDArray[np.uint64]
     Reads = NDArray[np.void]
 
 
 # A file that was opened for a sample. dataset: its number in the notes; sample: its number; visit:
-# counts readings of samples, from 0; file: its mount << 32 | its record id.
+# counts readings of samples, from 0; file: its mount << 32 | its record id, or the number of a
+# piece of a large file (pieces.py).
 READ = np.dtype([("dataset", "<u4"), ("sample", "<u4"), ("visit", "<i8"), ("file", "<i8")])
 _NONE = 0xFFFFFFFF
 _KIND_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = np.uint64(61), np.uint64(56), np.uint64(24)
@@ -26,6 +30,7 @@ _MOUNT_MASK, _FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (
     np.uint64((1 << bits) - 1) for bits in (4, 32, 36, 24)
 )
 _SAMPLE, _OPEN = np.uint64(lib.FAN_NOTE_SAMPLE), np.uint64(lib.FAN_NOTE_OPEN)
+_PIECE = np.uint64(lib.FAN_NOTE_PIECE)
 _NO_LAP = ~np.uint64(1 << 60)
 _UNDER_WAY_MAX = 4096  # the most opens that one sample may have
 _READINGS_MAX = 1 << 13  # the last readings of samples, which further threads may join
@@ -116,12 +121,16 @@ class Opens:
 
     most: the largest number of new notes in one lane at the last look. A lane holds `lane_notes`;
     if there are more between two looks, the oldest are lost. tagged: collects the files that were
-    opened for samples.
+    opened for samples. piece_count: how many pieces of large files were read for samples; each
+    counts as an open of the piece.
     """
 
-    def __init__(self, segment: str) -> None:
-        """segment: path of the job segment. Raises FanstoreError or OSError."""
+    def __init__(self, segment: str, datasets: Sequence[Dataset] = ()) -> None:
+        """segment: path of the job segment. datasets: that of each mount; if not given, pieces do
+        not count. Raises FanstoreError or OSError."""
         self._file = LaneFile(segment)
+        self._datasets = datasets
+        self.piece_count = 0
         self._taken = self._file.lanes["first"].copy()
         self.most, self.lane_notes = 0, int(self._file.rings.shape[1])
         self.tagged = Tagged()
@@ -150,6 +159,7 @@ class Opens:
         later = max(0, end - head)
         notes = notes[: max(0, len(notes) - later)]
         self._taken[number] = end - later
+        notes = self._with_pieces(notes)
         lane = self._file.lanes[number]
         if lane["state"] == lib.FAN_LANE_LIVE:  # a thread owns the lane
             owner, process = int(lane["first"]), int(lane["pid"])
@@ -158,6 +168,22 @@ class Opens:
         mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
         files = notes >> _FILE_SHIFT & _FILE_MASK
         return {int(mount): files[mounts == mount] for mount in np.unique(mounts)}
+
+    def _with_pieces(self, notes: Notes) -> Notes:
+        """Returns the notes with those of pieces as opens of the pieces."""
+        is_piece = notes >> _KIND_SHIFT == _PIECE
+        if not is_piece.any() or not self._datasets:
+            return notes
+        mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
+        notes = notes.copy()
+        for mount in np.unique(mounts[is_piece]).tolist():
+            which = np.flatnonzero(is_piece & (mounts == mount))
+            pieces, found = self._datasets[mount].pieces, notes[which]
+            numbers = pieces.numbers(found >> _FILE_SHIFT & _FILE_MASK, found & _PAYLOAD_MASK)
+            opens = _OPEN << _KIND_SHIFT | np.uint64(mount) << _MOUNT_SHIFT | numbers << _FILE_SHIFT
+            notes[which] = np.where(numbers < pieces.end, opens, np.uint64(0))
+            self.piece_count += int((numbers < pieces.end).sum())
+        return notes
 
     def _family(self, number: int) -> frozenset[int]:
         """Returns the process of a lane, with its parents; empty if they cannot be seen from

@@ -18,12 +18,12 @@ _SAMPLERS_MAX, _NAME_MAX = 16, 60  # limits, because a trace may be hostile
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Counts of all ranks together. predicted: opens that the known order expected; `samplers` of
-    them by torch's samplers, the others by a file of --order or a recorded order. strange: opens of
-    files that were expected at another time. broken: epochs read in another order. blocks, bytes:
-    fetched ahead; late: blocks that a program wanted before they had come; unread_bytes: fetched
-    and never read. waits, waited_s: remaining waits of programs, for other ranks and the shared
-    file system."""
+    """Counts of all ranks together. Pieces of large files count as opens. predicted: opens that the
+    known order expected; `samplers` of them by torch's samplers, the others by a file of --order or
+    a recorded order. strange: opens of files that were expected at another time. broken: epochs
+    read in another order. blocks, bytes: fetched ahead; late: blocks that a program wanted before
+    they had come; unread_bytes: fetched and never read. waits, waited_s: remaining waits of
+    programs, for other ranks and the shared file system."""
 
     opens: int
     predicted: int
@@ -58,9 +58,10 @@ def foreseen(trace: Trace, figures: Figures) -> Foreseen | None:
     samplers: Counter[str] = Counter()
     for each in orders:
         samplers.update({name: _count(n) for name, n in _table(each.get("samplers")).items()})
+    pieces = sum(_count(each.get("pieces")) for each in orders)
     elsewhere = [SOURCES.index(name) for name in ("rank", "shared")]
     return Foreseen(
-        opens=sum(each.opens for each in figures.ranks),
+        opens=sum(each.opens for each in figures.ranks) + pieces,
         predicted=sum(_count(each.get("predicted")) for each in orders),
         samplers={name[:_NAME_MAX]: n for name, n in samplers.most_common(_SAMPLERS_MAX)},
         epochs=sum(_count(each.get("epochs")) for each in orders),

@@ -85,6 +85,7 @@ def summed(rows: Any) -> Table:
 _KIND_SHIFT, _LAP_SHIFT, _MOUNT_SHIFT, _FILE_SHIFT = 61, 60, 56, 24
 _TIME_MASK = (1 << _LAP_SHIFT) - 1
 _MANTISSA_BITS, _EXPONENT_BITS = 16, 5
+_BLOCK_PIECES = np.uint64(lib.FAN_TRACE_BLOCK_BYTES // lib.FAN_PIECE_BYTES)
 
 
 def time_note(since_base_ns: int) -> int:
@@ -114,9 +115,11 @@ def decode(notes: Table, processes: Table, base_realtime_ns: int) -> tuple[Table
     kinds = notes >> np.uint64(_KIND_SHIFT)
     times, before = (each + base_realtime_ns for each in _times(notes, kinds == lib.FAN_NOTE_TIME))
     opens = _common(notes, processes, times, kinds == lib.FAN_NOTE_OPEN, OPEN)
-    is_block = kinds == lib.FAN_NOTE_BLOCK
+    is_piece = kinds == lib.FAN_NOTE_PIECE
+    is_block = is_piece | (kinds == lib.FAN_NOTE_BLOCK)
     blocks = _common(notes, processes, times, is_block, BLOCK)
-    blocks["block"] = notes[is_block] & np.uint64((1 << _FILE_SHIFT) - 1)
+    number = notes[is_block] & np.uint64((1 << _FILE_SHIFT) - 1)
+    blocks["block"] = np.where(is_piece[is_block], number // _BLOCK_PIECES, number)
     return opens, blocks, _stalls(notes, processes, before, kinds == lib.FAN_NOTE_STALL)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -138,6 +140,11 @@ def read(samples: list[int], first: int = 0) -> np.ndarray:
     return rows
 
 
+def packed(records: int) -> Any:
+    """A dataset with so many records and no large files."""
+    return SimpleNamespace(pieces=SimpleNamespace(first=records, end=records))
+
+
 @pytest.fixture
 def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptFiles:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
@@ -146,13 +153,13 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> KeptFiles:
 
 
 def test_ranks_that_learnt_different_samples_keep_them_all(kept: KeptFiles) -> None:
-    ranks = [Learnt([(kept, 100)]) for _ in range(2)]
+    ranks = [Learnt([packed(100)], [kept]) for _ in range(2)]
     for rank, learnt in enumerate(ranks):
         assert learnt.files(NAME) == []
         learnt.note(read([rank, rank + 2]))
     for learnt in ranks:
         learnt.end()
-    [(mount, rows)] = Learnt([(kept, 100)]).files(NAME)
+    [(mount, rows)] = Learnt([packed(100)], [kept]).files(NAME)
     assert (mount, rows.ravel().tolist()) == (0, [10, 11, 12, 13])
 
 
@@ -201,18 +208,18 @@ def test_many_messages_are_taken_at_once() -> None:
 
 
 def test_names_of_other_datasets_get_nothing(kept: KeptFiles) -> None:
-    learnt = Learnt([(kept, 100)])
+    learnt = Learnt([packed(100)], [kept])
     learnt.files(NAME)
     learnt.note(read([0, 1]))
     assert learnt.files(Name("another", NAME.number)) == []
     assert len(learnt.files(NAME)) == 1
     learnt.end()
-    assert Learnt([(kept, 100)]).files(Name("job.Other", 7)) == []
+    assert Learnt([packed(100)], [kept]).files(Name("job.Other", 7)) == []
 
 
 @pytest.mark.parametrize("records", [100, 5])
 def test_what_is_kept_is_not_trusted(kept: KeptFiles, records: int, tmp_path: Path) -> None:
-    learnt = Learnt([(kept, 100)])
+    learnt = Learnt([packed(100)], [kept])
     learnt.files(NAME)
     learnt.note(read([0, 1]))
     learnt.end()
@@ -221,7 +228,7 @@ def test_what_is_kept_is_not_trusted(kept: KeptFiles, records: int, tmp_path: Pa
         whole = bytearray(path.read_bytes())
         whole[-1] ^= 1
         path.write_bytes(whole)
-    assert Learnt([(kept, records)]).files(NAME) == []
+    assert Learnt([packed(records)], [kept]).files(NAME) == []
 
 
 @pytest.mark.soak

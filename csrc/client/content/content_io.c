@@ -113,11 +113,17 @@ static ssize_t read_compressed(struct fan_file *file, unsigned generation, char 
     return got;
 }
 
+/* Returns whether orders name pieces of a file. */
+static bool has_pieces(const struct fan_record *record)
+{
+    return record->logical_size > FAN_PIECES_ABOVE_BYTES && record->codec == FAN_CODEC_STORE;
+}
+
 static ssize_t read_inside(struct fan_file *file, unsigned generation, char *to, uint64_t offset,
                            uint64_t bytes)
 {
     if (__builtin_expect(file->record->logical_size > FAN_TRACE_BLOCK_BYTES, 0))
-        fan_trace_blocks(file->view->number, file->id, offset, bytes);
+        fan_trace_read(file->view->number, file->id, offset, bytes, has_pieces(file->record));
     if (file->record->codec != FAN_CODEC_STORE)
         return read_compressed(file, generation, to, offset, bytes);
     int rc = fan_stored_read(file, to, offset, bytes);

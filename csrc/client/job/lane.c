@@ -165,15 +165,41 @@ void fan_note_shared(uint64_t note)
     fan_lane_put(fan_lanes.rings, place, note);
 }
 
-void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes)
+static void note_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t end)
 {
     for (uint64_t block = offset / FAN_TRACE_BLOCK_BYTES;
-         block <= (offset + bytes - 1) / FAN_TRACE_BLOCK_BYTES; block++) {
+         block <= (end - 1) / FAN_TRACE_BLOCK_BYTES; block++) {
         uint64_t note = fan_note(FAN_NOTE_BLOCK, mount, record, block);
         if (note != fan_thread_lane.block)
             fan_lane_note(note);
         fan_thread_lane.block = note;
     }
+}
+
+/* Returns whether a read belongs to a run of reads that began at the start of its file. */
+static bool reads_from_start(uint64_t file, uint64_t offset, uint64_t end)
+{
+    struct fan_thread_lane *own = &fan_thread_lane;
+    bool goes_on = own->reading == file && own->read_end == offset;
+    own->from_start = offset == 0 || (goes_on && own->from_start);
+    own->reading = file;
+    own->read_end = end;
+    return own->from_start;
+}
+
+void fan_trace_read(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes,
+                    bool has_pieces)
+{
+    uint64_t file = fan_note(FAN_NOTE_PIECE, mount, record, 0), end = offset + bytes;
+    bool for_sample = __atomic_load_n(&fan_own_program.sample, __ATOMIC_RELAXED) != 0;
+    if (!has_pieces || !for_sample || reads_from_start(file, offset, end)) {
+        note_blocks(mount, record, offset, end);
+        return;
+    }
+    fan_trace_join_others();
+    for (uint64_t piece = offset / FAN_PIECE_BYTES;
+         piece <= (end - 1) / FAN_PIECE_BYTES && piece <= FAN_NOTE_PAYLOAD_MAX; piece++)
+        fan_lane_note(file | piece);
 }
 
 /* Returns the payload of a stall: the highest 16 bits of its time, and by how many bits they are

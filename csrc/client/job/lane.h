@@ -32,13 +32,18 @@ extern struct fan_lanes fan_lanes;
 
 /* A thread's lane, valid while `program` is the number of the running program. ring: NULL if no
  * notes are wanted. shares: the program in which the thread found no free lane. block: the last
- * block noted. sample: the last note of a sample. opened: the inode number of the file opened last.
+ * block noted. reading: the file of the thread's last read of a large file, as a note; read_end:
+ * where that read ended; from_start: the reads before it go back to the file's start without a gap.
+ * sample: the last note of a sample. opened: the inode number of the file opened last.
  * reads_samples: whether the thread has noted samples that it reads itself.
  */
 struct fan_thread_lane {
     struct fan_lane *lane;
     uint64_t *ring;
     uint64_t block;
+    uint64_t reading;
+    uint64_t read_end;
+    bool from_start;
     uint64_t sample;
     uint64_t opened;
     uint32_t program;
@@ -157,20 +162,28 @@ void fan_trace_sample(uint64_t note, uint64_t shared);
  * this thread notes samples itself. note: 0 for no sample. */
 void fan_trace_join(uint64_t note) __attribute__((cold));
 
+/* Joins the sample that another thread of the process reads, if there is one. */
+static inline void fan_trace_join_others(void)
+{
+    uint64_t sample = __atomic_load_n(&fan_own_program.sample, __ATOMIC_RELAXED);
+    if (__builtin_expect(sample != fan_thread_lane.sample, 0))
+        fan_trace_join(sample);
+}
+
 /* Counts and notes that a program opened a file. */
 static inline void fan_trace_open(uint64_t mount, uint64_t record)
 {
     FAN_COUNT(opens, 1);
     fan_thread_lane.opened = record + 2;
-    uint64_t sample = __atomic_load_n(&fan_own_program.sample, __ATOMIC_RELAXED);
-    if (__builtin_expect(sample != fan_thread_lane.sample, 0))
-        fan_trace_join(sample);
+    fan_trace_join_others();
     fan_lane_note(fan_note(FAN_NOTE_OPEN, mount, record, 0));
 }
 
-/* Notes each MiB of a file that [offset, offset + bytes) touches, except the one that this thread
- * noted last. */
-void fan_trace_blocks(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes);
+/* Notes each MiB of a file that a read of [offset, offset + bytes) touches, except the one that
+ * this thread noted last. has_pieces: or each piece, if it is read for a sample, and not from its
+ * start on. */
+void fan_trace_read(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes,
+                    bool has_pieces);
 
 /* Counts and notes a wait of `ns` that has just ended. */
 void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t record, int64_t ns)

@@ -252,9 +252,15 @@ void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file)
 {
     uint32_t id = *chain_of(cache, file);
     for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
-        if (is_ready_block_of(cache, id, file) && may_go(cache, id) && !is_kept(cache, id))
-            fan_victims_close(&cache->victims, id);
+        if (is_ready_block_of(cache, id, file))
+            fan_blockcache_close_one(cache, id);
     }
+}
+
+void fan_blockcache_close_one(struct fan_blockcache *cache, uint32_t id)
+{
+    if (may_go(cache, id) && !is_kept(cache, id))
+        fan_victims_close(&cache->victims, id);
 }
 
 void fan_blockcache_doom(struct fan_blockcache *cache, uint32_t id)

@@ -137,6 +137,9 @@ bool fan_blockcache_spare(struct fan_blockcache *cache, uint32_t id);
  * except the unread ones. */
 void fan_blockcache_close(struct fan_blockcache *cache, uint64_t file);
 
+/* Does the same for one ready frame, because its reader has passed it. */
+void fan_blockcache_close_one(struct fan_blockcache *cache, uint32_t id);
+
 /* Returns the number of granules in the area from which blocks are evicted. */
 uint32_t fan_blockcache_passing(const struct fan_blockcache *cache);
 

@@ -4,8 +4,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "../machine/piece.h"
 #include "../machine/transport.h"
 
 struct fan_node;
@@ -26,6 +28,13 @@ enum fan_bring {
     FAN_BRING_NOWHERE
 };
 
-/* Decides about one block. If it may be fetched, fills `request`. */
+/* Decides about one block, or a part of one: `part` then becomes what is missing of it. If it may
+ * be fetched, fills `request`. */
 enum fan_bring fan_bring_check(struct fan_node *node, uint64_t file, uint64_t block,
-                               enum fan_bring_for whom, struct fan_fetch_request *request);
+                               struct fan_piece *part, enum fan_bring_for whom,
+                               struct fan_fetch_request *request);
+
+/* Shortens a part of a block to its first granules that are neither here nor on their way. Returns
+ * whether there are any. */
+bool fan_bring_missing(const struct fan_node *node, uint64_t file, uint64_t block,
+                       struct fan_piece *part);

@@ -40,28 +40,6 @@ static void start_flight(struct fan_node *node, struct fan_want *want, struct fa
     fan_attempt_go_on(node, flight, now_ns);
 }
 
-enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
-                               enum fan_bring_for whom, uint64_t now_ns)
-{
-    struct fan_fetch_request request;
-    enum fan_bring rc = fan_bring_check(node, file, block, whom, &request);
-    if (rc != FAN_BRING)
-        return rc;
-    struct fan_flight *flight =
-        fan_flight_begin(&node->flights, file, block, (struct fan_piece){0, 0}, &request);
-    if (flight == NULL)
-        return FAN_BRING_NO_ROOM;
-    flight->hinted = whom != FAN_FOR_RUN;
-    flight->replaces = whom == FAN_FOR_ORDER_REPLACING;
-    flight->awaited = flight->replaces || whom == FAN_FOR_ORDER;
-    fan_attempt_go_on(node, flight, now_ns);
-    if (fan_flight_find(&node->flights, file, block) == NULL)
-        return FAN_BRING_NO_ROOM;
-    fan_add64(&node->stats.ahead, 1);
-    fan_add64(&node->stats.ahead_bytes, request.bytes);
-    return FAN_BRING;
-}
-
 /* Returns a flight that brings all of a part of a block, or NULL. */
 static struct fan_flight *find_part(const struct fan_flights *flights, uint64_t file,
                                     uint64_t block, struct fan_piece part)
@@ -72,6 +50,26 @@ static struct fan_flight *find_part(const struct fan_flights *flights, uint64_t 
     bool all = flight == NULL || flight->part.count == 0 ||
                part.from + part.count <= flight->part.from + flight->part.count;
     return all ? flight : NULL;
+}
+
+enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
+                               struct fan_piece part, enum fan_bring_for whom, uint64_t now_ns)
+{
+    struct fan_fetch_request request;
+    enum fan_bring rc = fan_bring_check(node, file, block, &part, whom, &request);
+    if (rc != FAN_BRING)
+        return rc;
+    struct fan_flight *flight = fan_flight_begin(&node->flights, file, block, part, &request);
+    if (flight == NULL)
+        return FAN_BRING_NO_ROOM;
+    flight->hinted = whom != FAN_FOR_RUN;
+    flight->replaces = whom == FAN_FOR_ORDER_REPLACING;
+    fan_attempt_go_on(node, flight, now_ns);
+    if (find_part(&node->flights, file, block, part) == NULL)
+        return FAN_BRING_NO_ROOM;
+    fan_add64(&node->stats.ahead, 1);
+    fan_add64(&node->stats.ahead_bytes, request.bytes);
+    return FAN_BRING;
 }
 
 struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint64_t block,
@@ -96,12 +94,6 @@ struct fan_flight *fan_fetch_for_rank(struct fan_node *node, uint64_t file, uint
     return find_part(&node->flights, file, block, part);
 }
 
-static bool is_here(const struct fan_node *node, uint64_t file, uint64_t block, uint32_t granule)
-{
-    return fan_blockcache_find_granule(&node->cache, file, block, granule) != FAN_NO_FRAME ||
-           fan_flight_find_granule(&node->flights, file, block, granule) != NULL;
-}
-
 /* Fetches ahead of a run. Returns whether the want belongs to one. */
 static bool read_ahead(struct fan_node *node, const struct fan_want *want, uint64_t now_ns)
 {
@@ -109,7 +101,8 @@ static bool read_ahead(struct fan_node *node, const struct fan_want *want, uint6
     uint64_t file = want->file, block = want->block;
     uint32_t count = fan_streams_note(&node->streams, session, file, block);
     for (uint32_t i = 1; i <= count; i++) {
-        if (fan_fetch_ahead(node, file, block + i, FAN_FOR_RUN, now_ns) > FAN_BRING_THERE)
+        if (fan_fetch_ahead(node, file, block + i, FAN_WHOLE_BLOCK, FAN_FOR_RUN, now_ns) >
+            FAN_BRING_THERE)
             break;
     }
     return count > 0;
@@ -123,11 +116,9 @@ static struct fan_piece part_to_fetch(const struct fan_node *node, const struct 
     bool untouched = !fan_blockcache_may_have_pieces(&node->cache, want->file, want->block) &&
                      fan_flight_find_any(&node->flights, want->file, want->block) == NULL;
     if (part.from < FAN_BLOCK_GRANULES && !untouched) {
-        uint32_t most = FAN_BLOCK_GRANULES - part.from, count = 1;
-        most = part.count == 0 || part.count > most ? most : part.count;
-        while (count < most && !is_here(node, want->file, want->block, part.from + count))
-            count++;
-        part.count = count;
+        uint32_t most = FAN_BLOCK_GRANULES - part.from;
+        part.count = part.count == 0 || part.count > most ? most : part.count;
+        fan_bring_missing(node, want->file, want->block, &part);
     }
     return part;
 }

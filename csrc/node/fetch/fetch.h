@@ -20,7 +20,7 @@ void fan_fetch_want(struct fan_node *node, struct fan_want *want, uint64_t now_n
 
 /* Begins a flight that no client wants yet, if fan_bring_check allows it. */
 enum fan_bring fan_fetch_ahead(struct fan_node *node, uint64_t file, uint64_t block,
-                               enum fan_bring_for whom, uint64_t now_ns);
+                               struct fan_piece part, enum fan_bring_for whom, uint64_t now_ns);
 
 /* Returns a flight with the part of a block that another rank requested and that is not here;
  * begins one if needed. Returns NULL if it cannot begin one. */

@@ -87,8 +87,10 @@ void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order
         uses->frame = 0;
         return;
     }
-    for (uint64_t i = 0; i < order->count; i++)
-        fan_next_use_renew(orders, fan_cache_file(order->mount, order->records[i]));
+    for (uint64_t i = 0; i < order->count; i++) {
+        if (!fan_entry_is_piece(order->records[i]))
+            fan_next_use_renew(orders, fan_cache_file(order->mount, order->records[i]));
+    }
 }
 
 bool fan_next_use_advance(struct fan_orders *orders)

@@ -1,5 +1,6 @@
 /*
- * An order: the records that one loader reads in one epoch, and how far the loader is.
+ * An order: the records, and pieces of large ones, that one loader reads in one epoch, and how far
+ * the loader is. In orders, "record" also means a piece of one.
  */
 #pragma once
 
@@ -10,6 +11,22 @@
 #include "next_use.h"
 #include "turns.h"
 #include "window.h"
+
+/* An entry of an order: a record id and, from bit 40 on, the number + 1 of one of its pieces of
+ * FAN_PIECE_BYTES; 0: the whole record. */
+/* cffi: begin */
+enum { FAN_ENTRY_PIECE_SHIFT = 40 };
+/* cffi: end */
+
+static inline uint64_t fan_entry_record(uint64_t entry)
+{
+    return entry & ((UINT64_C(1) << FAN_ENTRY_PIECE_SHIFT) - 1);
+}
+
+static inline bool fan_entry_is_piece(uint64_t entry)
+{
+    return entry >> FAN_ENTRY_PIECE_SHIFT != 0;
+}
 
 /* Records before `passed` were read, and records before `next` were fetched; the next block to
  * fetch is `block` of record `next`, whose earlier blocks take `bytes`. brought: a ring with the
@@ -23,7 +40,7 @@ struct fan_order {
     struct fan_window_part part;
     uint64_t id;
     uint64_t behind;
-    uint64_t *records;
+    uint64_t *records; /* entries */
     uint64_t count;
     uint64_t passed;
     uint64_t next;

@@ -8,3 +8,5 @@ struct fan_piece {
     uint32_t from;
     uint32_t count;
 };
+
+static const struct fan_piece FAN_WHOLE_BLOCK = {0, 0};

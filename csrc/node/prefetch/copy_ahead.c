@@ -30,7 +30,8 @@ static bool advance(struct fan_node *node, uint32_t number, uint64_t now_ns)
             fan_mounts_is_damaged(&node->mounts, number, id) ||
             !fan_share_may_copy(&node->mounts, &request))
             continue;
-        if (fan_fetch_ahead(node, fan_cache_file(number, id), 0, FAN_FOR_RUN, now_ns) == FAN_BRING)
+        if (fan_fetch_ahead(node, fan_cache_file(number, id), 0, FAN_WHOLE_BLOCK, FAN_FOR_RUN,
+                            now_ns) == FAN_BRING)
             return true;
     }
     return false;

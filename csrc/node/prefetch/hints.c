@@ -59,7 +59,8 @@ static enum fan_bring bring_next(struct fan_node *node, struct fan_hinted *hinte
         return FAN_BRING_NOWHERE;
     bool here = fan_share_has(&node->mounts.mounts[request.mount], &request);
     if (!here && !fan_share_wants(&node->mounts, &request))
-        return fan_fetch_ahead(node, hinted->file, hinted->block, FAN_FOR_HINT, now_ns);
+        return fan_fetch_ahead(node, hinted->file, hinted->block, FAN_WHOLE_BLOCK, FAN_FOR_HINT,
+                               now_ns);
     enum fan_bring rc = here ? FAN_BRING_THERE : fan_disk_keep(node, &request);
     if (rc != FAN_BRING_LATER)
         hinted->block = hinted->end - 1;

@@ -53,26 +53,53 @@ uint64_t fan_prefetch_begin(struct fan_node *node, struct fan_order *order, uint
     return order->id;
 }
 
-/* Call it when an order will no longer read a block. */
-static void let_go(struct fan_node *node, uint64_t file, uint64_t block)
+/* A piece of a file: its block, and its granules there. */
+struct target {
+    uint64_t file;
+    uint64_t block;
+    struct fan_piece part;
+};
+
+/* Returns the piece that an entry names. part.count is 0 if the file ends before it. */
+static struct target target_of(const struct fan_node *node, const struct fan_order *order,
+                               uint64_t entry)
 {
-    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
+    const uint64_t most = FAN_PIECE_BYTES / FAN_CACHE_GRANULE_BYTES;
+    uint64_t record = fan_entry_record(entry);
+    uint64_t first = ((entry >> FAN_ENTRY_PIECE_SHIFT) - 1) * most;
+    uint64_t granules = fan_cache_granules(
+        fan_mount_record(&node->mounts.mounts[order->mount], record)->stored_size);
+    uint64_t left = granules > first ? granules - first : 0;
+    return (struct target){
+        fan_cache_file(order->mount, record),
+        first / FAN_BLOCK_GRANULES,
+        {(uint32_t)(first % FAN_BLOCK_GRANULES), (uint32_t)(left < most ? left : most)}};
+}
+
+/* Call it when an order will no longer read a block, or a granule of a piece that it names.
+ * granule: FAN_BLOCK_GRANULES for a block. */
+static void let_go(struct fan_node *node, uint64_t file, uint64_t block, uint32_t granule)
+{
+    struct fan_flight *flight = fan_flight_find_granule(&node->flights, file, block, granule);
     if (flight != NULL) {
         if (flight->awaited > 0 && --flight->awaited == 0)
             flight->hinted = false;
         return;
     }
-    uint32_t id = fan_blockcache_find(&node->cache, file, block);
+    uint32_t id = fan_blockcache_find_granule(&node->cache, file, block, granule);
     if (id == FAN_NO_FRAME || node->cache.frames[id].awaited == 0)
         return;
     bool unread = fan_unread_is(&node->cache, id);
     fan_blockcache_unawait(&node->cache, id);
     if (node->cache.frames[id].awaited > 0)
         return;
-    if (unread)
+    if (unread && granule == FAN_BLOCK_GRANULES) /* a sample may read a part of a piece */
         fan_add64(&node->stats.ahead_unread_bytes, node->cache.frames[id].bytes);
     fan_unread_leave(&node->cache, id);
-    fan_eviction_check(&node->eviction, file);
+    if (granule == FAN_BLOCK_GRANULES)
+        fan_eviction_check(&node->eviction, file);
+    else
+        fan_blockcache_close_one(&node->cache, id); /* the file stays open */
 }
 
 /* Returns how many bytes from the front of a record are fetched ahead: of a long one only as many
@@ -94,7 +121,8 @@ static uint64_t front_bytes(const struct fan_node *node, const struct fan_order 
 static bool has_way(const struct fan_node *node, const struct fan_order *order)
 {
     const struct fan_blockcache *cache = &node->cache;
-    if (!fan_blockcache_foresees(cache) || order->next == order->count)
+    if (!fan_blockcache_foresees(cache) || order->next == order->count ||
+        fan_entry_is_piece(order->records[order->next]))
         return false;
     enum fan_source source = node->ranks.transport != NULL ? FAN_FROM_RANK : FAN_FROM_SHARED;
     uint64_t record = order->records[order->next];
@@ -105,32 +133,49 @@ static bool has_way(const struct fan_node *node, const struct fan_order *order)
            fan_next_use_of(&node->orders, file, false) != FAN_NEVER;
 }
 
+/* Lets go of what was fetched for an entry of an order. */
+static void let_go_of(struct fan_node *node, const struct fan_order *order, uint64_t entry)
+{
+    uint64_t file = fan_cache_file(order->mount, entry);
+    uint64_t stored = fan_entry_is_piece(entry) ? 0 : front_bytes(node, order, entry);
+    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored; block++)
+        let_go(node, file, block, FAN_BLOCK_GRANULES);
+    if (!fan_entry_is_piece(entry))
+        return;
+    struct target piece = target_of(node, order, entry);
+    for (uint32_t i = 0; i < piece.part.count; i++)
+        let_go(node, piece.file, piece.block, piece.part.from + i);
+}
+
+static void renew(struct fan_node *node, const struct fan_order *order, uint64_t entry)
+{
+    if (!fan_entry_is_piece(entry))
+        fan_next_use_renew(&node->orders, fan_cache_file(order->mount, entry));
+}
+
 /* Updates an order after the loader has read the first of its fetched records. */
 static void pass_one(struct fan_node *node, struct fan_order *order)
 {
     uint64_t record = order->records[order->passed];
     uint32_t brought = order->brought[order->passed % FAN_PREFETCH_RECORDS];
-    uint64_t file = fan_cache_file(order->mount, record);
-    uint64_t stored = front_bytes(node, order, record);
-    for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored && !(brought & UNASKED);
-         block++)
-        let_go(node, file, block);
+    if (!(brought & UNASKED))
+        let_go_of(node, order, record);
     fan_window_give(&node->orders.window, &order->part,
                     brought & IN_PAGES ? FAN_POOL_PAGES : FAN_POOL_CACHE,
                     brought & ~(IN_PAGES | UNASKED));
     order->passed++;
-    fan_next_use_renew(&node->orders, file);
+    renew(node, order, record);
 }
 
 /* Handles that the loader is past a record that was not fetched. */
 static void skip_one(struct fan_node *node, struct fan_order *order)
 {
-    uint64_t file = fan_cache_file(order->mount, order->records[order->passed]);
+    uint64_t record = order->records[order->passed];
     for (uint64_t block = 0; block < order->block; block++) /* except these blocks of it */
-        let_go(node, file, block);
+        let_go(node, fan_cache_file(order->mount, record), block, FAN_BLOCK_GRANULES);
     order->block = order->bytes = 0;
     order->next = ++order->passed;
-    fan_next_use_renew(&node->orders, file);
+    renew(node, order, record);
 }
 
 /* Passes records up to `position`. Returns whether it is done; until it is, nothing more is fetched
@@ -185,7 +230,7 @@ static uint64_t position_read(const struct fan_node *node, const struct fan_orde
     uint64_t at = end > order->passed + READ_AT_ONCE ? end - READ_AT_ONCE : order->passed;
     for (; at < end; at++) {
         uint64_t record = order->records[at];
-        if (!(order->brought[at % FAN_PREFETCH_RECORDS] & UNASKED) &&
+        if (!(order->brought[at % FAN_PREFETCH_RECORDS] & UNASKED) && !fan_entry_is_piece(record) &&
             fan_mount_is_long(mount, record) &&
             fan_eviction_is_open(&node->eviction, fan_cache_file(order->mount, record)))
             return at;
@@ -237,39 +282,77 @@ static enum step bring_here(struct fan_node *node, struct fan_order *order,
     return MOVED;
 }
 
-/* Makes an order await a block that is in the cache or on its way. begun: the fetch began just now
- * for this order. Returns the bytes that the block takes of the window. */
-static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, bool begun)
+/* Makes an order await a block that is in the cache or on its way, or a granule of one. granule:
+ * FAN_BLOCK_GRANULES for a block. Returns the bytes that it takes of the window. */
+static uint32_t await(struct fan_node *node, uint64_t file, uint64_t block, uint32_t granule)
 {
-    struct fan_flight *flight = fan_flight_find(&node->flights, file, block);
-    uint32_t id = flight != NULL ? flight->frame : fan_blockcache_find(&node->cache, file, block);
+    struct fan_flight *flight = fan_flight_find_granule(&node->flights, file, block, granule);
+    uint32_t id = flight != NULL ? flight->frame
+                                 : fan_blockcache_find_granule(&node->cache, file, block, granule);
     if (flight != NULL)
-        flight->awaited += !begun;
+        flight->awaited++;
     else if (id != FAN_NO_FRAME)
         fan_blockcache_await(&node->cache, id);
     if (id == FAN_NO_FRAME || fan_blockcache_stays(&node->cache, id))
         return 0;
-    return fan_granules_for(node->cache.frames[id].bytes) * FAN_CACHE_GRANULE_BYTES;
+    uint32_t bytes = granule == FAN_BLOCK_GRANULES ? node->cache.frames[id].bytes : 1;
+    return fan_granules_for(bytes) * FAN_CACHE_GRANULE_BYTES;
+}
+
+/* Handles that a block or piece is not fetched now. */
+static enum step held_up(struct fan_order *order, enum fan_bring why, enum fan_bring_for whom,
+                         uint64_t now_ns)
+{
+    if (why == FAN_BRING_LATER)
+        return ALL_HELD_UP;
+    if (whom == FAN_FOR_ORDER_REPLACING)
+        order->part.rests = FAN_POOL_CACHE;
+    order->retry_ns = now_ns + RETRY_NS;
+    return HELD_UP;
 }
 
 static enum step bring_block(struct fan_node *node, struct fan_order *order, uint64_t stored_bytes,
                              enum fan_bring_for whom, uint64_t now_ns)
 {
     uint64_t file = fan_cache_file(order->mount, order->records[order->next]);
-    enum fan_bring rc = fan_fetch_ahead(node, file, order->block, whom, now_ns);
-    if (rc == FAN_BRING_LATER)
-        return ALL_HELD_UP;
-    if (rc == FAN_BRING_NO_ROOM) {
-        if (whom == FAN_FOR_ORDER_REPLACING)
-            order->part.rests = FAN_POOL_CACHE;
-        order->retry_ns = now_ns + RETRY_NS;
-        return HELD_UP;
-    }
+    enum fan_bring rc = fan_fetch_ahead(node, file, order->block, FAN_WHOLE_BLOCK, whom, now_ns);
+    if (rc == FAN_BRING_LATER || rc == FAN_BRING_NO_ROOM)
+        return held_up(order, rc, whom, now_ns);
     if (rc != FAN_BRING_NOWHERE)
-        order->bytes += await(node, file, order->block, rc == FAN_BRING);
+        order->bytes += await(node, file, order->block, FAN_BLOCK_GRANULES);
     order->block++;
     if (rc == FAN_BRING_NOWHERE || order->block * FAN_CACHE_BLOCK_BYTES >= stored_bytes)
         go_on(node, order, FAN_POOL_CACHE, order->bytes);
+    return MOVED;
+}
+
+/* Fetches what is missing of a piece, which other fragments may surround. */
+static enum fan_bring fetch_piece(struct fan_node *node, const struct target *piece,
+                                  uint64_t now_ns)
+{
+    enum fan_bring rc;
+    do {
+        rc = fan_fetch_ahead(node, piece->file, piece->block, piece->part, FAN_FOR_ORDER, now_ns);
+    } while (rc == FAN_BRING);
+    return rc;
+}
+
+/* Fetches the piece of a large record that comes next in an order. */
+static enum step bring_piece(struct fan_node *node, struct fan_order *order, bool full,
+                             uint64_t now_ns)
+{
+    struct target piece = target_of(node, order, order->records[order->next]);
+    if (!fan_window_admit(&node->orders.window, &order->part, FAN_POOL_CACHE, FAN_PIECE_BYTES,
+                          full))
+        return HELD_UP;
+    enum fan_bring rc = fetch_piece(node, &piece, now_ns);
+    if (rc == FAN_BRING_LATER || rc == FAN_BRING_NO_ROOM)
+        return held_up(order, rc, FAN_FOR_ORDER, now_ns);
+    uint32_t bytes = 0;
+    for (uint32_t i = 0; i < piece.part.count && rc == FAN_BRING_THERE; i++)
+        bytes += await(node, piece.file, piece.block, piece.part.from + i);
+    order->block = rc == FAN_BRING_THERE; /* then it is to be let go */
+    go_on(node, order, FAN_POOL_CACHE, bytes);
     return MOVED;
 }
 
@@ -289,7 +372,7 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
         now_ns < order->retry_ns || order->next == order->count ||
         order->next - order->passed == FAN_PREFETCH_RECORDS)
         return HELD_UP;
-    uint64_t id = order->records[order->next];
+    uint64_t entry = order->records[order->next], id = fan_entry_record(entry);
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
     if (front_bytes(node, order, id) == 0 ||
         fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
@@ -301,6 +384,8 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
     struct fan_fetch_request whole = fan_record_request(mount, order->mount, id);
     whole.bytes = (uint32_t)front_bytes(node, order, id);
     bool here = fan_disk_ahead_serves(node, &whole), is_long = fan_mount_is_long(mount, id);
+    if (fan_entry_is_piece(entry) && !here)
+        return bring_piece(node, order, full, now_ns);
     if (is_long && order->block == 0 && (here || mount->habit != FAN_READS_IN_SEQUENCE)) {
         if (!here && mount->habit == FAN_READS_UNKNOWN && order->next < READ_AT_ONCE)
             return HELD_UP; /* the reader of the first one shows how it reads them */

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 _STRANGE_MAX = 16  # if more unexpected opens come in a row, the order is broken
+_JUMP_MIN = 12  # if more of these are near each other, further ahead, the loader is there
 # Each expected open makes up for so many: other programs may open the files, too.
 _STRANGE_RATIO = 4
 
@@ -75,7 +76,6 @@ class Follower:
         self._furthest = 0  # one past the furthest place that was opened
         self._doubt = 0
         self._astray: list[int] = []  # the places of the last unexpected opens
-        self._began = False
 
     @property
     def read(self) -> int:
@@ -152,7 +152,7 @@ class Follower:
         self._opened = np.append(opened, np.zeros(len(records), dtype=bool))
         self._room = max(self._room, 2 * before.reordered)
         self._furthest = max(0, self._furthest - dropped)
-        self._astray, self._began, self.position = [], True, 0
+        self._astray, self.position = [], 0
         return dropped
 
     def _doubt_it(self, astray: list[int], matched: int) -> None:
@@ -162,7 +162,7 @@ class Follower:
         self._doubt = max(0, self._doubt + len(astray) - _STRANGE_RATIO * matched)
         self._astray = [*self._astray, *astray][-_STRANGE_MAX:]
         if self._doubt > _STRANGE_MAX:
-            self.broken = not self._begin_later()
+            self.broken = not self._jump()
 
     def _count_again(self, again: NDArray[np.bool_], last: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Counts opens of files again as matched, if the files are `reopened`. Returns a mask of
@@ -205,18 +205,23 @@ class Follower:
             step = int(left[-self._room])
         self.position += step
 
-    def _begin_later(self) -> bool:
-        """Checks whether the opens are those of a resumed job, which begins later in the order. If
-        so, moves the position there. Returns whether it did."""
-        places = np.array(self._astray, dtype=np.int64)
-        near = places.min() >= self.position and np.ptp(places) <= self._room
-        if self._began or not near or len(np.unique(places)) < len(places):
+    def _jump(self) -> bool:
+        """Checks whether the loader has gone on further ahead in the order: a resumed job begins
+        there, and a busy node may miss opens. If so, moves the position there. Returns whether it
+        did."""
+        places = np.unique([place for place in self._astray if place >= self.position])
+        beyond = len(places) - _JUMP_MIN
+        spans = places[_JUMP_MIN:] - places[: max(0, beyond)]
+        if not len(spans) or spans.min() > self._room:
             return False
-        self._began = True
-        self.position = int(places.min())
+        at = int(spans.argmin())
+        places = places[at : at + _JUMP_MIN + 1]
+        self.position = int(places[0])
         self._opened[places] = True
-        self._furthest = int(places.max()) + 1
-        self.matched, self.strange, self._doubt, self._astray = len(places), 0, 0, []
+        self._furthest = int(places[-1]) + 1
+        self.matched += len(places)
+        self.strange -= len(places)
+        self._doubt, self._astray = 0, []
         self._advance()
         return True
 
