@@ -40,6 +40,7 @@ CORE_FOLDERS = (
 PRELOAD_FOLDERS = ("common", "pack", "client", "preload")
 TRAP_FOLDER = "trap"
 MAPS_FOLDER = "maps"
+FOR_MAPS = "fanstore_reads_for"  # csrc/preload/files/served.c
 OUTPUTS = (
     "libfanstore_core.so", "libfanstore_preload.so", "_declarations.py", "fanstore-trap",
     "fanstore-maps",
@@ -163,8 +164,9 @@ def second_names() -> list[str]:
 
 
 def version_script_text() -> str:
-    """Returns a version script that exports exactly the intercepted names."""
-    names = intercepted_names()
+    """Returns a version script that exports exactly the intercepted names, and that of a function
+    for the map server."""
+    names = [*intercepted_names(), FOR_MAPS]
     exported = "    global:\n" + "".join(f"        {name};\n" for name in names) if names else ""
     return "{\n" + exported + "    local: *;\n};\n"
 

@@ -50,17 +50,19 @@ enum fan_lane_state {
  * 3. lap is 1 in the first round of the ring, 0 in the second, and so on. */
 enum fan_note_kind {
     FAN_NOTE_NONE = 0,
-    FAN_NOTE_TIME = 1,  /* bits 0 to 59: ns since base_ns */
-    FAN_NOTE_OPEN = 2,  /* the record was opened; payload: 0 */
-    FAN_NOTE_BLOCK = 3, /* a read reached another 1 MiB of a large file; payload: which, from 0 */
-    FAN_NOTE_STALL = 4, /* a thread waited until the last noted time; payload: see below */
-    FAN_NOTE_PIECE = 6, /* a read for a sample reached a piece of a large, uncompressed file, and
-                         * the file is not read from its start; payload: which piece, from 0 */
-    FAN_NOTE_SAMPLE = 5 /* a loader reads a sample next; its number is in place of the record
-                         * (FAN_NOTE_NO_FILE: no more samples); payload: the number of the
-                         * dataset. In place of the mount: 1 if the sample is read together with the
-                         * one noted before it: all samples of such a batch are noted first, and the
-                         * files that are opened then belong to them in this order */
+    FAN_NOTE_TIME = 1,   /* bits 0 to 59: ns since base_ns */
+    FAN_NOTE_OPEN = 2,   /* the record was opened; payload: 0 */
+    FAN_NOTE_BLOCK = 3,  /* a read reached another 1 MiB of a large file; payload: which, from 0 */
+    FAN_NOTE_STALL = 4,  /* a thread waited until the last noted time; payload: see below */
+    FAN_NOTE_PIECE = 6,  /* a read for a sample reached a piece of a large, uncompressed file, and
+                          * the file is not read from its start; payload: which piece, from 0 */
+    FAN_NOTE_READER = 7, /* what this thread notes from now on, another thread has caused, which
+                          * touched a mapping; the number of its lane is in place of the record */
+    FAN_NOTE_SAMPLE = 5  /* a loader reads a sample next; its number is in place of the record
+                          * (FAN_NOTE_NO_FILE: no more samples); payload: the number of the
+                          * dataset. In place of the mount: 1 if the sample is read together with the
+                          * one noted before it: all samples of such a batch are noted first, and the
+                          * files that are opened then belong to them in this order */
 };
 
 /* The source for which a thread waited, in bits 21 to 23 of a stall's payload. Bits 0 to 15 are m

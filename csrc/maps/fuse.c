@@ -118,6 +118,8 @@ static void answer_read(const struct request *request)
     const struct fuse_read_in *in = request->body;
     const struct fan_fuse_file *file = file_of(request->fuse, request->head->nodeid - FIRST_NODE);
     size_t bytes = in->size < FAN_FUSE_READ_BYTES_MAX ? in->size : FAN_FUSE_READ_BYTES_MAX;
+    if (request->fuse->reads_for != NULL)
+        request->fuse->reads_for(request->head->pid); /* the kernel's name for a tid */
     ssize_t got = file != NULL ? read_all(file->fd, request->room, bytes, in->offset) : -ENOENT;
     reply(request, got < 0 ? (int)got : 0, request->room, got < 0 ? 0 : (size_t)got);
 }

@@ -28,6 +28,7 @@ struct fan_fuse_file {
 struct fan_fuse {
     int device;
     unsigned most;
+    void (*reads_for)(uint32_t tid); /* says which thread's read is answered next */
     atomic_uint count;
     struct fan_fuse_file files[FAN_FUSE_FILES_MAX];
 };

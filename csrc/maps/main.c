@@ -7,6 +7,7 @@
  *                            parent, and the process PID (the wrapper; 0: there is none) have died
  *     fanstore-maps          tries whether it could: exit code 0, or 1 and a reason
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <signal.h>
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
     pid_t daemon = getppid(), wrapper = argc > 1 ? (pid_t)strtol(argv[1], NULL, 10) : 0;
     fuse.most = raise_descriptor_limit();
     ignore_signals();
+    *(void **)&fuse.reads_for = dlsym(RTLD_DEFAULT, "fanstore_reads_for"); /* the library's */
     fuse.device = fan_mount_start(STDIN_FILENO, &link);
     int rc = fuse.device < 0 ? fuse.device : fan_fuse_start(&fuse);
     if (rc != 0) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
@@ -32,12 +33,27 @@ def figures_of(counts: Counts, source: str) -> OrderFigures:
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class BySamples:
+    """Follows a reader by the samples that it begins, because pieces of mapped files are read
+    without a note once the kernel has them. samples: the expected ones; its mount is samples_of the
+    dataset. ends: for each of them, the number of reads of the epoch up to its end."""
+
+    samples: Expected
+    ends: NDArray[np.int64]
+
+    @property
+    def under_way(self) -> int:
+        """How many samples may be begun and not read yet."""
+        return self.samples.batch * max(1, self.samples.workers)
+
+
 class FollowedEpoch:
     """The expected reads of one reader in one mount and epoch. The sink knows them, and is told the
     reader's progress; more reads can be appended.
 
     token: the sink's name for the epoch. known: a phrase for people that says how it is known.
-    follower: one that has followed the reader already."""
+    follower: one that has followed the reader already. by: how to follow it, if not by opens."""
 
     def __init__(
         self,
@@ -46,14 +62,33 @@ class FollowedEpoch:
         token: int,
         known: str = "",
         follower: Follower | None = None,
+        by: BySamples | None = None,
     ) -> None:
         self.expected = expected
         self.known = known
-        self.follower = follower or Follower(expected)
+        self.follower = follower or Follower(by.samples if by else expected)
+        self._by = by
+        self._reads = np.unique(expected.records) if by else np.empty(0, np.uint64)
+        self._read = 0  # opens of expected files and pieces, if it is followed by samples
         self._sink = sink
         self._dropped = 0  # samples that the follower has dropped
         self._end = len(expected.records)
         self._pieces = [(token, 0, self._end)]  # for each part: token, first and last sample
+
+    @property
+    def follows(self) -> int:
+        """The mount whose opens show the reader's progress, or samples_of a dataset."""
+        return self._by.samples.mount if self._by else self.expected.mount
+
+    @property
+    def matched(self) -> int:
+        """The number of expected opens."""
+        return self._read if self._by else self.follower.matched
+
+    def count(self, opened: Records) -> None:
+        """Counts opens of the mount, if the reader is followed by its samples."""
+        if self._by and not self.follower.broken:
+            self._read += int(np.isin(opened, self._reads).sum())
 
     @property
     def token(self) -> int:
@@ -72,12 +107,18 @@ class FollowedEpoch:
         mostly_read = 2 * self.follower.matched >= len(self.expected.records)
         return mostly_read and left <= 2 * self.expected.reordered
 
-    def extend(self, records: Records, batch: int) -> None:
-        """Appends reads to the expected ones, in batches of `batch` files. Raises OSError."""
-        if self.follower.broken:
+    def extend(self, expected: Expected, by: BySamples | None) -> None:
+        """Appends reads to the expected ones, in such batches. by: if that was given before. Raises
+        OSError."""
+        if self.follower.broken or (by is None) != (self._by is None):
             return
+        records, more = expected.records, by.samples if by else expected
+        if by is not None and self._by is not None:
+            ends = np.append(self._by.ends, by.ends + self._end)
+            self._by = replace(self._by, ends=ends)
+            self._reads = np.union1d(self._reads, records)
         behind = self._pieces[-1][0] if self._pieces else 0
-        self._dropped += self.follower.extend(records, batch)
+        self._dropped += self.follower.extend(more.records, more.batch)
         token = self._sink.begin(Expected(self.expected.mount, records), behind)
         self._pieces.append((token, self._end, self._end + len(records)))
         self._end += len(records)
@@ -111,13 +152,24 @@ class FollowedEpoch:
 
     def tell(self) -> None:
         """Reports the reader's progress to the sink."""
-        position = self._dropped + self.follower.position
+        position, read = self._position(), self._reads_of(self._dropped + self.follower.read)
         while len(self._pieces) > 1 and self._pieces[0][2] <= position:
             self._sink.end(self._pieces.pop(0)[0])
         token, begin, end = self._pieces[0]
-        read = min(self._dropped + self.follower.read, end) - begin
+        read = min(read, end) - begin
         if read > 0:  # otherwise the wait for the first read would count in the pace
             self._sink.advance(token, max(0, position - begin), read)
+
+    def _position(self) -> int:
+        """Returns how many reads the reader has passed."""
+        passed = self._dropped + self.follower.position
+        return self._reads_of(passed - self._by.under_way if self._by else passed)
+
+    def _reads_of(self, steps: int) -> int:
+        """Returns the number of reads in so many steps of the follower."""
+        if self._by is None:
+            return steps
+        return int(self._by.ends[steps - 1]) if steps > 0 else 0
 
     def end(self) -> None:
         """Ends the epoch in the sink, because it is not read any further."""

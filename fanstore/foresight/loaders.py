@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Announcement
-from fanstore.foresight.followed import FollowedEpoch
+from fanstore.foresight.followed import BySamples, FollowedEpoch
 from fanstore.foresight.next_epochs import Coming, Key
 from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.samplers import samples
 from fanstore.foresight.sample_files import Learnt
 from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
+from fanstore.node.opens import samples_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 _DATASETS_MAX = 256  # the most of one process
 _NAMES_MAX = 64  # the most names of samplers
 _LEFT_MAX = 4096  # the most opens of a process in a mount that no loader expects
+_GUESSED_MIN = 2048  # files of samples that are known before others are guessed
 _UNCLAIMED_MAX = 256  # the most entries of lanes whose processes have no loaders
 
 # The opens in one lane: its process and that process's parents, and record ids by mount (opens.py).
@@ -55,6 +58,9 @@ class Loaders:
         self._coming = Coming(sink)
         self._files: dict[Key, list[tuple[int, NDArray[np.uint64]]]] = {}
         self._epochs: dict[Key, list[FollowedEpoch]] = {}
+        # Epochs that began before the files of their samples were known, and the number of noted
+        # reads at which to look again.
+        self._unknown: dict[Key, tuple[Announcement, int]] = {}
         self._left: dict[tuple[int, int], NDArray[np.uint64]] = {}
         self._newest: dict[tuple[int, int], int] = {}  # how many of them the last look left
         self._unclaimed: list[Opened] = []
@@ -69,22 +75,23 @@ class Loaders:
             known_otherwise = said.place == "instead" and key in self._epochs
             self._broken += known_otherwise
             self._end(key)
+            self._unknown.pop(key, None)
         if said.sampler.get("samples") == 0:
             return
         if "paths" in said.parts:
             self._take_files(said)
         if said.place == "more" and key not in self._epochs:
             return  # the announcement before this one was refused
-        files = self._files_of(said)
+        parts = _parts(said)
+        files = self._files_of(replace(said, parts=parts))
         self._dataset_of[key] = (said.pid, said.dataset)
-        parts = {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
         order = samples(said.sampler, parts)
-        expected = _expected(said, order, files)
         if said.place == "more":
-            for epoch, each in zip(self._epochs[key], expected, strict=True):
-                epoch.extend(each.records, each.batch)
+            expected = _expected(said, order, files)
+            for epoch, each, (_, records) in zip(self._epochs[key], expected, files, strict=True):
+                epoch.extend(each, self._by_samples(said, each, order, records))
         else:
-            self._begin(key, said, expected, parts, files)
+            self._begin(key, said, order, parts, files)
             self._begun += not known_otherwise
         for epoch in self._epochs[key]:
             self._catch_up(said.pid, epoch)
@@ -96,6 +103,8 @@ class Loaders:
         if said.name is not None and (not files or dataset in self._doubted):
             files = self._learnt.files(said.name)
             if not files:
+                if said.place == "first":
+                    self._unknown[said.pid, said.loader] = (said, _GUESSED_MIN)
                 raise ValueError("the files of its samples are learnt while they are read")
         if not files:
             raise ValueError("the files of its dataset are not known")
@@ -105,19 +114,39 @@ class Loaders:
         self,
         key: Key,
         said: Announcement,
-        expected: list[Expected],
+        order: NDArray[Any],
         parts: Mapping[str, bytes],
         files: Files,
     ) -> None:
+        expected = _expected(said, order, files)
         tokens = self._coming.take(key, expected)
         known = str(said.sampler.get("name", said.sampler["kind"]))[:100]
+        by = [
+            self._by_samples(said, each, order, records)
+            for each, (_, records) in zip(expected, files, strict=True)
+        ]
         self._epochs[key] = [
-            FollowedEpoch(self._sink, each, token, known)
-            for each, token in zip(expected, tokens, strict=True)
+            FollowedEpoch(self._sink, each, token, known, by=by_samples)
+            for each, token, by_samples in zip(expected, tokens, by, strict=True)
         ]
         self._coming.foresee(
             key, said.sampler, parts, lambda order: _expected(said, order, files), tokens
         )
+
+    def _by_samples(
+        self, said: Announcement, expected: Expected, order: NDArray[Any], records: Any
+    ) -> BySamples | None:
+        """Returns how to follow a loader by its samples; None if it reads no pieces of files."""
+        if said.name is None or not self._learnt.has_pieces(expected):
+            return None
+        counts = np.append((records != NO_RECORD).sum(axis=1), 0)
+        drawn = replace(
+            expected,
+            mount=samples_of(said.name.number),
+            records=order.astype(np.uint64),
+            batch=said.sampler["batch"],
+        )
+        return BySamples(drawn, np.cumsum(counts[np.minimum(order, len(records))]))
 
     def _take_files(self, said: Announcement) -> None:
         mine = [key[1] for key in self._files if key[0] == said.pid]
@@ -152,6 +181,8 @@ class Loaders:
                         self._doubted.add(self._dataset_of[key])
                         with suppress(OSError):  # a full disk
                             self._doubt()
+                for epoch in self._epochs_in(pid, mount):
+                    epoch.count(opened_here)
                 before = self._left.get((pid, mount), records[:0])
                 if len(records) < len(opened_here):
                     # Some were expected. What was left long before them belongs to no epoch that
@@ -164,6 +195,25 @@ class Loaders:
         # Opens of an unknown process count for all loaders; the loaders may be announced later.
         self._unclaimed += [each for each in opened if not (each[0] & known if each[0] else known)]
         self._unclaimed = self._unclaimed[-_UNCLAIMED_MAX:]
+        for key, (said, least) in list(self._unknown.items()):
+            if self._learnt.noted >= least:
+                self._unknown[key] = (said, 2 * self._learnt.noted)
+                self._guess(key, said)
+
+    def _guess(self, key: Key, said: Announcement) -> None:
+        """Begins to follow an epoch in its middle, if the files of samples that were not read yet
+        can be guessed; later guesses replace earlier ones."""
+        assert said.name is not None
+        files = self._learnt.files(said.name)
+        if not self._learnt.has_guesses(said.name):
+            return
+        self._begun += key not in self._epochs
+        self._end(key)
+        parts = _parts(said)
+        order = samples(said.sampler, parts)
+        left = order[~np.isin(order, self._learnt.samples_read(said.name))]
+        self._dataset_of[key] = (said.pid, said.dataset)
+        self._begin(key, said, left, parts, files)
 
     def processes(self) -> set[int]:
         """Returns the processes that have announced something and still exist."""
@@ -174,15 +224,17 @@ class Loaders:
         because the program may have abandoned an older one."""
         of_process = [pair for pair in reversed(self._epochs.items()) if pair[0][0] == pid]
         return [
-            (key, each)
-            for key, epochs in of_process
-            for each in epochs
-            if each.expected.mount == mount
+            (key, each) for key, epochs in of_process for each in epochs if each.follows == mount
         ]
+
+    def _epochs_in(self, pid: int, mount: int) -> list[FollowedEpoch]:
+        """Returns the epochs of a process whose reads are in a mount."""
+        of_process = [epochs for key, epochs in self._epochs.items() if key[0] == pid]
+        return [each for epochs in of_process for each in epochs if each.expected.mount == mount]
 
     def _catch_up(self, pid: int, epoch: FollowedEpoch) -> None:
         """Matches `epoch` with earlier opens of a process that no epoch has matched."""
-        mount = epoch.expected.mount
+        mount = epoch.follows
         early = _of_process(pid, self._unclaimed).get(mount, np.empty(0, np.uint64))
         left = self._left.get((pid, mount), early[:0])
         self._left[pid, mount] = epoch.catch_up(np.append(early, left))[-_LEFT_MAX:]
@@ -192,7 +244,7 @@ class Loaders:
         gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
         for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
-        for table in (self._files, self._left, self._newest, self._dataset_of):
+        for table in (self._files, self._left, self._newest, self._dataset_of, self._unknown):
             for key in [key for key in table if key[0] in gone]:
                 del table[key]
         self._doubted = {key for key in self._doubted if key[0] not in gone}
@@ -213,7 +265,7 @@ class Loaders:
 
     def _count(self, epoch: FollowedEpoch, matched: Counter[str]) -> None:
         known = epoch.known if epoch.known in matched or len(matched) < _NAMES_MAX else "others"
-        matched[known] += epoch.follower.matched
+        matched[known] += epoch.matched
 
     def figures(self) -> OrderFigures:
         """Returns counts: `epochs` announced and understood, opens `predicted` (by sampler),
@@ -230,6 +282,10 @@ class Loaders:
             samplers=dict(matched),
             refused={},
         )
+
+
+def _parts(said: Announcement) -> dict[str, bytes]:
+    return {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
 
 
 def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from fanstore.dataset import Dataset
     from fanstore.foresight.kept import KeptFiles
+    from fanstore.foresight.order.follow import Expected
     from fanstore.node.opens import Reads
 
 
@@ -32,15 +33,18 @@ _FILES_MAX, _FILES_LEAST, _ENTRIES_MAX = 1024, 64, 1 << 24
 # Limits of rows, most of which are empty if samples are far apart.
 _ROWS_MIN, _ROWS_PER_PAIR = 1 << 16, 64
 _MOUNT_SHIFT, _RECORD_MASK = 32, 0xFFFFFFFF
-_SAMPLE_SHIFT, _FILE_MASK = 36, (1 << 36) - 1  # a job has at most 16 mounts
+_SAMPLE_SHIFT, _FILE_MASK, _MOUNTS_MAX = 36, (1 << 36) - 1, 16
 
 
 class SampleFiles:
     """The files of each sample that was read. A file belongs to a sample if every reading of the
     sample that opened any files opened this one. (A job that has a sample in its own memory opens
-    none.)"""
+    none.) A piece of a file belongs to it if any reading read it: of a mapping, the kernel may
+    still have others. firsts: for each mount, the first number of a piece."""
 
-    def __init__(self) -> None:
+    def __init__(self, firsts: Sequence[int] = ()) -> None:
+        self._firsts = np.full(_MOUNTS_MAX, 1 << _MOUNT_SHIFT)
+        self._firsts[: len(firsts)] = firsts
         # Sorted pairs of a sample and a file; a file is (mount << 32 | record id).
         self._pairs: NDArray[np.int64] = np.empty((0, 2), np.int64)
 
@@ -53,12 +57,17 @@ class SampleFiles:
         keys: NDArray[np.int64] = self._pairs[:, 0] << _SAMPLE_SHIFT | self._pairs[:, 1]
         return keys
 
+    def samples(self) -> Ids:
+        """Returns the samples of which files are known."""
+        samples: Ids = np.unique(self._pairs[:, 0])
+        return samples
+
     def fill_up(self, keys: NDArray[np.int64]) -> SampleFiles:
         """Returns these files together with those in `keys`, for samples of which none is known
         here."""
         if not len(keys):
             return self
-        both = SampleFiles()
+        both = SampleFiles(self._firsts.tolist())
         samples, files = keys >> _SAMPLE_SHIFT, keys & _FILE_MASK
         others = ~np.isin(samples, self._pairs[:, 0])
         pairs = np.concatenate([self._pairs, np.column_stack([samples, files])[others]])
@@ -74,7 +83,8 @@ class SampleFiles:
         opens = np.unique(np.concatenate([before, opens]), axis=0)
         read, readings = np.unique(np.unique(opens[:, ::2], axis=0)[:, 0], return_counts=True)
         pairs, times = np.unique(opens[:, :2], axis=0, return_counts=True)
-        self._pairs = pairs[times == readings[np.searchsorted(read, pairs[:, 0])]]
+        is_piece = pairs[:, 1] & _RECORD_MASK >= self._firsts[pairs[:, 1] >> _MOUNT_SHIFT]
+        self._pairs = pairs[is_piece | (times == readings[np.searchsorted(read, pairs[:, 0])])]
 
     def by_mount(self) -> list[tuple[int, NDArray[np.uint64]]]:
         """Returns, by mount, the record ids of the samples up to the last one that is known, one
@@ -125,10 +135,13 @@ class Learnt:
         heard: deque[Told] | None = None,
     ) -> None:
         self._packed = packed
+        self._firsts = [int(each.header.record_count) for each in packed]
         self._kept = kept
         self._found: dict[int, SampleFiles] = {}
         self._names: dict[int, Name] = {}
         self._loaded: dict[tuple[int, int], Rows] = {}
+        self._guesses: dict[Name, bool] = {}
+        self.noted = 0  # how many files of samples were noted
         self._reads: list[Reads] = []  # not sorted yet
         self._untold: list[Reads] = []  # not told to other ranks yet
         self._heard = heard
@@ -137,6 +150,7 @@ class Learnt:
 
     def note(self, reads: Reads) -> None:
         """Adds the files that were opened while samples were read."""
+        self.noted += len(reads)
         if len(reads):
             self._reads.append(reads)
             self._untold += [reads] if self._heard is not None else []
@@ -168,7 +182,7 @@ class Learnt:
         reads, self._untold = _together(self._untold), []
         told = []
         for number, name in self._names.items():
-            found = SampleFiles()
+            found = SampleFiles(self._firsts)
             _add(found, reads, number)
             told += [(name, found.keys().tobytes())] if len(found) else []
         return told
@@ -178,19 +192,36 @@ class Learnt:
         if name.number not in self._found:
             if len(self._found) >= _DATASETS_MAX:
                 return []
-            self._found[name.number], self._names[name.number] = SampleFiles(), name
+            self._found[name.number] = SampleFiles(self._firsts)
+            self._names[name.number] = name
             for mount in range(len(self._kept)):
                 self._load(mount, name)
         if self._names[name.number] != name:  # two datasets have the same number
             return []
         self._sort()
         whole = self._found[name.number].fill_up(self._of_others(name))
-        return [
-            (mount, with_guesses(rows, self._packed[mount].pieces.first))
-            if mount < len(self._packed)
-            else (mount, rows)
-            for mount, rows in whole.by_mount()
+        known = whole.by_mount()
+        if not self._packed:
+            return known
+        files = [
+            (mount, with_guesses(rows, self._packed[mount].pieces.first)) for mount, rows in known
         ]
+        guessed = [new is not old for (_, new), (_, old) in zip(files, known, strict=True)]
+        self._guesses[name] = any(guessed)
+        return files
+
+    def has_pieces(self, expected: Expected) -> bool:
+        """Returns whether some of the expected reads are of pieces of files."""
+        first = self._firsts[expected.mount] if self._firsts else NO_RECORD
+        return bool((expected.records >= first).any())
+
+    def has_guesses(self, name: Name) -> bool:
+        """Returns whether some of the files that `files` returned last are guesses."""
+        return self._guesses.get(name, False)
+
+    def samples_read(self, name: Name) -> NDArray[np.int64]:
+        """Returns the samples of a dataset that this rank has read."""
+        return self._found[name.number].samples()
 
     def _load(self, mount: int, name: Name) -> None:
         """Adds the stored files of a dataset, because other ranks may have learnt more."""

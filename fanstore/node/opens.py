@@ -30,10 +30,17 @@ _MOUNT_MASK, _FILE_MASK, _PLACE_MASK, _PAYLOAD_MASK = (
     np.uint64((1 << bits) - 1) for bits in (4, 32, 36, 24)
 )
 _SAMPLE, _OPEN = np.uint64(lib.FAN_NOTE_SAMPLE), np.uint64(lib.FAN_NOTE_OPEN)
-_PIECE = np.uint64(lib.FAN_NOTE_PIECE)
+_PIECE, _READER = np.uint64(lib.FAN_NOTE_PIECE), np.uint64(lib.FAN_NOTE_READER)
 _NO_LAP = ~np.uint64(1 << 60)
+_MOUNTS_MAX = 16
 _UNDER_WAY_MAX = 4096  # the most opens that one sample may have
 _READINGS_MAX = 1 << 13  # the last readings of samples, which further threads may join
+
+
+def samples_of(dataset: int) -> int:
+    """Returns the number under which `Opens.take` returns the samples of a dataset that were read:
+    in place of a mount, with sample numbers in place of record ids."""
+    return _MOUNTS_MAX + dataset
 
 
 class Tagged:
@@ -130,6 +137,7 @@ class Opens:
         not count. Raises FanstoreError or OSError."""
         self._file = LaneFile(segment)
         self._datasets = datasets
+        self._readers: dict[int, int] = {}  # the last reader of a lane that serves others
         self.piece_count = 0
         self._taken = self._file.lanes["first"].copy()
         self.most, self.lane_notes = 0, int(self._file.rings.shape[1])
@@ -140,34 +148,55 @@ class Opens:
 
     def take(self) -> list[tuple[frozenset[int], dict[int, NDArray[np.uint64]]]]:
         """Returns an entry for each lane with new opens: its process and that process's parents,
-        and the opened record ids by mount. The set of processes is empty if they are not known."""
+        the opened record ids by mount, and the samples that were begun (samples_of). The set of
+        processes is empty if they are not known."""
         if not self._file.rings.shape[1]:
             return []
         heads = self._file.lanes["head"].copy()
         found = []
         self.most = int((heads - self._taken).max(initial=0))
-        for number in np.flatnonzero(heads != self._taken):
-            opened = self._opened(int(number), int(heads[number]))
-            if opened:
-                found.append((self._family(int(number)), opened))
+        for number in np.flatnonzero(heads != self._taken).tolist():
+            notes, lost = self._notes(number, int(heads[number]))
+            for reader, part in self._by_reader(number, notes):
+                opened = self._opened(reader, part, lost, reader != number)
+                if opened:
+                    found.append((self._family(reader), opened))
         return found
 
-    def _opened(self, number: int, head: int) -> dict[int, NDArray[np.uint64]]:
+    def _notes(self, number: int, head: int) -> tuple[Notes, bool]:
         """Takes the notes of a lane before `head`, so that all lanes are read up to the same
-        moment."""
+        moment. Returns them and whether some before them were lost."""
         notes, lost, end = self._file.notes_of(number, int(self._taken[number]))
         later = max(0, end - head)
         notes = notes[: max(0, len(notes) - later)]
         self._taken[number] = end - later
-        notes = self._with_pieces(notes)
+        return self._with_pieces(notes), lost > 0
+
+    def _by_reader(self, number: int, notes: Notes) -> list[tuple[int, Notes]]:
+        """Returns the notes of a lane in parts, each with the lane of the thread that caused them:
+        the map server reads for other threads."""
+        at = np.flatnonzero(notes >> _KIND_SHIFT == _READER)
+        readers = (notes[at] >> _FILE_SHIFT & _FILE_MASK).tolist()
+        readers = [self._readers.get(number, number), *readers]
+        self._readers[number] = readers[-1]
+        parts = zip(readers, np.split(notes, at), strict=True)
+        return [(reader, part) for reader, part in parts if reader < len(self._taken)]
+
+    def _opened(
+        self, number: int, notes: Notes, lost: bool, is_served: bool
+    ) -> dict[int, NDArray[np.uint64]]:
+        """Handles notes that the thread of a lane has caused. is_served: they are of another
+        lane."""
         lane = self._file.lanes[number]
         if lane["state"] == lib.FAN_LANE_LIVE:  # a thread owns the lane
             owner, process = int(lane["first"]), int(lane["pid"])
-            self.tagged.take(number, owner, notes, lost > 0, process)
-        notes = notes[notes >> _KIND_SHIFT == np.uint64(lib.FAN_NOTE_OPEN)]
+            of = number + len(self._taken) if is_served else number
+            self.tagged.take(of, owner, notes, lost, process)
+        begun = {} if is_served else _begun(notes)
+        notes = notes[notes >> _KIND_SHIFT == _OPEN]
         mounts = notes >> _MOUNT_SHIFT & _MOUNT_MASK
         files = notes >> _FILE_SHIFT & _FILE_MASK
-        return {int(mount): files[mounts == mount] for mount in np.unique(mounts)}
+        return begun | {mount: files[mounts == mount] for mount in np.unique(mounts).tolist()}
 
     def _with_pieces(self, notes: Notes) -> Notes:
         """Returns the notes with those of pieces as opens of the pieces."""
@@ -201,6 +230,17 @@ class Opens:
         """Returns the process group of a process, given as the set of the process and its parents;
         0 if unknown."""
         return self._groups.get(family, 0) if family else 0
+
+
+def _begun(notes: Notes) -> dict[int, NDArray[np.uint64]]:
+    """Returns the samples that notes name, by samples_of their dataset."""
+    numbers = notes >> _FILE_SHIFT & _FILE_MASK
+    is_sample = (notes >> _KIND_SHIFT == _SAMPLE) & (numbers != _NONE)
+    samples, datasets = numbers[is_sample], notes[is_sample] & _PAYLOAD_MASK
+    return {
+        samples_of(dataset): samples[datasets == dataset]
+        for dataset in np.unique(datasets).tolist()
+    }
 
 
 def with_parents(pid: int) -> tuple[frozenset[int], int]:

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#include "../../csrc/format/trace_format.h"
+#include "../../csrc/node/foresight/orders.h"
 #include "check.h"
 #include "node_client.h"
 #include "node_world.h"
@@ -262,6 +264,98 @@ static void test_random(enum fan_policy policy)
     world_close(&world);
 }
 
+enum { PIECE = FAN_PIECE_BYTES, PIECE_GRANULES = PIECE / GRANULE };
+
+/* The entry of an order for a piece of a file. */
+static uint64_t piece_of(uint64_t record, uint64_t piece)
+{
+    return record | (piece + 1) << FAN_ENTRY_PIECE_SHIFT;
+}
+
+static bool is_quiet(const struct world *world)
+{
+    struct fan_node_stats stats = world_stats(world, 0);
+    return stats.outstanding == 0 && stats.fetches == stats.ahead;
+}
+
+static uint64_t begin(const struct world *world, const uint64_t *entries, uint64_t count)
+{
+    int64_t id = fan_node_order_begin(world->nodes[0], 0, entries, count, 0);
+    CHECK(id > 0);
+    return (uint64_t)id;
+}
+
+/* The pieces of an order come before they are read, each once, and go when they are passed, though
+ * their file stays open. */
+static void test_order(enum fan_policy policy)
+{
+    struct world world;
+    struct node_client client;
+    world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, policy}, 0);
+    client_open(&client, world.nodes[0]);
+    uint64_t record = long_file(&world), bytes = world_file_bytes(record);
+    uint64_t last = (bytes - 1) / PIECE, beyond = last + 1;
+    const uint64_t entries[] = {piece_of(record, 70),     piece_of(record, last),
+                                piece_of(record, beyond), piece_of(WORLD_FILES + 9, 0),
+                                piece_of(record, 0),      piece_of(record, 70)};
+    enum { COUNT = sizeof(entries) / sizeof(entries[0]) };
+    uint64_t id = begin(&world, entries, COUNT), expected = 2 * PIECE + bytes - last * PIECE;
+    EVENTUALLY(world_stats(&world, 0).ahead_bytes == expected && is_quiet(&world));
+    atomic_store(&world_knobs(&world, 1)->deaf, 1);
+    client_want_part(&client, 0, record, 1, 6 * PIECE_GRANULES + 1, 2);
+    expect(&client, 0, record, 1, 6 * PIECE_GRANULES, PIECE_GRANULES);
+    client_want_part(&client, 0, record, 0, 0, 1);
+    expect(&client, 0, record, 0, 0, PIECE_GRANULES);
+    atomic_store(&world_knobs(&world, 1)->deaf, 0);
+    CHECK(fan_node_order_pass(world.nodes[0], id, 1) == 0); /* piece 70 is awaited again */
+    CHECK(world_stats(&world, 0).resident_bytes >= expected);
+    CHECK(fan_node_order_pass(world.nodes[0], id, COUNT) == 0);
+    if (policy == FAN_POLICY_CLOSE)
+        EVENTUALLY(world_stats(&world, 0).resident_bytes == 0);
+    CHECK(world_stats(&world, 0).fetched_bytes == expected);
+    CHECK(fan_node_order_end(world.nodes[0], id) == 0);
+    close_two(&world, &client);
+}
+
+/* Of a piece that is here in part only the rest comes, on both sides. */
+static void test_order_beside_fragments(void)
+{
+    struct world world;
+    struct node_client client;
+    open_two(&world, &client, WORLD_LARGE_BYTES, LONG_MS);
+    uint64_t record = long_file(&world);
+    client_want_part(&client, 0, record, 1, 9, 1);
+    expect(&client, 0, record, 1, 9, 1);
+    const uint64_t entries[] = {piece_of(record, 66)};
+    uint64_t id = begin(&world, entries, 1);
+    EVENTUALLY(world_stats(&world, 0).ahead == 2 && world_stats(&world, 0).outstanding == 0);
+    CHECK(world_stats(&world, 0).fetched_bytes == PIECE);
+    CHECK(fan_node_order_end(world.nodes[0], id) == 0);
+    close_two(&world, &client);
+}
+
+/* An order whose pieces nobody reads brings few of them, until they are read. */
+static void test_order_in_vain(void)
+{
+    enum { COUNT = 6000, STEP = 16, UNREAD = 4000 };
+    static uint64_t entries[COUNT];
+    struct world world;
+    struct node_client client;
+    world_open(&world, (struct world_shape){2, 1, WORLD_TINY_BYTES, LONG_MS, FAN_POLICY_CLOSE}, 0);
+    client_open(&client, world.nodes[0]);
+    uint64_t record = long_file(&world);
+    for (uint64_t i = 0; i < COUNT; i++)
+        entries[i] = piece_of(record, i * 7 % 192);
+    uint64_t id = begin(&world, entries, COUNT);
+    for (uint64_t i = STEP; i < UNREAD; i += STEP) {
+        EVENTUALLY(is_quiet(&world));
+        CHECK(fan_node_order_pass(world.nodes[0], id, i) == 0);
+    }
+    CHECK(world_stats(&world, 0).ahead < UNREAD / 4);
+    CHECK(fan_node_order_end(world.nodes[0], id) == 0);
+    close_two(&world, &client);
+}
+
 int main(void)
 {
     test_only_what_is_asked();
@@ -275,6 +369,10 @@ int main(void)
     test_random(FAN_POLICY_LRU);
     test_random(FAN_POLICY_MINIO);
     test_random(FAN_POLICY_CLOSE);
+    test_order(FAN_POLICY_CLOSE);
+    test_order(FAN_POLICY_BELADY);
+    test_order_beside_fragments();
+    test_order_in_vain();
     printf("test_node_pieces: no fault\n");
     return 0;
 }

@@ -142,7 +142,8 @@ def read(samples: list[int], first: int = 0) -> np.ndarray:
 
 def packed(records: int) -> Any:
     """A dataset with so many records and no large files."""
-    return SimpleNamespace(pieces=SimpleNamespace(first=records, end=records))
+    pieces = SimpleNamespace(first=records, end=records)
+    return SimpleNamespace(pieces=pieces, header=SimpleNamespace(record_count=records))
 
 
 @pytest.fixture

@@ -187,16 +187,81 @@ static bool reads_from_start(uint64_t file, uint64_t offset, uint64_t end)
     return own->from_start;
 }
 
+void fan_trace_serve(uint32_t tid)
+{
+    fan_thread_lane.serves = fan_lane_is_own() ? tid : 0;
+}
+
+/* Returns the number of the lane of a thread in this PID namespace; 0 if it has none. */
+static uint32_t lane_of(uint32_t tid)
+{
+    uint32_t space = fan_thread_lane.lane->pid_space;
+    for (uint32_t number = 1; number < fan_lanes.lane_count; number++) {
+        const struct fan_lane *lane = &fan_lanes.lanes[number];
+        if (lane->tid == tid && lane->pid_space == space &&
+            __atomic_load_n(&lane->state, __ATOMIC_ACQUIRE) == FAN_LANE_LIVE)
+            return number;
+    }
+    return 0;
+}
+
+/* Returns the note of the sample that the thread of a lane reads, 0 if it is not among its last
+ * notes. Of a batch that is read as a whole, which sample is unknown. */
+static uint64_t sample_in(uint32_t number)
+{
+    enum { LOOKS = 256 };
+    const uint64_t *ring = fan_lanes.rings + (uint64_t)number * FAN_RING_NOTES;
+    uint64_t head = __atomic_load_n(&fan_lanes.lanes[number].head, __ATOMIC_RELAXED);
+    for (uint64_t i = 1; i <= LOOKS && i <= head; i++) {
+        uint64_t note = __atomic_load_n(&ring[(head - i) % FAN_RING_NOTES], __ATOMIC_RELAXED);
+        note &= ~(UINT64_C(1) << 60);
+        if (note >> 61 == FAN_NOTE_SAMPLE)
+            return note >> 56 & 15 ? note | (uint64_t)FAN_NOTE_NO_FILE << 24 : note;
+    }
+    return 0;
+}
+
+/* Notes for which thread this one reads, if that has changed, and its sample. Returns whether it
+ * reads one. */
+static bool joins_served(void)
+{
+    struct fan_thread_lane *own = &fan_thread_lane;
+    if (own->ring == NULL)
+        return false;
+    uint32_t number = lane_of(own->serves);
+    uint64_t reader = fan_note(FAN_NOTE_READER, 0, number, 0), sample = sample_in(number);
+    if (number == 0 || sample == 0)
+        return false;
+    if (reader != own->served || sample != own->sample) {
+        fan_lane_note(reader);
+        fan_lane_note(sample & ~(UINT64_C(15) << 56));
+    }
+    own->served = reader;
+    own->sample = sample;
+    return true;
+}
+
+/* Returns whether a read is for a sample, and is not one of a run from the start of its file; then
+ * notes the sample if needed. */
+static bool is_of_sample(uint64_t file, uint64_t offset, uint64_t end)
+{
+    if (fan_thread_lane.serves != 0)
+        return joins_served();
+    if (__atomic_load_n(&fan_own_program.sample, __ATOMIC_RELAXED) == 0 ||
+        reads_from_start(file, offset, end))
+        return false;
+    fan_trace_join_others();
+    return true;
+}
+
 void fan_trace_read(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes,
                     bool has_pieces)
 {
     uint64_t file = fan_note(FAN_NOTE_PIECE, mount, record, 0), end = offset + bytes;
-    bool for_sample = __atomic_load_n(&fan_own_program.sample, __ATOMIC_RELAXED) != 0;
-    if (!has_pieces || !for_sample || reads_from_start(file, offset, end)) {
+    if (!has_pieces || !is_of_sample(file, offset, end)) {
         note_blocks(mount, record, offset, end);
         return;
     }
-    fan_trace_join_others();
     for (uint64_t piece = offset / FAN_PIECE_BYTES;
          piece <= (end - 1) / FAN_PIECE_BYTES && piece <= FAN_NOTE_PAYLOAD_MAX; piece++)
         fan_lane_note(file | piece);

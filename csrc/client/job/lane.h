@@ -35,7 +35,8 @@ extern struct fan_lanes fan_lanes;
  * block noted. reading: the file of the thread's last read of a large file, as a note; read_end:
  * where that read ended; from_start: the reads before it go back to the file's start without a gap.
  * sample: the last note of a sample. opened: the inode number of the file opened last.
- * reads_samples: whether the thread has noted samples that it reads itself.
+ * reads_samples: whether the thread has noted samples that it reads itself. serves: the tid of the
+ * thread for which this one reads; 0: for itself; served: the note of that thread's lane.
  */
 struct fan_thread_lane {
     struct fan_lane *lane;
@@ -46,6 +47,8 @@ struct fan_thread_lane {
     bool from_start;
     uint64_t sample;
     uint64_t opened;
+    uint64_t served;
+    uint32_t serves;
     uint32_t program;
     uint32_t shares;
     bool reads_samples;
@@ -184,6 +187,10 @@ static inline void fan_trace_open(uint64_t mount, uint64_t record)
  * start on. */
 void fan_trace_read(uint64_t mount, uint64_t record, uint64_t offset, uint64_t bytes,
                     bool has_pieces);
+
+/* Says that this thread now reads for another one, whose tid is given. Its reads then count as that
+ * thread's, and for the sample that it reads. */
+void fan_trace_serve(uint32_t tid);
 
 /* Counts and notes a wait of `ns` that has just ended. */
 void fan_trace_stall(enum fan_stall_source source, uint64_t mount, uint64_t record, int64_t ns)

@@ -210,9 +210,11 @@ void fan_blockcache_await(struct fan_blockcache *cache, uint32_t id)
 {
     fan_staying_leave(cache, id);
     cache->frames[id].awaited++;
-    if (!may_go(cache, id) || fan_unread_is(cache, id))
+    if (may_go(cache, id) && fan_unread_is(cache, id))
         return;
     fan_put32(&cache->segment->entries[id].touched, 0);
+    if (!may_go(cache, id))
+        return;
     fan_victims_leave(&cache->victims, id); /* it comes back as a block of an open file */
     fan_victims_enter(&cache->victims, id);
     fan_unread_enter(cache, id);

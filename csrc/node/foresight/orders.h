@@ -34,7 +34,7 @@ static inline bool fan_entry_is_piece(uint64_t entry)
  * stay in the cache for good. behind: the id of an order that is fetched completely first, or 0.
  * retry_ns: the cache had no room for the next record; try again then, or when the loader has moved
  * on. wanted: one bit for each record that its reader wanted before it was fetched. begins: for
- * next_use.h. */
+ * next_use.h. vain: which part of the pieces fetched lately nobody has read, of FAN_VAIN_ALL. */
 struct fan_order {
     struct fan_turn turn; /* must be first: code converts between pointers to both */
     struct fan_window_part part;
@@ -52,7 +52,10 @@ struct fan_order {
     struct fan_places places;
     uint64_t *wanted;
     uint64_t begins;
+    uint32_t vain;
 };
+
+enum { FAN_VAIN_ALL = 1 << 16 };
 
 /* All orders of this node. turns: the queue in which they take turns. uses: the next uses of the
  * blocks in the cache. */

@@ -17,7 +17,9 @@
  * ahead. LONG_BYTES, LONG_SHARE: the most of one long record that may be ahead, in bytes and as a
  * part of the cache. READ_AT_ONCE: how many long records a loader reads at once at most.
  * TURN_RECORDS: how many records are fetched in one turn. PASS_RECORDS: how many are passed at
- * once, because no other thread gets the node's lock meanwhile. */
+ * once, because no other thread gets the node's lock meanwhile. VAIN_PIECES: over about how many
+ * pieces `vain` is a mean. VAIN_AHEAD, TRIED_PIECES: while most are in vain, how far ahead pieces
+ * are fetched, and one of how many. */
 enum {
     ROOM_SHARE = 2,
     PAGES_BYTES = 128 << 20,
@@ -26,6 +28,9 @@ enum {
     READ_AT_ONCE = 64,
     TURN_RECORDS = 64,
     PASS_RECORDS = 1024,
+    VAIN_PIECES = 256,
+    VAIN_AHEAD = 1024,
+    TRIED_PIECES = 64,
     RETRY_NS = 1000000
 };
 
@@ -76,23 +81,30 @@ static struct target target_of(const struct fan_node *node, const struct fan_ord
         {(uint32_t)(first % FAN_BLOCK_GRANULES), (uint32_t)(left < most ? left : most)}};
 }
 
+/* What became of a block when its last order let it go. UNDECIDED: another order awaits it, or it
+ * is not here. */
+enum fate { UNDECIDED, READ, UNREAD };
+
 /* Call it when an order will no longer read a block, or a granule of a piece that it names.
  * granule: FAN_BLOCK_GRANULES for a block. */
-static void let_go(struct fan_node *node, uint64_t file, uint64_t block, uint32_t granule)
+static enum fate let_go(struct fan_node *node, uint64_t file, uint64_t block, uint32_t granule)
 {
     struct fan_flight *flight = fan_flight_find_granule(&node->flights, file, block, granule);
     if (flight != NULL) {
         if (flight->awaited > 0 && --flight->awaited == 0)
             flight->hinted = false;
-        return;
+        return UNDECIDED;
     }
     uint32_t id = fan_blockcache_find_granule(&node->cache, file, block, granule);
     if (id == FAN_NO_FRAME || node->cache.frames[id].awaited == 0)
-        return;
+        return UNDECIDED;
     bool unread = fan_unread_is(&node->cache, id);
+    bool untouched = fan_blockcache_stays(&node->cache, id)
+                         ? fan_relaxed32(&node->segment.entries[id].touched) == 0
+                         : unread;
     fan_blockcache_unawait(&node->cache, id);
     if (node->cache.frames[id].awaited > 0)
-        return;
+        return UNDECIDED;
     if (unread && granule == FAN_BLOCK_GRANULES) /* a sample may read a part of a piece */
         fan_add64(&node->stats.ahead_unread_bytes, node->cache.frames[id].bytes);
     fan_unread_leave(&node->cache, id);
@@ -100,6 +112,7 @@ static void let_go(struct fan_node *node, uint64_t file, uint64_t block, uint32_
         fan_eviction_check(&node->eviction, file);
     else
         fan_blockcache_close_one(&node->cache, id); /* the file stays open */
+    return untouched ? UNREAD : READ;
 }
 
 /* Returns how many bytes from the front of a record are fetched ahead: of a long one only as many
@@ -133,18 +146,36 @@ static bool has_way(const struct fan_node *node, const struct fan_order *order)
            fan_next_use_of(&node->orders, file, false) != FAN_NEVER;
 }
 
-/* Lets go of what was fetched for an entry of an order. */
-static void let_go_of(struct fan_node *node, const struct fan_order *order, uint64_t entry)
+static void let_go_of_piece(struct fan_node *node, struct fan_order *order, uint64_t entry)
 {
-    uint64_t file = fan_cache_file(order->mount, entry);
-    uint64_t stored = fan_entry_is_piece(entry) ? 0 : front_bytes(node, order, entry);
+    struct target piece = target_of(node, order, entry);
+    unsigned fates[UNREAD + 1] = {0};
+    for (uint32_t i = 0; i < piece.part.count; i++)
+        fates[let_go(node, piece.file, piece.block, piece.part.from + i)]++;
+    if (fates[READ] == 0 && fates[UNREAD] == 0)
+        return;
+    order->vain -= order->vain / VAIN_PIECES;
+    order->vain += fates[READ] == 0 ? FAN_VAIN_ALL / VAIN_PIECES : 0;
+}
+
+/* Lets go of what was fetched for an entry of an order. */
+static void let_go_of(struct fan_node *node, struct fan_order *order, uint64_t entry)
+{
+    if (fan_entry_is_piece(entry)) {
+        let_go_of_piece(node, order, entry);
+        return;
+    }
+    uint64_t file = fan_cache_file(order->mount, entry), stored = front_bytes(node, order, entry);
     for (uint64_t block = 0; block * FAN_CACHE_BLOCK_BYTES < stored; block++)
         let_go(node, file, block, FAN_BLOCK_GRANULES);
-    if (!fan_entry_is_piece(entry))
-        return;
-    struct target piece = target_of(node, order, entry);
-    for (uint32_t i = 0; i < piece.part.count; i++)
-        let_go(node, piece.file, piece.block, piece.part.from + i);
+}
+
+/* Returns whether nobody read most of the pieces that were fetched lately: the kernel still has
+ * what is mapped, or the order is wrong. Then only a few are fetched, near the reader, to see
+ * whether that changes. */
+static bool is_in_vain(const struct fan_order *order)
+{
+    return order->vain > FAN_VAIN_ALL / 2;
 }
 
 static void renew(struct fan_node *node, const struct fan_order *order, uint64_t entry)
@@ -342,6 +373,12 @@ static enum step bring_piece(struct fan_node *node, struct fan_order *order, boo
                              uint64_t now_ns)
 {
     struct target piece = target_of(node, order, order->records[order->next]);
+    if (is_in_vain(order) && order->next - order->passed > VAIN_AHEAD)
+        return HELD_UP;
+    if (is_in_vain(order) && order->next % TRIED_PIECES != 0) {
+        go_on(node, order, FAN_POOL_CACHE, 0);
+        return MOVED;
+    }
     if (!fan_window_admit(&node->orders.window, &order->part, FAN_POOL_CACHE, FAN_PIECE_BYTES,
                           full))
         return HELD_UP;
