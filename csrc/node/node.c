@@ -164,10 +164,21 @@ int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *r
     return rc < 0 ? rc : 0;
 }
 
+static bool has_records(const struct fan_node *node, uint32_t mount, const uint64_t *records,
+                        uint64_t count)
+{
+    uint64_t at = 0;
+    if (mount >= node->mounts.count)
+        return false;
+    while (at < count && records[at] < node->mounts.mounts[mount].index.record_count)
+        at++;
+    return at == count;
+}
+
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
                              uint64_t count, uint64_t behind)
 {
-    if (mount >= node->mounts.count)
+    if (!has_records(node, mount, records, count)) /* another job may have told of them */
         return -EINVAL;
     struct fan_order *order = fan_order_make(mount, records, count, FAN_PREFETCH_RECORDS);
     if (order == NULL)

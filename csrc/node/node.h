@@ -75,8 +75,8 @@ void fan_node_reach(struct fan_node *node, uint32_t mount, const uint64_t *recor
 
 /* Begins an order: the records of a mount that one loader will read, in that order. Copies the
  * list. The node fetches the records ahead of the loader as far as there is room (prefetch.h),
- * after those of the order `behind`, unless that is 0. Returns the order's id, from 1 on; -EINVAL,
- * -ENOMEM. */
+ * after those of the order `behind`, unless that is 0. Returns the order's id, from 1 on; -EINVAL
+ * if there is no such mount or record; -ENOMEM. */
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
                              uint64_t count, uint64_t behind);
 
@@ -91,8 +91,8 @@ int fan_node_order_read(struct fan_node *node, uint64_t id, uint64_t read);
 int fan_node_order_pass(struct fan_node *node, uint64_t id, uint64_t position);
 int fan_node_order_end(struct fan_node *node, uint64_t id);
 
-/* Begins a session for a client that connected. Returns its number, or -EAGAIN if all are in
- * use. */
+/* Begins a session for a client that connected. Returns its number, -EAGAIN if all are in use, or
+ * -ENOMEM. */
 int fan_node_session_begin(struct fan_node *node, uint32_t pid);
 
 /* Ends the session of a client that has ended, with its pins and open files. */

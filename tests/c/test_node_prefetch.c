@@ -259,14 +259,16 @@ static void test_nonsense(void)
     struct world world;
     struct node_client client;
     open_two(&world, &client, WORLD_LARGE_BYTES, FAN_POLICY_LRU);
-    const uint64_t odd[] = {0, UINT64_MAX, UINT32_MAX, world_remote_file(&world)};
+    const uint64_t odd[] = {0, world_remote_file(&world), UINT32_MAX, UINT64_MAX};
     struct fan_node *node = world.nodes[0];
-    CHECK(fan_node_order_begin(node, 9, odd, 4, 0) == -EINVAL);
+    CHECK(fan_node_order_begin(node, 9, odd, 2, 0) == -EINVAL);
+    CHECK(fan_node_order_begin(node, 0, odd, 3, 0) == -EINVAL);
+    CHECK(fan_node_order_begin(node, 0, odd + 3, 1, 0) == -EINVAL);
     CHECK(fan_node_order_pass(node, 1, 1) == -EINVAL && fan_node_order_end(node, 1) == -EINVAL);
-    uint64_t empty = begin(&world, odd, 0), id = begin(&world, odd, 4);
+    uint64_t empty = begin(&world, odd, 0), id = begin(&world, odd, 2);
     EVENTUALLY(world_stats(&world, 0).ahead == 1 && is_quiet(&world));
     CHECK(fan_node_order_pass(node, empty, 0) == 0 && fan_node_order_end(node, empty) == 0);
-    CHECK(fan_node_order_pass(node, id, 4) == 0 && fan_node_order_pass(node, id, 1) == 0);
+    CHECK(fan_node_order_pass(node, id, 2) == 0 && fan_node_order_pass(node, id, 1) == 0);
     client_close(&client);
     world_close(&world);
 }
