@@ -127,7 +127,8 @@ class Node:
         return int(lib.fan_node_cache_fd(self._node))
 
     def begin_session(self, pid: int) -> int | None:
-        """Returns a session number for a client that has connected; None if all are in use."""
+        """Returns a session number for a client that has connected; None if there is no room
+        for one."""
         session = int(lib.fan_node_session_begin(self._node, pid))
         return session if session >= 0 else None
 

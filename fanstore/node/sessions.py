@@ -41,7 +41,7 @@ class Sessions:
             return
         number = self._node.begin_session(peer_pid(channel.socket))
         if number is None:
-            self._refuse(channel, "the block cache has no more sessions: allow more --cache-bytes")
+            self._refuse(channel, "the block cache has no room for them")
             return
         self._live[channel] = number
         try:

@@ -144,7 +144,8 @@ def test_a_node_that_does_nothing(segment: Path) -> None:
         assert bytes(cache.header.magic) == b"FANCACH\n"
         assert cache.header.state == lib.FAN_JOB_SERVING
         assert CACHE_BYTES < stats.cache_bytes <= CACHE_BYTES * 5 // 3 + ON_TOP_BYTES
-        assert os.fstat(lib.fan_node_cache_fd(node)).st_size == stats.cache_bytes
+        used = os.fstat(lib.fan_node_cache_fd(node)).st_blocks * 512
+        assert used < stats.cache_bytes, "memory is taken when it is needed"
         idle = [name for name, _ in ffi.typeof("struct fan_node_stats").fields]
         idle = [name for name in idle if name not in ("cache_bytes", "latency_bins")]
         assert {name: getattr(stats, name) for name in idle} == dict.fromkeys(idle, 0)
@@ -301,7 +302,7 @@ def test_who_finds_no_session_is_told_of_once(segment: Path) -> None:
         sessions.begin(channel)
         sessions.begin(channel)
         assert not sessions.owns(channel)
-    assert len(said) == 1 and "allow more --cache-bytes" in said[0]
+    assert len(said) == 1 and "the block cache has no room for them" in said[0]
     node.close()
 
 

@@ -362,11 +362,14 @@ static int make_chains(struct fan_blockcache *cache)
     return 0;
 }
 
-/* Adds the frames from number `first` on to the free ones. */
-static void add_free(struct fan_blockcache *cache, uint32_t first)
+/* Adds the last `frames` frames, and so many granules of the first area, as free ones. */
+static void add_free(struct fan_blockcache *cache, uint32_t frames, uint32_t granules)
 {
-    for (uint32_t id = first; id < cache->segment->entry_count; id++)
-        fan_frames_append(cache->frames, &cache->free, id);
+    struct fan_granules *staying = &cache->areas[FAN_AREA_STAYING];
+    fan_staying_add(&cache->staying, staying->count, granules);
+    fan_granules_add(staying, granules);
+    for (uint32_t id = cache->segment->entry_count - frames; frames > 0; frames--)
+        fan_frames_append(cache->frames, &cache->free, id++);
 }
 
 int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segment,
@@ -382,23 +385,21 @@ int fan_blockcache_init(struct fan_blockcache *cache, struct fan_segment *segmen
                                      .area_start = {[FAN_AREA_PASSING] = most - passing}};
     cache->frames = calloc(most, sizeof(*cache->frames));
     if (cache->frames == NULL || make_chains(cache) != 0 || make_victims(cache, policy) != 0 ||
-        fan_granules_init(&cache->areas[FAN_AREA_STAYING], count - passing, most - passing) != 0 ||
+        fan_granules_init(&cache->areas[FAN_AREA_STAYING], 0, most - passing) != 0 ||
         fan_granules_init(&cache->areas[FAN_AREA_PASSING], passing, passing) != 0) {
         fan_blockcache_fini(cache);
         return -ENOMEM;
     }
-    add_free(cache, 0);
+    add_free(cache, count, count - passing);
     return 0;
 }
 
 void fan_blockcache_grow(struct fan_blockcache *cache, uint64_t content_bytes)
 {
-    uint32_t before = cache->segment->entry_count;
     if (cache->areas[FAN_AREA_KEPT].count > 0)
         return;
-    fan_granules_add(&cache->areas[FAN_AREA_STAYING],
-                     fan_segment_grow(cache->segment, content_bytes));
-    add_free(cache, before);
+    uint32_t more = fan_segment_grow(cache->segment, content_bytes);
+    add_free(cache, more, more);
 }
 
 int fan_blockcache_keep(struct fan_blockcache *cache, uint64_t granules)

@@ -10,13 +10,15 @@
 #include "../../format/shm_format.h"
 #include "../../policy/victims.h"
 
-/* PASSING_SHARE: room for blocks that pass through, as a part of the room for those that stay;
- * PASSING_BLOCKS: at least so many. GAPS_SHARE: room for the gaps between blocks of different
- * lengths, where blocks replace each other; FEW_SHARE: where they do not. GROWTH: how many times as
- * large a cache may become; tables for that are made at once, though not filled. */
+/* ENTRIES_PER_BUCKET, GROWN_PER_BUCKET: at most so many entries for each bucket, at first and when
+ * the cache is as large as it may become: a quarter and half of the bucket's places, so that hardly
+ * any bucket overflows. PASSING_SHARE: room for blocks that pass through, as a part of the room for
+ * those that stay; PASSING_BLOCKS: at least so many. GAPS_SHARE: room for the gaps between blocks
+ * of different lengths, where blocks replace each other; FEW_SHARE: where they do not. GROWTH: how
+ * many times as large a cache may become; its table of buckets is made for that at once. */
 enum {
-    SESSION_SHARE = 8,
     ENTRIES_PER_BUCKET = 2,
+    GROWN_PER_BUCKET = 4,
     PASSING_SHARE = 16,
     PASSING_BLOCKS = 4,
     GAPS_SHARE = 10,
@@ -29,31 +31,20 @@ static uint64_t whole_pages(uint64_t bytes)
     return (bytes + FAN_CACHE_GRANULE_BYTES - 1) & ~(uint64_t)(FAN_CACHE_GRANULE_BYTES - 1);
 }
 
-/* Returns the number of sessions for a cache of this size: their memory is at most an eighth of the
- * cache, because a small cache has few clients. */
-static uint32_t sessions_for(uint64_t content_bytes)
-{
-    uint64_t count = content_bytes / SESSION_SHARE / sizeof(struct fan_session);
-    if (count < FAN_SESSIONS_MIN)
-        return FAN_SESSIONS_MIN;
-    return count < FAN_SESSIONS_MAX ? (uint32_t)count : FAN_SESSIONS_MAX;
-}
-
-/* Returns the number of buckets: with all entries in use, at most a quarter of their places are
- * taken, so that hardly any bucket overflows. */
-static uint32_t buckets_for(uint64_t entry_count)
+static uint32_t buckets_for(uint64_t entry_count, uint64_t most)
 {
     uint32_t count = 1;
-    while ((uint64_t)count * ENTRIES_PER_BUCKET < entry_count)
+    while ((uint64_t)count * ENTRIES_PER_BUCKET < entry_count ||
+           (uint64_t)count * GROWN_PER_BUCKET < most)
         count *= 2;
     return count;
 }
 
-/* Computes where the parts of a segment begin, and its size. */
-static void lay_out(struct fan_cache_header *header, uint64_t content_bytes, uint64_t entry_count)
+/* Computes where the parts of a segment begin, and its size. entry_count: at its largest. */
+static void lay_out(struct fan_cache_header *header, uint32_t bucket_count, uint64_t entry_count)
 {
-    header->session_count = sessions_for(content_bytes);
-    header->bucket_count = buckets_for(entry_count);
+    header->session_count = FAN_SESSIONS_MAX;
+    header->bucket_count = bucket_count;
     header->entry_count = (uint32_t)entry_count;
     header->sessions_offset = whole_pages(sizeof(*header));
     header->buckets_offset =
@@ -91,7 +82,7 @@ static int choose_layout(struct fan_segment *segment, struct fan_cache_header *h
     }
     most = most < count * GROWTH ? most : count * GROWTH;
     most = most > count && most <= UINT32_MAX / 4 ? most : count;
-    lay_out(header, content_bytes, most + passing);
+    lay_out(header, buckets_for(count + passing, most + passing), most + passing);
     segment->passing = (uint32_t)passing;
     segment->entry_count = (uint32_t)(count + passing);
     segment->most = (uint32_t)(most + passing);
@@ -155,11 +146,21 @@ int fan_segment_take(struct fan_segment *segment, uint32_t first_granule, uint32
     return rc;
 }
 
-/* Returns where the entries from number `count` on begin. */
-static uint64_t entries_end(const struct fan_segment *segment, uint64_t count)
+static uint64_t offset_of(const struct fan_segment *segment, const void *part)
 {
-    uint64_t offset = (uint64_t)((const char *)segment->entries - segment->base);
-    return offset + count * sizeof(*segment->entries);
+    return (uint64_t)((const char *)part - segment->base);
+}
+
+int fan_segment_take_session(struct fan_segment *segment, uint32_t number)
+{
+    return take(segment->fd, offset_of(segment, &segment->sessions[number]),
+                sizeof(*segment->sessions));
+}
+
+/* Returns how many bytes the buckets take, and the entries up to number `count`. */
+static uint64_t table_bytes(const struct fan_segment *segment, uint32_t count)
+{
+    return (uint64_t)((const char *)&segment->entries[count] - (const char *)segment->buckets);
 }
 
 uint32_t fan_segment_grow(struct fan_segment *segment, uint64_t content_bytes)
@@ -167,7 +168,7 @@ uint32_t fan_segment_grow(struct fan_segment *segment, uint64_t content_bytes)
     uint64_t more = granules_for(content_bytes, segment->header->policy);
     uint64_t room = segment->most - segment->entry_count;
     more = more < room ? more : room;
-    uint64_t start = entries_end(segment, segment->entry_count);
+    uint64_t start = offset_of(segment, &segment->entries[segment->entry_count]);
     if (more == 0 || take(segment->fd, start, more * sizeof(*segment->entries)) != 0)
         return 0;
     segment->entry_count += (uint32_t)more;
@@ -176,19 +177,20 @@ uint32_t fan_segment_grow(struct fan_segment *segment, uint64_t content_bytes)
 
 uint64_t fan_segment_used(const struct fan_segment *segment)
 {
-    return whole_pages(entries_end(segment, segment->entry_count)) +
+    return whole_pages(table_bytes(segment, segment->entry_count)) +
            (uint64_t)segment->entry_count * FAN_CACHE_GRANULE_BYTES;
 }
 
-/* Allocates everything before the data, and the fewest blocks with which the cache works: some of
- * those that pass through, too, because blocks that stay for good must not take all memory. */
+/* Allocates the header, the tables, and the fewest blocks with which the cache works: some of those
+ * that pass through, too, because blocks that stay for good must not take all memory. */
 static int take_least(struct fan_segment *segment)
 {
     uint32_t passing = segment->passing > 0 ? PASSING_BLOCKS * FAN_BLOCK_GRANULES : 0;
     segment->taken = calloc(segment->most / FAN_BLOCK_GRANULES + 1, 1);
-    int rc = segment->taken != NULL
-                 ? take(segment->fd, 0, entries_end(segment, segment->entry_count))
-                 : -ENOMEM;
+    int rc = segment->taken != NULL ? take(segment->fd, 0, sizeof(*segment->header)) : -ENOMEM;
+    if (rc == 0)
+        rc = take(segment->fd, offset_of(segment, segment->buckets),
+                  table_bytes(segment, segment->entry_count));
     if (rc == 0)
         rc = fan_segment_take(segment, 0, FAN_CACHE_BLOCKS_MIN * FAN_BLOCK_GRANULES);
     if (rc == 0 && passing > 0)

@@ -8,10 +8,7 @@
 
 #include "../../format/cache_format.h"
 
-enum {
-    FAN_CACHE_BLOCKS_MIN = 8,
-    FAN_SESSIONS_MIN = 64
-};
+enum { FAN_CACHE_BLOCKS_MIN = 8 };
 
 /* The counts are the daemon's own copies, because a client can overwrite those in the header. */
 struct fan_segment {
@@ -32,10 +29,10 @@ struct fan_segment {
 };
 
 /* Makes a segment for `content_bytes` of blocks, each of which takes whole granules; later it may
- * grow to `most_bytes`, but at most to four times its size. The room for blocks that pass through,
- * the sessions and the tables come on top: about a third more, with 5 MiB at least. Returns 0,
- * -EINVAL if that is too little for FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no
- * memory for that many. */
+ * grow to `most_bytes`, but at most to four times its size. The room for blocks that pass through
+ * and the tables come on top: about a fifth more, with 5 MiB at least. Returns 0, -EINVAL if that
+ * is too little for FAN_CACHE_BLOCKS_MIN blocks, or -errno: -ENOMEM if there is no memory for that
+ * many. */
 int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint64_t most_bytes,
                      uint32_t policy);
 
@@ -43,7 +40,12 @@ int fan_segment_init(struct fan_segment *segment, uint64_t content_bytes, uint64
  * memory for their entries. */
 uint32_t fan_segment_grow(struct fan_segment *segment, uint64_t content_bytes);
 
-/* Returns how much memory the segment takes when all its granules are filled. */
+/* Allocates the memory of a session before it begins. It is kept for the next one with its number.
+ * Returns 0 or -ENOMEM. */
+int fan_segment_take_session(struct fan_segment *segment, uint32_t number);
+
+/* Returns how much memory the segment takes when all its granules are filled, apart from sessions.
+ */
 uint64_t fan_segment_used(const struct fan_segment *segment);
 
 /* Allocates memory for granules before they are written. Otherwise, if a limit on memory is

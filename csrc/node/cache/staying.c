@@ -14,9 +14,13 @@ int fan_staying_init(struct fan_staying *staying, uint32_t frame_count, uint32_t
     staying->owners = malloc(granule_count * sizeof(*staying->owners));
     if (staying->owners == NULL)
         return -ENOMEM;
-    for (uint32_t granule = 0; granule < granule_count; granule++)
-        staying->owners[granule] = FAN_NO_FRAME;
     return fan_victims_init(&staying->by_next_use, FAN_POLICY_BELADY, frame_count);
+}
+
+void fan_staying_add(struct fan_staying *staying, uint32_t first, uint32_t count)
+{
+    for (uint32_t i = 0; staying->owners != NULL && i < count; i++)
+        staying->owners[first + i] = FAN_NO_FRAME;
 }
 
 void fan_staying_fini(struct fan_staying *staying)

@@ -21,8 +21,11 @@ struct fan_staying {
     uint32_t *owners;
 };
 
-/* Makes the lists for this many frames and granules. Returns 0 or -ENOMEM. */
+/* Makes the lists for at most this many frames and granules. Returns 0 or -ENOMEM. */
 int fan_staying_init(struct fan_staying *staying, uint32_t frame_count, uint32_t granule_count);
+
+/* Adds granules of the first area, from number `first` on, which no frame has. */
+void fan_staying_add(struct fan_staying *staying, uint32_t first, uint32_t count);
 void fan_staying_fini(struct fan_staying *staying);
 
 /* Enters a frame as the owner of its granules in the first area, or removes it. */

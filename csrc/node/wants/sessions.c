@@ -34,6 +34,8 @@ int fan_session_open(struct fan_sessions *sessions, uint32_t pid)
     for (uint32_t i = 0; i < sessions->segment->session_count; i++) {
         if (sessions->taken[i])
             continue;
+        if (fan_segment_take_session(sessions->segment, i) != 0)
+            return -ENOMEM;
         sessions->taken[i] = true;
         sessions->live.sessions[sessions->live.count++] = i;
         fan_put32(&sessions->segment->sessions[i].pid, pid);

@@ -41,7 +41,7 @@ struct fan_sessions {
 int fan_sessions_init(struct fan_sessions *sessions, struct fan_segment *segment);
 void fan_sessions_fini(struct fan_sessions *sessions);
 
-/* Opens a free session. Returns its number, or -EAGAIN. */
+/* Opens a free session. Returns its number, -EAGAIN if all are open, or -ENOMEM. */
 int fan_session_open(struct fan_sessions *sessions, uint32_t pid);
 
 /* Ends a session with all its wants, pins and open files. Does nothing if it is not open. */
