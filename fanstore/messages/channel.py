@@ -24,6 +24,7 @@ MESSAGE_MAX_BYTES = 1 << 24
 LIVE_SOCKET = "live"  # HTTP requests of programs that watch the job (fanstore.watch.answers)
 _SOCKET = "sock"
 _READ_BYTES = 1 << 16
+_FDS_MAX = 2  # taken with its message, or the first part of one; a read gets one at most
 
 
 class Channel:
@@ -66,6 +67,8 @@ class Channel:
     def _received_with_fd(self) -> bytes:
         data, fds, _, _ = socket.recv_fds(self.socket, _READ_BYTES, 1, socket.MSG_CMSG_CLOEXEC)
         self._fds += fds
+        if len(self._fds) > _FDS_MAX:
+            raise MessageError("descriptors without their messages")
         return data
 
     def _lines_of(self, receive: Callable[[], bytes]) -> list[bytes] | None:
@@ -81,7 +84,7 @@ class Channel:
     def hear(self, kinds: Sequence[type[T]], with_fds: bool = False) -> list[T] | None:
         """Waits for bytes and returns the messages of `kinds` that are complete with them; skips
         other kinds. Returns None if the peer has closed the connection. with_fds: descriptors may
-        come with messages; `take_fd` returns them. Raises MessageError."""
+        come with messages; `take_fd` returns them. Raises MessageError or OSError."""
         lines = self._lines_of(self._received_with_fd) if with_fds else self.read_lines()
         if lines is None:
             return None

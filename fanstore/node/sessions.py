@@ -34,7 +34,7 @@ class Sessions:
     def begin(self, channel: Channel) -> None:
         """Answers with the session's number and the cache's memory file, or with a Refusal."""
         if self._node is None:
-            channel.send(Refusal(error="nothing is remote"))
+            channel.try_send(Refusal(error="nothing is remote"))
             return
         if not _has_room(channel):
             self._refuse(channel, "no descriptor is left for them: raise ulimit -Hn")
@@ -58,7 +58,7 @@ class Sessions:
                 f"{len(self._live)} programs read remote files at once; more of them read from the "
                 f"shared file system, as {why}"
             )
-        channel.send(Refusal(error="every session is taken"))
+        channel.try_send(Refusal(error="every session is taken"))
 
     def owns(self, channel: Channel) -> bool:
         """Returns whether `channel` is a client's connection, which stays open until the client

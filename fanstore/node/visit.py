@@ -12,10 +12,12 @@ for more than a moment."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import os
 import selectors
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -24,7 +26,7 @@ from typing import Any, TypeVar
 
 from fanstore.errors import FanstoreError
 from fanstore.messages.channel import Channel, connect, peer_pid
-from fanstore.messages.message import Message, NamedMessage, decode, from_line
+from fanstore.messages.message import Message, MessageError, NamedMessage, decode, from_line
 from fanstore.messages.requests import (
     TOLD_BY_GUEST,
     BeginOrder,
@@ -48,6 +50,7 @@ A = TypeVar("A", bound=Message)
 LOOK_EVERY_S = 0.2  # how long programs may wait for a host that was stopped
 _ANSWER_WAIT_S = 0.5
 _SEND_WAIT_S = 0.2
+_ORDERS_MAX = 256  # of one guest
 
 
 @dataclass
@@ -114,6 +117,31 @@ class HostLock:
                 os.unlink(self._path)
         os.close(self._fd)
         self._fd = None
+
+
+def _socket_of(fd: int) -> socket.socket:
+    """Takes over a descriptor that a guest has sent. Raises OSError if it is not of a socket."""
+    try:
+        return socket.socket(fileno=fd)
+    except OSError:
+        os.close(fd)
+        raise
+
+
+def _content_of(fd: int) -> bytes:
+    """Returns the content of a memory file that a guest has sent. Raises OSError if it is another
+    file, whose reading may take any time, and MessageError if it is larger than the memory that the
+    guest has given to it."""
+    try:
+        fcntl.fcntl(fd, fcntl.F_GET_SEALS)  # only memory files have seals
+        found = os.fstat(fd)
+        if found.st_size > found.st_blocks * 512:
+            raise MessageError("an order with holes")
+        with open(fd, "rb", closefd=False) as stream:
+            stream.seek(0)  # the guest has written it
+            return stream.read(found.st_size)
+    finally:
+        os.close(fd)
 
 
 class SharedCache:
@@ -318,14 +346,16 @@ class SharedCache:
         return channel in self._guests
 
     def _hear(self, channel: Channel) -> None:
-        """Does what a guest says. A guest that breaks the protocol is one no longer."""
+        """Does what a guest says. Whatever that is, this job goes on: a guest whose messages cannot
+        be understood or fulfilled is one no longer."""
         if channel not in self._guests:
             return
         try:
             messages = channel.hear(TOLD_BY_GUEST, with_fds=True)
             for message in messages or ():
                 self._do(channel, message)
-        except (OSError, FanstoreError, ValueError, KeyError):
+        except Exception as error:  # also OverflowError and MemoryError, from numbers and files
+            print(f"fanstore: a guest is dismissed: {error!r}", file=sys.stderr)
             messages = None
         if messages is None:
             self._dismiss(channel)
@@ -333,14 +363,15 @@ class SharedCache:
     def _do(self, channel: Channel, message: NamedMessage) -> None:
         orders = self._guests[channel].orders
         if isinstance(message, Visitor):
-            client = Channel(socket.socket(fileno=channel.take_fd()))
+            client = Channel(_socket_of(channel.take_fd()))
+            client.socket.settimeout(_SEND_WAIT_S)
             self._sessions.begin(client)
             if not self._sessions.owns(client):
                 client.close()
         elif isinstance(message, BeginOrder):
-            with open(channel.take_fd(), "rb") as stream:
-                stream.seek(0)  # the guest has written it
-                records = stream.read()
+            records = _content_of(channel.take_fd())
+            if message.order in orders or len(orders) == _ORDERS_MAX:
+                raise MessageError("an order that has begun, or too many orders")
             behind = orders.get(message.behind, 0)
             orders[message.order] = self._node.begin_order(message.mount, records, behind)
         elif isinstance(message, PassOrder):

@@ -292,6 +292,13 @@ def test_sessions_leave_descriptors_for_the_daemon_itself(
     node.close()
 
 
+def test_who_has_ended_need_not_hear_of_a_refusal() -> None:
+    ours, theirs = socket.socketpair()
+    ours.close()
+    with selectors.DefaultSelector() as selector, theirs:
+        Sessions(selector, None, list[str]().append).begin(Channel(theirs))
+
+
 def test_who_finds_no_session_is_told_of_once(segment: Path) -> None:
     node, said = Node(os.fspath(segment), 0, 1, CACHE_BYTES, "lru", 1.0, 1.0), list[str]()
     taken = iter(lambda: node.begin_session(1), None)

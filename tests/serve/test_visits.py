@@ -9,9 +9,10 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,9 @@ import inprocess
 import pytest
 from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
 from soak import left
+
+from fanstore.messages.channel import MESSAGE_MAX_BYTES, Channel, connect
+from fanstore.messages.requests import BeginVisit
 
 COUNT = 12
 FILE_BYTES = 2_000_000
@@ -64,12 +68,26 @@ class Job:
         expected = [hashlib.sha256(content).hexdigest() for content in plain]
         assert self.process.stdout.readline().split() == expected
 
+    @property
+    def directory(self) -> Path:
+        """The job's directory on the local disk."""
+        (found,) = [
+            path.parent for path in self.stage.local.rglob("job.json")
+            if json.loads(path.read_bytes())["daemon_pid"] == self.daemon
+        ]  # fmt: skip
+        return found
+
+    def visit(self) -> Channel:
+        """Makes this process a guest."""
+        channel = connect(str(self.directory))
+        channel.send(BeginVisit(cache_bytes=0))
+        assert channel.receive_line() is not None
+        return channel
+
     def status(self) -> dict[str, Any]:
         """The job's status."""
-        jobs = [json.loads(path.read_bytes()) for path in self.stage.local.rglob("job.json")]
-        (job,) = [job["job_id"] for job in jobs if job["daemon_pid"] == self.daemon]
         local = ("--local-dir", self.stage.local)
-        found = inprocess.call("status", "--json", *local, "--job", job)
+        found = inprocess.call("status", "--json", *local, "--job", self.directory.name)
         answer: dict[str, Any] = json.loads(found.stdout)
         return answer
 
@@ -187,6 +205,91 @@ def test_a_killed_guest_leaves_nothing_behind(start: Callable[..., Job]) -> None
     assert (host.shared_bytes(), late.shared_bytes()) == (DATASET_BYTES, 0)
     host.end()
     late.end()
+
+
+def memory_file(content: bytes = b"", length: int = 0) -> int:
+    fd = os.memfd_create("order")
+    os.write(fd, content)
+    os.ftruncate(fd, max(length, len(content)))
+    return fd
+
+
+def files_of(pid: int, fds: Iterable[int | str]) -> Iterator[str]:
+    for fd in fds:
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            yield os.readlink(f"/proc/{pid}/fd/{fd}")
+
+
+def number(value: int) -> bytes:
+    return value.to_bytes(8, "little")
+
+
+def told(kind: str, **fields: object) -> bytes:
+    return json.dumps({"type": kind, **fields}).encode() + b"\n"
+
+
+ORDER = {"order": 1, "mount": 0, "behind": 0}
+BEGIN = told("begin_order", **ORDER)
+
+
+def hostile() -> Iterator[tuple[str, bytes, list[int]]]:
+    """What no guest sends, with descriptors."""
+    for name in ORDER:
+        odd: list[object] = ["1", None, 1.5, True, [1], {}]
+        for value in odd + [-1, 1 << 70, 1] * (name == "mount"):
+            changed = told("begin_order", **{**ORDER, name: value})
+            yield f"{name} is {value}", changed, [memory_file(number(1))]
+        left_out = {each: 1 for each in ORDER if each != name}
+        yield f"no {name}", told("begin_order", **left_out), [memory_file(number(1))]
+    for field in ("position", "read"):
+        for count in (-1, 1 << 64, 10**100):
+            passed = told("pass_order", **{"order": 1, "position": 0, "read": 0, field: count})
+            yield f"{field} is {count}", BEGIN + passed, [memory_file(number(1))]
+    yield "no such order", told("pass_order", order=7, position=0, read=0), []
+    yield "an end without a begin", told("end_order", order=7), []
+    yield "an order begins twice", BEGIN, [memory_file(number(1)), memory_file(number(1))]
+    for record in (1 << 32, 1 << 60, (1 << 64) - 1):
+        yield f"record {record}", BEGIN, [memory_file(number(record))]
+    yield "a file of holes", BEGIN, [memory_file(length=1 << 45)]
+    yield "a file of few holes", BEGIN, [memory_file(number(1), 1 << 20)]
+    yield "a file on disk", BEGIN, [os.open(__file__, os.O_RDONLY)]
+    yield "a directory", BEGIN, [os.open("/", os.O_RDONLY)]
+    yield "no descriptor", BEGIN, []
+    yield "a program without its descriptor", told("visitor"), []
+    yield "a program that is a file", told("visitor"), [memory_file()]
+    yield "descriptors without messages", b" ", [memory_file() for _ in range(9)]
+    yield "no JSON", b"{\n", []
+    yield "a list", b"[]\n", []
+    yield "deep JSON", b"[" * 100_000 + b"\n", []
+    yield "deep fields", b'{"order":' * 100_000 + b"\n", []
+    yield (
+        "a number of a million digits",
+        b'{"type": "end_order", "order": 1' + b"0" * 10**6 + b"}\n",
+        [],
+    )
+    yield "no end of line", b" " * (MESSAGE_MAX_BYTES + (1 << 20)), []
+
+
+def test_the_host_lives_whatever_a_guest_sends(start: Callable[..., Job]) -> None:
+    host, guest = start("host"), start("guest")
+    sent = set[str]()
+    for name, line, fds in hostile():
+        sent |= set(files_of(os.getpid(), fds))
+        channel = host.visit()
+        with contextlib.suppress(ConnectionError):  # dismissed before the end
+            for fd in fds[:-1]:
+                socket.send_fds(channel.socket, [line], [fd])
+            if fds:
+                line = line[socket.send_fds(channel.socket, [line], fds[-1:]) :]
+            channel.socket.sendall(line)
+        assert channel.read_lines() is None, f"{name}: is not dismissed"
+        channel.close()
+        for fd in fds:
+            os.close(fd)
+    for job in (host, guest):
+        job.reads(NAMES)
+    assert guest.shared_bytes() == 0
+    assert not sent & set(files_of(host.daemon, os.listdir(f"/proc/{host.daemon}/fd")))
 
 
 @pytest.mark.soak
