@@ -12,6 +12,7 @@ for more than a moment."""
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -19,6 +20,7 @@ import selectors
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +52,7 @@ A = TypeVar("A", bound=Message)
 LOOK_EVERY_S = 0.2  # how long programs may wait for a host that was stopped
 _ANSWER_WAIT_S = 0.5
 _SEND_WAIT_S = 0.2
+_BASE_WAIT_S = 1.0
 _ORDERS_MAX = 256  # of one guest
 
 
@@ -90,10 +93,17 @@ class HostLock:
         self._own = own
         self._fd: int | None = None
 
-    def take(self, passed_over: str = "") -> str:
+    def take(self, passed_over: str, wait_s: float) -> str:
         """Returns the job directory of the host; "" if this job is the host from now on.
-        passed_over: a host that does not answer, whose place this job takes. Raises OSError."""
-        with self._base.locked():
+        passed_over: a host that does not answer, whose place this job takes. Raises BlockingIOError
+        if another process has held the base for `wait_s` seconds, and other OSErrors."""
+        until_s = time.monotonic() + wait_s
+
+        def check() -> None:
+            if time.monotonic() >= until_s:
+                raise BlockingIOError(errno.EAGAIN, "the base is locked")
+
+        with self._base.locked(check):
             fd = locks.take(self._path, exclusive=True)
             if fd is None:
                 with open(self._path, encoding="utf-8") as stream:
@@ -165,20 +175,26 @@ class SharedCache:
         self._clients: dict[int, socket.socket] = {}
         self._guests: dict[Channel, _Guest] = {}
         self._guest_count = 0
+        self._seeks = False  # whether it still has to find its host, or become it
+        self._look_s = 0.0
         self._grown_bytes = 0
 
     def open(self, selector: selectors.BaseSelector, sessions: Sessions) -> None:
         """Finds the host, or becomes it. selector: of the main thread."""
         self._selector, self._sessions = selector, sessions
-        self._seek()
+        self._seek(_BASE_WAIT_S)
 
-    def _seek(self) -> None:
-        passed_over = ""
-        with contextlib.suppress(OSError, FanstoreError):
-            while self._host_lock and (host := self._host_lock.take(passed_over)):
+    def _seek(self, wait_s: float) -> None:
+        """Becomes the host, or a guest of it. wait_s: how long to wait for other processes, which
+        may be other guests on the same search; the next look tries again."""
+        self._seeks, passed_over = False, ""
+        try:
+            while self._host_lock and (host := self._host_lock.take(passed_over, wait_s)):
                 if self._visit(host):
                     return
                 passed_over = host
+        except (OSError, FanstoreError) as error:
+            self._seeks = isinstance(error, BlockingIOError)
 
     def _visit(self, host: str) -> bool:
         """Becomes a guest of the job in the directory `host`. Returns whether its daemon agreed."""
@@ -208,12 +224,16 @@ class SharedCache:
         return True
 
     def look(self) -> bool:
-        """Leaves a host that was stopped. Returns whether this job uses its own cache."""
+        """Leaves a host that was stopped. Returns whether this job uses its own cache, for good as
+        far as is known."""
         if self._host is not None:
             found = stat_of(self._host_pid)
             if found is None or found.state in "TtZX":
                 self._lose()
-        return self._host is None
+        elif self._seeks and time.monotonic() >= self._look_s:
+            self._look_s = time.monotonic() + LOOK_EVERY_S
+            self._seek(0)
+        return self._host is None and not self._seeks
 
     def _lose(self) -> None:
         """Uses the own cache, or that of a new host, instead of the host's."""
@@ -228,7 +248,7 @@ class SharedCache:
             for order in self._orders.values():
                 with contextlib.suppress(OSError):
                     self._begin_own(order)
-        self._seek()
+        self._seek(_BASE_WAIT_S)
 
     def _hang_up(self, fd: int) -> None:
         """Closes a program's connection to the host, whichever of the two has ended."""

@@ -23,6 +23,7 @@ from soak import left
 
 from fanstore.messages.channel import MESSAGE_MAX_BYTES, Channel, connect
 from fanstore.messages.requests import BeginVisit
+from fanstore.staging.base import StagingFolder
 
 COUNT = 12
 FILE_BYTES = 2_000_000
@@ -192,6 +193,19 @@ def test_jobs_go_on_whatever_happens_to_the_host(start: Callable[..., Job], fate
         host.reads(NAMES)
     for job in (second, third, late, *([] if fate == "ends" else [host])):
         job.end(code=125 if job is host and fate == "is killed" else 0)
+
+
+def test_a_guest_answers_while_no_host_can_be_found(start: Callable[..., Job]) -> None:
+    host, second, third = (start(name) for name in ("host", "second", "third"))
+    with StagingFolder(str(host.stage.local)).locked():
+        os.kill(host.daemon, signal.SIGKILL)
+        for job in (second, third, second):
+            job.reads(NAMES)
+            assert job.shared_bytes() >= 0  # it answers
+    (lock,) = host.stage.local.rglob("host-*")
+    nexts = {str(job.directory) for job in (second, third)}
+    wait_for(lambda: lock.read_text() in nexts, "the next host")
+    assert start("late").shared_bytes() == 0
 
 
 def test_a_killed_guest_leaves_nothing_behind(start: Callable[..., Job]) -> None:
