@@ -356,7 +356,9 @@ class SharedCache:
         """Makes the cache as large as all caches together that it replaces. It stays so large when
         a guest leaves, for the next one."""
         wanted = sum(guest.cache_bytes for guest in self._guests.values()) - self._grown_bytes
-        more = min(wanted, left_bytes() // 2)  # the other half is for programs
+        cache = self._node.stats()
+        to_fill = cache.cache_bytes - cache.peak_resident_bytes
+        more = min(wanted, (left_bytes() - to_fill) // 2)  # the other half is for programs
         if more > 0:
             self._node.grow(more)
             self._grown_bytes += more

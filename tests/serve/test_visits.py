@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import random
+import selectors
 import signal
 import socket
 import subprocess
@@ -22,7 +23,10 @@ from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
 from soak import left
 
 from fanstore.messages.channel import MESSAGE_MAX_BYTES, Channel, connect
+from fanstore.messages.figures import NodeFigures
+from fanstore.messages.message import fields_of
 from fanstore.messages.requests import BeginVisit
+from fanstore.node import visit
 from fanstore.staging.base import StagingFolder
 
 COUNT = 12
@@ -165,6 +169,33 @@ def test_the_cache_is_as_large_as_those_of_all_jobs(start: Callable[..., Job]) -
         for job in jobs:
             job.reads(NAMES)
     assert sum(job.shared_bytes() for job in jobs) == DATASET_BYTES
+
+
+class EmptyCache:
+    """A core whose cache nothing fills."""
+
+    def __init__(self) -> None:
+        self.granted = 0
+
+    def grow(self, content_bytes: int) -> None:
+        self.granted += content_bytes
+
+    def stats(self) -> NodeFigures:
+        figures: dict[str, Any] = dict.fromkeys(fields_of(NodeFigures), 0)
+        return NodeFigures(**{**figures, "cache_bytes": self.granted})
+
+
+def test_memory_is_granted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(visit, "left_bytes", lambda: 1000)
+    core: Any = EmptyCache()
+    lock: Any = object()
+    cache = visit.SharedCache(core, 500, lock, print)
+    with selectors.DefaultSelector() as selector, contextlib.ExitStack() as sockets:
+        monkeypatch.setattr(cache, "_selector", selector, raising=False)
+        for _ in range(5):
+            pair = [sockets.enter_context(each) for each in socket.socketpair()]
+            cache.receive(Channel(pair[0]), BeginVisit(cache_bytes=1 << 40))
+    assert 500 <= core.granted <= 1000
 
 
 def test_a_guest_brings_files_near(start: Callable[..., Job]) -> None:
