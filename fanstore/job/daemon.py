@@ -66,7 +66,6 @@ from fanstore.node.process import Process, log_to
 from fanstore.node.server import LOOK_EVERY_S
 from fanstore.node.sessions import Sessions
 from fanstore.node.trace_parts import TracePart, begun, join_traces, place_alone
-from fanstore.node.visit import LOOK_EVERY_S as HOST_LOOK_EVERY_S
 from fanstore.node.visit import SharedCache
 from fanstore.outputs.service import OutputService
 from fanstore.outputs.tree.end import unstaged_of
@@ -329,19 +328,16 @@ class Daemon:
             selector.register(self._parent, selectors.EVENT_READ, self._hear_parent)
         elif self.world.world_size == 1:
             self._parent.close()
-        pause_s = None if cache is None else self._look_at(cache)
+        pause_s = None if cache is None else LOOK_EVERY_S
+        self._look_at(cache)
         while not self._ended and self._handle_events(pause_s):
             self._tell_stalls()
-            if cache is not None:
-                pause_s = self._look_at(cache)
+            self._look_at(cache)
 
-    def _look_at(self, cache: SharedCache) -> float:
-        """Leaves a host that was stopped, and fills the disk unless a host does so. Returns after
-        how many seconds to look again."""
-        is_own = cache.look()
-        if is_own:
+    def _look_at(self, cache: SharedCache | None) -> None:
+        """Leaves a host that does not answer, and fills the disk unless a host does so."""
+        if cache is not None and cache.look():
             self.job.fill()
-        return LOOK_EVERY_S if is_own else HOST_LOOK_EVERY_S
 
     def _tell_stalls(self) -> None:
         """Reports reads that wait for a rank or the shared file system, to the log and to the

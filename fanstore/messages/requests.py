@@ -80,7 +80,15 @@ class EndOrder(NamedMessage):
     order: int
 
 
-TOLD_BY_GUEST: tuple[type[NamedMessage], ...] = (Visitor, BeginOrder, PassOrder, EndOrder)
+class Present(NamedMessage):
+    """Asks whether the host answers, and is its answer, too."""
+
+    NAME: ClassVar[str] = "present"
+
+
+TOLD_BY_GUEST: tuple[type[NamedMessage], ...] = (
+    Visitor, BeginOrder, PassOrder, EndOrder, Present,
+)  # fmt: skip
 
 
 class AskStatus(DaemonRequest):

@@ -5,9 +5,9 @@ programs to the host's daemon, which gives them sessions as it does to its own, 
 in which order its loaders will read. All else stays with each job: outputs, counters, predictions.
 
 The host holds a lock on a file beside the staged datasets, which contains its job directory. If it
-ends, or is stopped, each guest hangs up for its programs, which then ask it for a new session, and
-looks for the host again: the first one to do so becomes the host. So nobody depends on another job
-for more than a moment."""
+ends, or no longer answers, each guest hangs up for its programs, which then ask it for a new
+session, and looks for the host again: the first one to do so becomes the host. So nobody depends on
+another job for more than a few seconds."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from fanstore.errors import FanstoreError
-from fanstore.messages.channel import Channel, connect, peer_pid
+from fanstore.messages.channel import Channel, connect
 from fanstore.messages.message import Message, MessageError, NamedMessage, decode, from_line
 from fanstore.messages.requests import (
     TOLD_BY_GUEST,
@@ -36,11 +36,12 @@ from fanstore.messages.requests import (
     DaemonRequest,
     EndOrder,
     PassOrder,
+    Present,
     Visitor,
 )
 from fanstore.node.core import Node
+from fanstore.node.server import LOOK_EVERY_S
 from fanstore.node.sessions import Sessions
-from fanstore.process_stat import stat_of
 from fanstore.staging import locks
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.memory import left_bytes
@@ -49,7 +50,7 @@ from fanstore.wording import counted
 
 A = TypeVar("A", bound=Message)
 
-LOOK_EVERY_S = 0.2  # how long programs may wait for a host that was stopped
+_UNANSWERED_MAX = 4  # looks in which a host may leave a guest without an answer
 _ANSWER_WAIT_S = 0.5
 _SEND_WAIT_S = 0.2
 _BASE_WAIT_S = 1.0
@@ -171,7 +172,7 @@ class SharedCache:
         self._orders: dict[int, _Order] = {}
         self._last = 0
         self._host: Channel | None = None
-        self._host_pid = 0
+        self._unanswered = 0
         self._clients: dict[int, socket.socket] = {}
         self._guests: dict[Channel, _Guest] = {}
         self._guest_count = 0
@@ -204,8 +205,7 @@ class SharedCache:
             return False
         try:
             channel.send(BeginVisit(cache_bytes=self._bytes))
-            # A daemon of another namespace of processes cannot be watched: its number is 0.
-            agreed = channel.receive_line() is not None and peer_pid(channel.socket) > 0
+            agreed = channel.receive_line() is not None
         except OSError:
             agreed = False
         if not agreed:
@@ -213,9 +213,8 @@ class SharedCache:
             return False
         channel.socket.settimeout(_SEND_WAIT_S)
         with self._guard:
-            self._host, self._host_pid = channel, peer_pid(channel.socket)
-            self._host_directory = host
-            self._selector.register(channel, selectors.EVENT_READ, self._lose)
+            self._host, self._host_directory, self._unanswered = channel, host, 0
+            self._selector.register(channel, selectors.EVENT_READ, self._hear_host)
             self._warn(f"programs read through the block cache of job {os.path.basename(host)}")
             for number, order in self._orders.items():
                 with contextlib.suppress(OSError):
@@ -224,16 +223,32 @@ class SharedCache:
         return True
 
     def look(self) -> bool:
-        """Leaves a host that was stopped. Returns whether this job uses its own cache, for good as
-        far as is known."""
-        if self._host is not None:
-            found = stat_of(self._host_pid)
-            if found is None or found.state in "TtZX":
-                self._lose()
-        elif self._seeks and time.monotonic() >= self._look_s:
-            self._look_s = time.monotonic() + LOOK_EVERY_S
-            self._seek(0)
+        """Asks the host whether it answers, and leaves it if it has not for some looks: it may be
+        stopped, frozen, or wait for a disk. Returns whether this job uses its own cache, for good
+        as far as is known. A look soon after the last one does nothing."""
+        now_s = time.monotonic()
+        if now_s >= self._look_s:
+            self._look_s = now_s + LOOK_EVERY_S
+            if self._host is not None:
+                self._unanswered += 1
+                if self._unanswered > _UNANSWERED_MAX:
+                    self._lose()
+                else:
+                    self._tell(Present())
+            elif self._seeks:
+                self._seek(0)
         return self._host is None and not self._seeks
+
+    def _hear_host(self) -> None:
+        """Notes that the host answers, or leaves it because it has ended."""
+        lines = None
+        if self._host is not None:
+            with contextlib.suppress(OSError):
+                lines = self._host.read_lines()
+        if lines is None:
+            self._lose()
+        else:
+            self._unanswered = 0
 
     def _lose(self) -> None:
         """Uses the own cache, or that of a new host, instead of the host's."""
@@ -274,13 +289,14 @@ class SharedCache:
 
     def _tell(self, message: NamedMessage, fd: int | None = None) -> bool:
         """Sends a message to the host, with a descriptor if one is given. Returns False if there is
-        none, or it does not take the message; the next `look` then leaves it."""
+        none, or it does not take the message; the main thread then leaves it."""
         if self._host is None:
             return False
         try:
             self._host.send(message, fd)
         except OSError:
-            self._host_pid = 0  # /proc/0 does not exist
+            with contextlib.suppress(OSError):  # a part of the message may have been sent
+                self._host.socket.shutdown(socket.SHUT_RDWR)
             return False
         return True
 
@@ -400,6 +416,8 @@ class SharedCache:
             self._node.pass_order(orders[message.order], message.position, message.read)
         elif isinstance(message, EndOrder):
             self._node.end_order(orders.pop(message.order))
+        elif isinstance(message, Present):
+            channel.send(message)
 
     def _dismiss(self, channel: Channel) -> None:
         self._selector.unregister(channel)
