@@ -32,7 +32,7 @@ class Channel:
 
     def __init__(self, stream: socket.socket) -> None:
         self.socket = stream
-        self._pending = b""
+        self._pending = bytearray()
         self._fds: list[int] = []
 
     def fileno(self) -> int:
@@ -78,7 +78,11 @@ class Channel:
             data = b""
         if not data or len(self._pending) > MESSAGE_MAX_BYTES:
             return None
-        *lines, self._pending = (self._pending + data).split(b"\n")
+        self._pending += data
+        if b"\n" not in data:
+            return []
+        *lines, rest = bytes(self._pending).split(b"\n")
+        self._pending = bytearray(rest)
         return lines
 
     def hear(self, kinds: Sequence[type[T]], with_fds: bool = False) -> list[T] | None:
