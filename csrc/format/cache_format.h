@@ -11,7 +11,8 @@
  * it saw no pin that names it *after* it set the entry to EVICTING. Both sides use sequentially
  * consistent accesses for these four, so one of them always sees the other. A pin is a place in
  * memory and not a count, so the daemon can clear the pins of a dead client, whatever the client
- * was doing.
+ * was doing; and others can clear entries, pins and blocks, in this order, of a dead daemon
+ * (fanstore/node/core.py).
  */
 #pragma once
 

@@ -37,8 +37,9 @@ class SessionBegun(Message):
 
 class BeginVisit(DaemonRequest):
     """Asks the daemon of another job to be the host of this one (fanstore.node.visit), and is its
-    answer, too. The messages in TOLD_BY_GUEST follow on the same connection. cache_bytes: how much
-    content the sender's block cache may hold."""
+    answer, too, with which the descriptor of the host's block cache comes. The messages in
+    TOLD_BY_GUEST follow on the same connection. cache_bytes: how much content the sender's block
+    cache may hold."""
 
     NAME: ClassVar[str] = "visit"
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import mmap
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -12,12 +14,30 @@ from fanstore.config import CACHE_LEAST_BYTES
 from fanstore.errors import FanstoreError, UsageError
 from fanstore.messages.figures import NodeFigures
 from fanstore.messages.message import fields_of
+from fanstore.staging import locks
 
 if TYPE_CHECKING:
     from fanstore.staging.shares import Shares
 
 _IDLE_SLEEP_US = 4000  # in an idle daemon, the longest wait of another rank's request
 _MESSAGE_ROOM_BYTES = 1 << 16
+
+
+def empty_if_ended(cache_fd: int) -> bool:
+    """Frees the memory of another daemon's block cache once that daemon has ended, because idle
+    programs keep it mapped. Returns whether it has ended."""
+    if not locks.try_lock(cache_fd, exclusive=True):
+        return False
+    with contextlib.suppress(OSError, ValueError), mmap.mmap(cache_fd, 0) as memory:
+        with ffi.from_buffer("struct fan_cache_header *", memory) as header:
+            header.state = lib.FAN_JOB_ENDED
+            sessions, entries = header.sessions_offset, header.entries_offset
+            data, end = header.data_offset, header.segment_bytes
+        # Others may still read. In this order nobody finds an entry any more when pins are cleared,
+        # and nobody holds a pin, which is looked at after each copy, when content is cleared.
+        for first, after in ((entries, data), (sessions, entries), (data, end)):
+            memory.madvise(mmap.MADV_REMOVE, first, after - first)
+    return True
 
 
 class Node:
@@ -56,6 +76,9 @@ class Node:
         if rc < 0:
             raise FanstoreError(f"a block cache of {cache_bytes:,} bytes: {os.strerror(-rc)}")
         self._node = out[0]
+        # The descriptor that others get is another one, so this lock is held until this one ends.
+        self._lock_fd = os.open(f"/proc/self/fd/{self.cache_fd}", os.O_RDONLY | os.O_CLOEXEC)
+        locks.try_lock(self._lock_fd, exclusive=True)
         self._room = bytearray(_MESSAGE_ROOM_BYTES)
         self._sender = ffi.new("uint32_t *")
         self._needed = ffi.new("uint64_t *")
@@ -216,3 +239,4 @@ class Node:
         """Frees the core, and the transport with it."""
         lib.fan_node_close(self._node)
         self._node = ffi.NULL
+        os.close(self._lock_fd)

@@ -39,7 +39,7 @@ from fanstore.messages.requests import (
     Present,
     Visitor,
 )
-from fanstore.node.core import Node
+from fanstore.node.core import Node, empty_if_ended
 from fanstore.node.server import LOOK_EVERY_S
 from fanstore.node.sessions import Sessions
 from fanstore.staging import locks
@@ -173,6 +173,7 @@ class SharedCache:
         self._last = 0
         self._host: Channel | None = None
         self._unanswered = 0
+        self._cache_fds: list[int] = []  # of the caches of all hosts that may still live
         self._clients: dict[int, socket.socket] = {}
         self._guests: dict[Channel, _Guest] = {}
         self._guest_count = 0
@@ -205,12 +206,13 @@ class SharedCache:
             return False
         try:
             channel.send(BeginVisit(cache_bytes=self._bytes))
-            agreed = channel.receive_line() is not None
+            _, cache_fd = channel.receive_line_with_fd()
         except OSError:
-            agreed = False
-        if not agreed:
+            cache_fd = None
+        if cache_fd is None:
             channel.close()
             return False
+        self._cache_fds.append(cache_fd)
         channel.socket.settimeout(_SEND_WAIT_S)
         with self._guard:
             self._host, self._host_directory, self._unanswered = channel, host, 0
@@ -237,6 +239,9 @@ class SharedCache:
                     self._tell(Present())
             elif self._seeks:
                 self._seek(0)
+            for fd in [fd for fd in self._cache_fds if empty_if_ended(fd)]:
+                self._cache_fds.remove(fd)
+                os.close(fd)
         return self._host is None and not self._seeks
 
     def _hear_host(self) -> None:
@@ -362,7 +367,7 @@ class SharedCache:
         """Answers a job that asks to be a guest."""
         if self._host_lock is None or self._host is not None:
             return
-        channel.send(BeginVisit(cache_bytes=self._bytes))
+        channel.send(BeginVisit(cache_bytes=self._bytes), self._node.cache_fd)
         self._guests[channel] = _Guest(asked.cache_bytes)
         self._guest_count += 1
         self._grow()

@@ -25,7 +25,7 @@ from soak import left
 from fanstore.messages.channel import MESSAGE_MAX_BYTES, Channel, connect
 from fanstore.messages.figures import NodeFigures
 from fanstore.messages.message import fields_of
-from fanstore.messages.requests import BeginVisit
+from fanstore.messages.requests import BeginSession, BeginVisit
 from fanstore.node import visit
 from fanstore.staging.base import StagingFolder
 
@@ -84,7 +84,7 @@ class Job:
 
     def visit(self) -> Channel:
         """Makes this process a guest."""
-        channel = connect(str(self.directory))
+        channel = connect(str(self.directory), LIMIT_S)
         channel.send(BeginVisit(cache_bytes=0))
         assert channel.receive_line() is not None
         return channel
@@ -176,6 +176,7 @@ class EmptyCache:
 
     def __init__(self) -> None:
         self.granted = 0
+        self.cache_fd = memory_file()
 
     def grow(self, content_bytes: int) -> None:
         self.granted += content_bytes
@@ -196,6 +197,18 @@ def test_memory_is_granted_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             pair = [sockets.enter_context(each) for each in socket.socketpair()]
             cache.receive(Channel(pair[0]), BeginVisit(cache_bytes=1 << 40))
     assert 500 <= core.granted <= 1000
+
+
+def test_a_small_cache_has_sessions_for_the_programs_of_guests(start: Callable[..., Job]) -> None:
+    small = ("--cache-bytes", str(10 << 20))
+    guest = [start(name, *small) for name in ("host", "guest")][1]
+    with contextlib.ExitStack() as programs:
+        for number in range(300):
+            program = programs.enter_context(contextlib.closing(connect(str(guest.directory))))
+            program.send(BeginSession())
+            line, cache_fd = program.receive_line_with_fd()
+            assert cache_fd is not None, f"{number}: {line!r}"
+            os.close(cache_fd)
 
 
 def test_a_guest_brings_files_near(start: Callable[..., Job]) -> None:
@@ -237,6 +250,25 @@ def test_a_guest_answers_while_no_host_can_be_found(start: Callable[..., Job]) -
     nexts = {str(job.directory) for job in (second, third)}
     wait_for(lambda: lock.read_text() in nexts, "the next host")
     assert start("late").shared_bytes() == 0
+
+
+@pytest.mark.parametrize("fate", ["ends", "is killed"])
+def test_the_memory_of_a_host_ends_with_it(start: Callable[..., Job], fate: str) -> None:
+    """Though a program, which this one is, keeps its session of the host and reads nothing."""
+    host, guest = start("host"), start("guest")
+    guest.reads(NAMES)
+    program = connect(str(guest.directory))
+    program.send(BeginSession())
+    _, cache_fd = program.receive_line_with_fd()
+    assert cache_fd is not None and os.fstat(cache_fd).st_blocks * 512 > DATASET_BYTES
+    if fate == "ends":
+        host.end()
+    else:
+        os.kill(host.daemon, signal.SIGKILL)
+    wait_for(lambda: os.fstat(cache_fd).st_blocks * 512 < FILE_BYTES, "the memory is free")
+    guest.reads(NAMES)
+    os.close(cache_fd)
+    program.close()
 
 
 def test_a_killed_guest_leaves_nothing_behind(start: Callable[..., Job]) -> None:
