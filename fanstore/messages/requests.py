@@ -87,6 +87,14 @@ class Present(NamedMessage):
     NAME: ClassVar[str] = "present"
 
 
+class Dismissed(NamedMessage):
+    """Tells a guest that it is one no longer. error: why."""
+
+    NAME: ClassVar[str] = "dismissed"
+
+    error: str
+
+
 TOLD_BY_GUEST: tuple[type[NamedMessage], ...] = (
     Visitor, BeginOrder, PassOrder, EndOrder, Present,
 )  # fmt: skip

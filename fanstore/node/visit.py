@@ -34,6 +34,7 @@ from fanstore.messages.requests import (
     BeginOrder,
     BeginVisit,
     DaemonRequest,
+    Dismissed,
     EndOrder,
     PassOrder,
     Present,
@@ -54,7 +55,7 @@ _UNANSWERED_MAX = 4  # looks in which a host may leave a guest without an answer
 _ANSWER_WAIT_S = 0.5
 _SEND_WAIT_S = 0.2
 _BASE_WAIT_S = 1.0
-_ORDERS_MAX = 256  # of one guest
+_ORDERS_MAX = 4096  # of one guest
 
 
 @dataclass
@@ -245,15 +246,18 @@ class SharedCache:
         return self._host is None and not self._seeks
 
     def _hear_host(self) -> None:
-        """Notes that the host answers, or leaves it because it has ended."""
-        lines = None
-        if self._host is not None:
-            with contextlib.suppress(OSError):
-                lines = self._host.read_lines()
-        if lines is None:
+        """Notes that the host answers. Leaves it if it has ended, or cannot do what this job says:
+        then this job shares with no other any more, or it would say that again."""
+        heard = None
+        with contextlib.suppress(OSError, FanstoreError):
+            heard = None if self._host is None else self._host.hear((Present, Dismissed))
+        for message in heard or ():
+            if isinstance(message, Dismissed):
+                self._warn(f"shares no block cache: {message.error}")
+                self._host_lock = heard = None
+        self._unanswered = 0
+        if heard is None:
             self._lose()
-        else:
-            self._unanswered = 0
 
     def _lose(self) -> None:
         """Uses the own cache, or that of a new host, instead of the host's."""
@@ -399,6 +403,7 @@ class SharedCache:
                 self._do(channel, message)
         except Exception as error:  # also OverflowError and MemoryError, from numbers and files
             print(f"fanstore: a guest is dismissed: {error!r}", file=sys.stderr)
+            channel.try_send(Dismissed(error=repr(error)))
             messages = None
         if messages is None:
             self._dismiss(channel)

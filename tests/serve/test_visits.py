@@ -4,6 +4,7 @@ the job that has it, the others read the right bytes."""
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -13,6 +14,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +24,10 @@ import pytest
 from serving import LIMIT_S, Stage, daemon_of, make_stage, wait_for
 from soak import left
 
-from fanstore.messages.channel import MESSAGE_MAX_BYTES, Channel, connect
+from fanstore.messages.channel import MESSAGE_MAX_BYTES, Channel, connect, listen
 from fanstore.messages.figures import NodeFigures
 from fanstore.messages.message import fields_of
-from fanstore.messages.requests import BeginSession, BeginVisit
+from fanstore.messages.requests import BeginSession, BeginVisit, Dismissed
 from fanstore.node import visit
 from fanstore.staging.base import StagingFolder
 
@@ -359,6 +361,8 @@ def test_the_host_lives_whatever_a_guest_sends(start: Callable[..., Job]) -> Non
             if fds:
                 line = line[socket.send_fds(channel.socket, [line], fds[-1:]) :]
             channel.socket.sendall(line)
+        heard = b"" if (first := channel.receive_line()) is None else first
+        assert b"dismissed" in heard or not heard, f"{name}: {heard!r}"
         assert channel.read_lines() is None, f"{name}: is not dismissed"
         channel.close()
         for fd in fds:
@@ -367,6 +371,32 @@ def test_the_host_lives_whatever_a_guest_sends(start: Callable[..., Job]) -> Non
         job.reads(NAMES)
     assert guest.shared_bytes() == 0
     assert not sent & set(files_of(host.daemon, os.listdir(f"/proc/{host.daemon}/fd")))
+
+
+def test_a_guest_that_is_dismissed_does_not_come_back(start: Callable[..., Job]) -> None:
+    """This process is the host."""
+    first = start("first")
+    (path,) = first.stage.local.rglob("host-*")
+    os.kill(first.daemon, signal.SIGKILL)
+    with listen(str(first.stage.path)) as listener, open(path, "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        lock.write(str(first.stage.path))
+        lock.flush()
+        job = threading.Thread(target=lambda: jobs.append(start("guest")))
+        jobs = list[Job]()
+        job.start()
+        listener.settimeout(LIMIT_S)
+        channel = Channel(listener.accept()[0])
+        assert b"visit" in (channel.receive_line() or b"")
+        channel.send(BeginVisit(cache_bytes=0), memory_file())
+        channel.send(Dismissed(error="for no reason"))
+        channel.close()
+        job.join()
+        jobs[0].reads(NAMES)
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    assert "shares no block cache: for no reason" in jobs[0].end()
 
 
 @pytest.mark.soak
