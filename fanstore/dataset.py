@@ -234,7 +234,7 @@ class Dataset:
             return
         name, size = pack_name(pack), self.pack_info(pack).file_bytes
         with tempfile.NamedTemporaryFile(prefix="fanstore-pack-") as copy:
-            copy.writelines(self.bucket.pieces(name, size, lambda: None))
+            copy.writelines(self.bucket.pieces(name, size))
             copy.flush()
             yield Path(copy.name)
 

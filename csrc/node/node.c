@@ -94,7 +94,8 @@ int fan_node_open(const struct fan_node_options *options, struct fan_node **made
     fan_readers_init(&node->disk, ring, node);
     fan_readers_init(&node->shared, ring, node);
     rc = build(node);
-    if (fan_mounts_have_objects(&node->mounts))
+    node->mounts.fetch_object = options->fetch_object;
+    if (options->fetch_object != NULL)
         fan_readers_widen(&node->shared);
     node->options.job_segment = NULL; /* it belongs to the caller */
     if (rc != 0) {
@@ -358,17 +359,6 @@ void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats)
     stats->served = fan_relaxed64(&node->replies.served);
     stats->served_bytes = fan_relaxed64(&node->replies.served_bytes);
     stats->refused = fan_relaxed64(&node->replies.refused);
-}
-
-int fan_node_take_object(struct fan_node *node, struct fan_object_part *part, char *path,
-                         uint32_t room)
-{
-    return fan_objects_take(&node->mounts, part, path, room);
-}
-
-void fan_node_give_object(struct fan_node *node, uint64_t ticket, const void *from, int error)
-{
-    fan_objects_give(&node->mounts.objects, ticket, from, error);
 }
 
 _Static_assert((int)FAN_MESSAGE_MAX_BYTES == (int)FAN_NODE_MESSAGE_MAX_BYTES,

@@ -12,7 +12,6 @@
 
 #include "state/options.h"
 #include "state/stats.h"
-#include "storage/objects.h"
 
 /* cffi: begin */
 struct fan_node;
@@ -123,14 +122,6 @@ uint64_t fan_node_shared_waited_ns(struct fan_node *node);
 int fan_node_is_late(struct fan_node *node, uint32_t rank);
 
 void fan_node_stats(const struct fan_node *node, struct fan_node_stats *stats);
-
-/* Waits for a read of an object, and takes it: the caller fetches it and then calls
- * fan_node_give_object, with the bytes at `from`, or a -errno (-ESTALE: the object has changed or
- * is gone). path: `room` bytes, gets the relpath of the record. Any thread may call these. Returns
- * 0, or -ESHUTDOWN when the node ends. Do not close the node before all takers have returned. */
-int fan_node_take_object(struct fan_node *node, struct fan_object_part *part, char *path,
-                         uint32_t room);
-void fan_node_give_object(struct fan_node *node, uint64_t ticket, const void *from, int error);
 
 /* Messages between daemons. The core does not interpret them. As long as both ranks live, each
  * message arrives once and whole, and messages from one rank to another arrive in order. */

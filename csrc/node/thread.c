@@ -254,7 +254,6 @@ static void drain(struct fan_node *node)
     fan_put32(&node->mounts.ending, 1);
     fan_readers_end(&node->disk);
     fan_readers_end(&node->shared);
-    fan_objects_end(&node->mounts.objects);
     while (!node->ranks.broken && !is_drained(node) && fan_now_ns() < end_ns) {
         const struct timespec pause = {.tv_nsec = DRAIN_PAUSE_NS};
         bool any = fan_messages_send(&node->messages, &node->ranks);

@@ -1,5 +1,5 @@
-"""Requests to a bucket: botocore finds the credentials and signs the listing, obstore fetches the
-objects, without a copy in Python."""
+"""Requests to a bucket: botocore finds the credentials and signs, obstore fetches objects at a
+higher rate, without a copy in Python."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass, field
-from types import SimpleNamespace
+from types import MappingProxyType
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import xxhash
 
-from fanstore.buckets.address import Address
+from fanstore.buckets.address import parse
 from fanstore.buckets.patience import (
+    LONG_S,
     BucketRefused,
+    Check,
     ObjectChanged,
-    PassingFailure,
-    Pause,
+    SideBySide,
     may_pass,
     patiently,
 )
-from fanstore.errors import DatasetDamaged, UsageError
+from fanstore.errors import FanstoreError, UsageError
 
 # How long to wait for a connection, for the next bytes, and for a whole answer.
 _CONNECT_S, _SILENCE_S, _ANSWER_S = 5.0, 30.0, 300.0
-_CONNECTIONS, _READERS = 16, 64  # for listing, and for other requests
-_LOOK_EVERY_S = 0.2
-_RANGES, _RANGE_BYTES = 4, 8 << 20  # of a large object, at a time
+_CONNECTIONS = 64
+_RANGES, RANGE_BYTES = 4, 8 << 20  # of a large object, at a time
 _ASK_AGAIN = datetime.timedelta(minutes=5)  # how long obstore uses credentials that may expire
 _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _PASSING = ("SlowDown", "ConditionalRequestConflict")  # codes of errors that may pass
+_HOME_PID = os.getpid()  # obstore can be used only in the process in which its threads are
 
 
 @dataclass
@@ -63,12 +64,18 @@ def object_state(etag: str, size: int) -> int:
     return (xxhash.xxh3_64_intdigest(f"{name} {size}".encode()) >> 2) | 1
 
 
-class Bucket:
-    """The objects below an address. Any thread may call its methods."""
+def _check_nothing() -> None:
+    """Lets the work go on."""
 
-    def __init__(self, address: Address) -> None:
-        """Raises UsageError if the packages are missing, or the user's settings are wrong."""
-        self.address = address
+
+class Bucket:
+    """The objects below an address, each with the name that is the rest of its key. Any thread may
+    call its methods."""
+
+    def __init__(self, address: str) -> None:
+        """Raises UsageError if the address cannot be read, the packages are missing, or the user's
+        settings are wrong."""
+        self.address = parse(address)
         self.counts = BucketCounts()
         self._connect()
 
@@ -106,8 +113,6 @@ class Bucket:
 
     def _set_up(self, session: Any) -> None:
         """Finds the credentials and the server in the environment and the user's profile."""
-        from botocore import UNSIGNED
-        from botocore.config import Config
         from botocore.httpsession import URLLib3Session
         from botocore.utils import get_environ_proxies
 
@@ -122,16 +127,6 @@ class Bucket:
             proxies=get_environ_proxies(self.endpoint),
             max_pool_connections=_CONNECTIONS,
         )
-        config = Config(
-            signature_version=UNSIGNED if self._credentials is None else "s3v4",
-            s3={"addressing_style": "path"},
-            connect_timeout=_CONNECT_S, read_timeout=_SILENCE_S, max_pool_connections=_READERS,
-            retries={"total_max_attempts": 1},  # patience.py repeats them
-            request_checksum_calculation="when_required",  # not all servers know others
-        )  # fmt: skip
-        self._client = session.create_client(
-            "s3", self._region, endpoint_url=self.endpoint, config=config
-        )
 
     def _frozen(self) -> Any:
         """Returns the present credentials for obstore."""
@@ -144,34 +139,35 @@ class Bucket:
             "expires_at": expires if hasattr(self._credentials, "refresh_needed") else None,
         }
 
-    def ask(self, operation: str, **options: Any) -> Any:
-        """Sends a request by botocore's client. Raises as _failure says."""
-        from botocore.exceptions import BotoCoreError, ClientError
+    def send(
+        self, method: str, name: str | None, query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None, body: bytes = b"", deadline_s: float = LONG_S,
+        check: Check = _check_nothing,
+    ) -> Any:  # fmt: skip
+        """Sends a request about an object, or about the bucket, and returns botocore's AWSResponse.
+        Raises BucketRefused; ObjectChanged if something is not there."""
+        where = str(self.address) if name is None else f"{self.address}/{name}"
 
-        self.counts.add(requests=1)
-        try:
-            return getattr(self._client, operation)(Bucket=self.address.bucket, **options)
-        except ClientError as error:
-            head = error.response["ResponseMetadata"]
-            after = head.get("HTTPHeaders", {}).get("retry-after", "")
-            text = f"<Code>{error.response['Error']['Code']}</Code>"
-            raise self._failure(head["HTTPStatusCode"], text, after) from None
-        except BotoCoreError as error:
-            raise self._failure(0, f"HTTP error: {type(error).__name__}") from error
+        def once() -> Any:
+            return self._send(where, method, self._url(name, query or {}), headers or {}, body)
 
-    def list_page(self, query: Mapping[str, str], deadline_s: float, pause: Pause) -> bytes:
-        """Returns the XML of one page of ListObjectsV2. Raises BucketRefused."""
-        asked = {"list-type": "2", "encoding-type": "url", **query}
-        words = [f"{quote(name, safe='')}={quote(asked[name], safe='')}" for name in sorted(asked)]
-        url = f"{self.endpoint}/{quote(self.address.bucket)}?{'&'.join(words)}"
-        return patiently(lambda: self._list(url), str(self.address), deadline_s, pause)
+        return patiently(once, where, deadline_s, check)
 
-    def _list(self, url: str) -> bytes:
+    def _url(self, name: str | None, query: Mapping[str, str]) -> str:
+        key = "" if name is None else "/" + quote(self.address.prefix + name, safe="/~")
+        url = f"{self.endpoint}/{quote(self.address.bucket)}{key}"
+        return f"{url}?{urlencode(sorted(query.items()), quote_via=quote)}" if query else url
+
+    def _send(
+        self, where: str, method: str, url: str, headers: Mapping[str, str], body: bytes
+    ) -> Any:
         from botocore.auth import S3SigV4Auth
         from botocore.awsrequest import AWSRequest
         from botocore.exceptions import BotoCoreError
 
-        request = AWSRequest("GET", url)
+        if self._pid != os.getpid():  # two processes cannot share connections
+            self._connect()
+        request = AWSRequest(method, url, headers, body)
         self.counts.add(requests=1)
         try:
             if self._credentials is not None:
@@ -179,135 +175,109 @@ class Bucket:
                 S3SigV4Auth(frozen, "s3", self._region).add_auth(request)
             answer = self._http.send(request.prepare())
         except BotoCoreError as error:
-            self.counts.add(failed=1)
-            raise PassingFailure(f"{type(error).__name__}") from error
-        if answer.status_code == 200:
-            return bytes(answer.content)
-        text = answer.content.decode("utf-8", "replace")
-        region = answer.headers.get("x-amz-bucket-region", self._region)
-        if region != self._region:
-            raise BucketRefused(f"{self.address}: is in region {region}: set AWS_DEFAULT_REGION")
-        raise self._failure(answer.status_code, text, answer.headers.get("Retry-After", ""))
+            raise self._failure(where, 0, f"HTTP error: {type(error).__name__}") from error
+        content = answer.content
+        # The end of an upload may fail after its status came.
+        if answer.status_code < 300 and not (method == "POST" and b"<Error>" in content):
+            return answer
+        status = answer.status_code if answer.status_code >= 300 else 500
+        raise self._failure(where, status, content.decode("utf-8", "replace"), answer.headers)
+
+    def read(self, name: str, offset: int, count: int, size: int, state: int = 0) -> bytes:
+        """Returns a part of an object, as `pieces` yields it."""
+        return b"".join(self.pieces(name, size, _check_nothing, offset, offset + count, state))
+
+    def pieces(
+        self, name: str, size: int, check: Check = _check_nothing, start: int = 0,
+        end: int | None = None, state: int = 0, deadline_s: float = LONG_S,
+    ) -> Iterator[Any]:  # fmt: skip
+        """Yields the content of an object from byte `start` up to `end` as buffers, of ranges of
+        which several are under way. The rest is as of `fetch`."""
+        end = size if end is None else end
+        offsets, coming = deque(range(start, end, RANGE_BYTES)), deque[Future[Any]]()
+        with SideBySide(_RANGES, check) as ranges:
+            while offsets or coming:
+                while offsets and len(coming) <= _RANGES:
+                    at = offsets.popleft()
+                    count = min(RANGE_BYTES, end - at)
+                    coming.append(
+                        ranges.submit(
+                            self.fetch, name, at, count, size, state, deadline_s, ranges.check
+                        )
+                    )
+                yield ranges.result(coming.popleft())
 
     def fetch(
-        self, key: str, offset: int, count: int, size: int, state: int,
-        deadline_s: float, pause: Pause,
+        self, name: str, offset: int, count: int, size: int, state: int, deadline_s: float,
+        check: Check,
     ) -> Any:  # fmt: skip
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
-        this size and state; 0: of any state. Raises ObjectChanged, or BucketRefused."""
-
-        again = _is_forked
+        this size and state; 0: of any state. Raises BucketRefused, and ObjectChanged if there is no
+        such object."""
+        where, again = f"{self.address}/{name}", os.getpid() != _HOME_PID
 
         def once() -> Any:
             nonlocal again
             get, again = self._get_plainly if again else self._get_quickly, True
-            return self._fetch(get, key, offset, count, size, state)
+            try:
+                found_bytes, etag, read = get(where, name, offset, count)
+                # All bytes of one answer are of the version that its head names.
+                if found_bytes != size or (state and object_state(etag, size) != state):
+                    raise ObjectChanged(
+                        where, "file", 0, f"there is no such object of {size:,} bytes"
+                    )
+                content = read()
+            except FanstoreError:
+                raise
+            except Exception as error:  # of obstore
+                status = _STATUS.search(str(error))
+                raise self._failure(where, int(status[1]) if status else 0, str(error)) from None
+            if len(content) != count:
+                raise self._failure(where, 0, f"{len(content)} bytes came in place of {count}")
+            self.counts.add(amount_bytes=count)
+            return content
 
-        where = f"s3://{self.address.bucket}/{key}"
-        return patiently(once, where, deadline_s, pause)
+        return patiently(once, where, deadline_s, check)
 
-    def _get_quickly(self, key: str, part: tuple[int, int] | None) -> Any:
+    def _get_quickly(self, where: str, name: str, offset: int, count: int) -> Any:
+        """Asks for a part of an object. Returns the object's size, its ETag, and a function that
+        returns the bytes."""
         self.counts.add(requests=1)
-        return self._get(self._store, key, options=part and {"range": part})
+        options = {"range": (offset, offset + count)}
+        found = self._get(self._store, self.address.prefix + name, options=options)
+        return found.meta["size"], found.meta["e_tag"] or "", found.bytes
 
-    def _get_plainly(self, key: str, part: tuple[int, int] | None) -> Any:
+    def _get_plainly(self, where: str, name: str, offset: int, count: int) -> Any:
         """Does the same by botocore, which shows how long the server asks to wait."""
-        options = {"Range": f"bytes={part[0]}-{part[1] - 1}"} if part else {}
-        answer = self.ask("get_object", Key=key, **options)
-        size = answer["ContentRange"].rpartition("/")[2] if part else answer["ContentLength"]
-        meta = {"e_tag": answer["ETag"], "size": int(size)}
-        return SimpleNamespace(meta=meta, bytes=answer["Body"].read)
+        headers = {"Range": f"bytes={offset}-{offset + count - 1}"}
+        answer = self._send(where, "GET", self._url(name, {}), headers, b"")
+        whole = answer.headers.get("Content-Range") or answer.headers["Content-Length"]
+        return int(whole.rpartition("/")[2]), answer.headers["ETag"], lambda: answer.content
 
-    def _fetch(self, get: Any, key: str, offset: int, count: int, size: int, state: int) -> Any:
-        try:
-            found = get(key, None if count == size else (offset, offset + count))
-            # All bytes of one answer are of the version that its head names.
-            found_bytes = found.meta["size"]
-            is_other = state and object_state(found.meta["e_tag"] or "", found_bytes) != state
-            if is_other or found_bytes != size:
-                raise ObjectChanged
-            content = found.bytes()
-        except (ObjectChanged, PassingFailure, BucketRefused):
-            raise
-        except Exception as error:
-            status = _STATUS.search(str(error))
-            raise self._failure(int(status[1]) if status else 0, str(error)) from None
-        if len(content) != count:
-            raise self._failure(0, f"{len(content)} bytes came in place of {count}")
-        self.counts.add(amount_bytes=count)
-        return content
-
-    def read(self, name: str, offset: int, count: int, size: int, state: int = 0) -> bytes:
-        """Returns a part of an object, as `pieces` yields it; also in a forked process."""
-        if self._pid != os.getpid():  # two processes cannot share connections
-            self._connect()
-        return b"".join(self.pieces(name, size, lambda: None, offset, offset + count, state))
-
-    def pieces(
-        self, name: str, size: int, check: Callable[[], None], start: int = 0,
-        end: int | None = None, state: int = 0,
-    ) -> Iterator[Any]:  # fmt: skip
-        """Yields the content of an object from byte `start` up to `end` in ranges, several of which
-        are under way. name: behind the prefix. size, state: as of `fetch`. check: may raise to end
-        the work. Raises BucketRefused, and DatasetDamaged if there is no such object."""
-        end = size if end is None else end
-
-        def get(at: int) -> Any:
-            count, key = min(_RANGE_BYTES, end - at), self.address.prefix + name
-            return self.fetch(key, at, count, size, state, _ANSWER_S, pause)
-
-        def pause(pause_s: float) -> None:
-            if closed.wait(pause_s):
-                raise BucketRefused(f"{self.address}: nobody reads on")
-
-        closed = threading.Event()
-        pool, coming = ThreadPoolExecutor(_RANGES, "fanstore-range"), deque[Future[Any]]()
-        offsets = deque(range(start, end, _RANGE_BYTES))
-        try:
-            while offsets or coming:
-                while offsets and len(coming) <= _RANGES:
-                    coming.append(pool.submit(get, offsets.popleft()))
-                while not coming[0].done():
-                    wait([coming[0]], _LOOK_EVERY_S)
-                    check()
-                yield coming.popleft().result()
-        except ObjectChanged:
-            why = f"there is no such object of {size:,} bytes"
-            raise DatasetDamaged(f"{self.address}/{name}", "file", 0, why) from None
-        finally:
-            closed.set()  # the process waits for its threads when it ends
-            pool.shutdown(wait=False, cancel_futures=True)  # a request may hang
-
-    def _failure(self, status: int, text: str, retry_after: str = "") -> Exception:
+    def _failure(
+        self, where: str, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})
+    ) -> FanstoreError:
         """Returns the exception for a request that failed. status: 0 if there was no whole answer.
         text: may say much; only its error code is shown."""
         code = _CODE.search(text)
         named = f"{status} {code[1] if code else ''}".strip()
         if not status or may_pass(status) or (code and code[1] in _PASSING):
             self.counts.add(failed=1)
-            after_s = float(retry_after) if retry_after.isdigit() else 0.0
-            return PassingFailure(named if status else _reason(text), after_s, status)
-        bucket_missing = code is not None and code[1] == "NoSuchBucket"
-        if status in (404, 416) and not bucket_missing:
-            return ObjectChanged()
-        if bucket_missing:
-            where = f"{self.address}: there is no such bucket at {self.endpoint}"
-            return BucketRefused(where, status)
-        who = "no credentials were found" if self._credentials is None else "check the credentials"
-        return BucketRefused(
-            f"{self.address}: the server refused a request ({named}); {who}", status
-        )
-
-
-_is_forked = False  # obstore can be used only in the process in which its threads are
-
-
-def _note_fork() -> None:
-    global _is_forked
-    _is_forked = True
-
-
-os.register_at_fork(after_in_child=_note_fork)
+            after = headers.get("Retry-After", "")
+            after_s = float(after) if after.isdigit() else 0.0
+            return BucketRefused(named if status else _reason(text), status, True, after_s)
+        region = headers.get("x-amz-bucket-region", self._region)
+        if region != self._region:
+            why = f"is in region {region}: set AWS_DEFAULT_REGION"
+        elif code is not None and code[1] == "NoSuchBucket":
+            why = f"there is no such bucket at {self.endpoint}"
+        elif status in (404, 416):
+            return ObjectChanged(where, "file", 0, "there is no such object")
+        else:
+            is_known = self._credentials is not None
+            who = "check the credentials" if is_known else "no credentials were found"
+            why = f"the server refused a request ({named}); {who}"
+        return BucketRefused(f"{self.address}: {why}", status)
 
 
 def _reason(text: str) -> str:

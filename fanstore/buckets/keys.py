@@ -7,24 +7,22 @@ from __future__ import annotations
 
 import datetime
 import itertools
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
 from fanstore.buckets.bucket import Bucket
-from fanstore.buckets.patience import BucketRefused, ObjectChanged
+from fanstore.buckets.patience import BucketRefused, ObjectChanged, SideBySide
 
 _THREADS = 16
 _RANGES = 4 * _THREADS
 _LEVELS = 2
 _PAGE_S = 60.0  # the deadline of one page
-_LOOK_EVERY_S = 0.2
 
 
+A = TypeVar("A")
 T = TypeVar("T")
 
 
@@ -48,90 +46,69 @@ class _Page:
 def list_objects(bucket: Bucket, check: Callable[[int], None]) -> list[ListedObject]:
     """Returns the objects below the bucket's address, sorted by key. check: called now and then
     with the number of objects so far; may raise. Raises BucketRefused."""
-    lister = _Lister(bucket)
     try:
-        with ThreadPoolExecutor(_THREADS, "fanstore-list") as pool:
-            try:
-                return _list(lister, pool, check)
-            finally:
-                lister.ended.set()
-                pool.shutdown(wait=True, cancel_futures=True)
+        with SideBySide(_THREADS, lambda: check(lister.count)) as pages:
+            lister = _Lister(bucket, pages)
+            return lister.all()
     except ObjectChanged:
         raise BucketRefused(f"{bucket.address}: the server has no listing (404)") from None
-
-
-def _list(
-    lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[int], None]
-) -> list[ListedObject]:
-    (first,) = _results([pool.submit(lister.page, {})], lambda: check(0))
-    if not first.next:
-        return first.objects
-    past = first.objects[-1].key + "\0" if first.objects else ""
-    bounds = [bound for bound in _bounds(lister, pool, lambda: check(0)) if bound > past]
-    ranges = zip([past, *bounds], [*bounds, None], strict=True)
-    work = [pool.submit(lister.range, low, high) for low, high in ranges]
-    parts = _results(work, lambda: check(lister.count))
-    return list(itertools.chain(first.objects, *parts))
-
-
-def _bounds(lister: _Lister, pool: ThreadPoolExecutor, check: Callable[[], None]) -> list[str]:
-    """Returns at most _RANGES keys between which the objects lie, sorted."""
-    level = [""]
-    for _ in range(_LEVELS):
-        work = [pool.submit(lister.prefixes, prefix) for prefix in level]
-        found: set[str] = set().union(*_results(work, check))
-        level = sorted(found) or level
-        if len(level) >= _THREADS:
-            break
-    step = -(-len(level) // _RANGES)
-    return [bound for bound in level[::step] if bound]
-
-
-def _results(work: Sequence[Future[T]], check: Callable[[], None]) -> list[T]:
-    left = set(work)
-    while left:
-        done, left = wait(left, timeout=_LOOK_EVERY_S, return_when=FIRST_COMPLETED)
-        for each in done:
-            each.result()
-        check()
-    return [each.result() for each in work]
 
 
 class _Lister:
     """Asks for pages. Keys and prefixes are those behind the address."""
 
-    def __init__(self, bucket: Bucket) -> None:
+    def __init__(self, bucket: Bucket, pages: SideBySide) -> None:
         self._bucket = bucket
+        self._pages = pages
         self._prefix = bucket.address.prefix
         self.count = 0
-        self.ended = threading.Event()
 
-    def page(self, query: dict[str, str]) -> _Page:
-        query = {"prefix": self._prefix, **query}
+    def all(self) -> list[ListedObject]:
+        (first,) = self._results(self._page, [{}])
+        if not first.next:
+            return first.objects
+        past = first.objects[-1].key + "\0" if first.objects else ""
+        bounds = [past, *(bound for bound in self._bounds() if bound > past)]
+        ranges = zip(bounds, [*bounds[1:], None], strict=True)
+        return list(itertools.chain(first.objects, *self._results(self._range, ranges)))
+
+    def _results(self, ask: Callable[[A], T], arguments: Iterable[A]) -> list[T]:
+        work = [self._pages.submit(ask, each) for each in arguments]
+        return [self._pages.result(each) for each in work]
+
+    def _bounds(self) -> list[str]:
+        """Returns at most _RANGES keys between which the objects lie, sorted."""
+        level = [""]
+        for _ in range(_LEVELS):
+            found: set[str] = set().union(*self._results(self._prefixes, level))
+            level = sorted(found) or level
+            if len(level) >= _THREADS:
+                break
+        step = -(-len(level) // _RANGES)
+        return [bound for bound in level[::step] if bound]
+
+    def _page(self, query: Mapping[str, str]) -> _Page:
+        query = {"list-type": "2", "encoding-type": "url", "prefix": self._prefix, **query}
+        answer = self._bucket.send("GET", None, query, deadline_s=_PAGE_S, check=self._pages.check)
         try:
-            text = self._bucket.list_page(query, _PAGE_S, self._pause)
-            return _parsed(text, len(self._prefix))
+            return _parsed(answer.content, len(self._prefix))
         except (ElementTree.ParseError, KeyError, ValueError) as error:
             where = self._bucket.address
             raise BucketRefused(f"{where}: the server's listing cannot be read: {error}") from None
 
-    def _pause(self, pause_s: float) -> None:
-        if self.ended.wait(pause_s):
-            raise BucketRefused(f"{self._bucket.address}: the listing was stopped")
-
-    def prefixes(self, below: str) -> list[str]:
+    def _prefixes(self, below: str) -> list[str]:
         """Returns the common prefixes of one level, of the first page alone."""
-        query = {"delimiter": "/", "prefix": self._prefix + below}
-        return self.page(query).prefixes
+        return self._page({"delimiter": "/", "prefix": self._prefix + below}).prefixes
 
-    def range(self, low: str, high: str | None) -> list[ListedObject]:
-        """Returns the objects from key `low` on, and before `high`."""
+    def _range(self, bounds: tuple[str, str | None]) -> list[ListedObject]:
+        """Returns the objects from one key on, and before another."""
+        low, high = bounds
         found: list[ListedObject] = []
         # The greatest key before `low`, which ends with a slash ("." comes before it) or a NUL.
         before = low[:-1] + "." * low.endswith("/")
         query = {"start-after": self._prefix + before} if low else {}
         while True:
-            page = self.page(query)
+            page = self._page(query)
             inside = [o for o in page.objects if o.key >= low and (high is None or o.key < high)]
             found += inside
             self.count += len(inside)

@@ -1,43 +1,40 @@
-"""Repeats requests that fail for a while, with growing pauses, up to a deadline."""
+"""Repeats requests that fail for a while, with growing pauses, up to a deadline; and sends several
+at a time."""
 
 from __future__ import annotations
 
 import random
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from typing import Any, TypeVar
 
-from fanstore.errors import FanstoreError
+from fanstore.errors import DatasetDamaged, FanstoreError
 
+LONG_S = 300.0  # a deadline for those who can wait
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 10.0
+_LOOK_EVERY_S = 0.2
 
 T = TypeVar("T")
-Pause = Callable[[float], None]  # waits for so many seconds, or raises if the work is to end
+Check = Callable[[], None]  # called now and then; may raise to end the work
 
 
-class ObjectChanged(Exception):
+class ObjectChanged(DatasetDamaged):
     """The object is not as it was listed, or gone."""
 
 
 class BucketRefused(FanstoreError):
     """The bucket refused a request, or did not answer it in time. The message is a sentence for
     the user. status: that of the last answer; 0 if none came. passing: the last try failed in a
-    way that may pass."""
+    way that may pass. after_s: how long the server asks to wait."""
 
-    def __init__(self, sentence: str, status: int = 0, passing: bool = False) -> None:
+    def __init__(
+        self, sentence: str, status: int = 0, passing: bool = False, after_s: float = 0.0
+    ) -> None:
         super().__init__(sentence)
         self.status = status
         self.passing = passing
-
-
-class PassingFailure(Exception):
-    """A request failed in a way that may pass. after_s: how long the server asks to wait.
-    status: as of BucketRefused."""
-
-    def __init__(self, why: str, after_s: float = 0.0, status: int = 0) -> None:
-        super().__init__(why)
         self.after_s = after_s
-        self.status = status
 
 
 def may_pass(status: int) -> bool:
@@ -45,19 +42,56 @@ def may_pass(status: int) -> bool:
     return status in (408, 429) or (status >= 500 and status != 501)  # 501: not implemented
 
 
-def patiently(request: Callable[[], T], where: str, deadline_s: float, pause: Pause) -> T:
-    """Returns the result of a request, which is repeated as long as it raises PassingFailure, and
-    begun for the last time before the deadline. Raises BucketRefused after the deadline."""
+def patiently(request: Callable[[], T], where: str, deadline_s: float, check: Check) -> T:
+    """Returns the result of a request, which is repeated as long as it may pass, and begun for the
+    last time before the deadline. check: may be called from any thread. Raises BucketRefused after
+    the deadline."""
     end_s, pause_s, status = time.monotonic() + deadline_s, _FIRST_PAUSE_S, 0
     while True:
         try:
             return request()
-        except PassingFailure as error:
+        except BucketRefused as error:
+            if not error.passing:
+                raise
             status = error.status or status
             # A random part of the pause, so that not all requests come again at once.
-            wait_s = max(error.after_s, random.uniform(pause_s / 2, pause_s))
-            if time.monotonic() + wait_s >= end_s:
+            again_s = time.monotonic() + max(error.after_s, random.uniform(pause_s / 2, pause_s))
+            if again_s >= end_s:
                 why = f"no answer within {deadline_s:g} s; the last try failed: {error}"
                 raise BucketRefused(f"{where}: {why}", status, passing=True) from error
-        pause(wait_s)
+        while (left_s := again_s - time.monotonic()) > 0:
+            check()
+            time.sleep(min(left_s, _LOOK_EVERY_S))
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+
+class SideBySide:
+    """Threads that each wait for one request, as a context manager. When the block ends, requests
+    that were not sent are dropped, and those under way are not waited for or repeated."""
+
+    def __init__(self, threads: int, check: Check) -> None:
+        """check: called in this thread alone."""
+        self._pool = ThreadPoolExecutor(threads, "fanstore-request")
+        self._check = check
+        self._is_over = False
+
+    def submit(self, work: Callable[..., T], *arguments: Any) -> Future[T]:
+        return self._pool.submit(work, *arguments)
+
+    def result(self, future: Future[T]) -> T:
+        """Waits for the result of a request."""
+        while not wait([future], _LOOK_EVERY_S).done:
+            self._check()
+        return future.result()
+
+    def check(self) -> None:
+        """The check for the requests."""
+        if self._is_over:  # the process waits for these threads when it ends
+            raise BucketRefused("nobody waits for the request any more")
+
+    def __enter__(self) -> SideBySide:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over = True
+        self._pool.shutdown(wait=False, cancel_futures=True)

@@ -1,27 +1,28 @@
-"""Writes objects. Each appears whole or not at all, and replaces only an older version of its
-own."""
+"""Writes objects. Each appears whole or not at all, and replaces only what the caller allows."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+import os
+import re
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from fanstore.buckets.bucket import Bucket, object_state
-from fanstore.buckets.patience import BucketRefused, ObjectChanged, patiently
+from fanstore.buckets.patience import BucketRefused, ObjectChanged, SideBySide
 
 PART_BYTES = 8 << 20  # a larger object comes in parts of at least this size
 _PARTS_MOST = 10_000
 _PARTS_AT_ONCE = 8
+_TRIES = 3
 _DEADLINE_S, _IMPATIENT_S = 10.0, 0.5
-_MARK = "fanstore"
+_MARK = "x-amz-meta-fanstore"
 _NO_ETAG = '"00000000000000000000000000000000"'  # an ETag that no object has
+_UPLOAD_ID = re.compile(r"<UploadId>([^<]+)</UploadId>")
 
 
 class NameTaken(Exception):
-    """There is an object of this key already, or not the one that was to be replaced."""
+    """There is an object of this name that may not be replaced."""
 
 
 class FoundObject(NamedTuple):
@@ -33,15 +34,15 @@ class FoundObject(NamedTuple):
 
 
 class Content(NamedTuple):
-    """The content of an object to write. mark: a number of up to 63 bits that no other version has.
-    read(offset, count): returns bytes; several threads call it. advance: called with each number of
-    bytes. settled: called before the object appears; if it returns False, the object is dropped."""
+    """The content of an object to write, from an open file. mark: a number of up to 63 bits that no
+    other version has. advance: called with each number of bytes. settled: called before the object
+    appears; if it returns False, the object is dropped."""
 
+    fd: int
     size: int
     mark: int
-    read: Callable[[int, int], bytes]
     advance: Callable[[int], None]
-    settled: Callable[[], bool]
+    settled: Callable[[], bool] = lambda: True
 
 
 class Writer:
@@ -59,11 +60,11 @@ class Writer:
     def try_out(self) -> None:
         """Raises BucketRefused if nothing can be written: begins an object, and drops it; or if the
         server ignores conditions: writes one on a condition that cannot hold."""
-        key = self._bucket.address.prefix + ".fanstore-trial"
-        self._drop(key, self._ask("create_multipart_upload", key)["UploadId"])
+        name = ".fanstore-trial"
+        self._drop(name, self._begin(name, {}))
         try:
-            self._ask("put_object", key, Body=b"", IfMatch=_NO_ETAG)
-            self._ask("delete_object", key)
+            self._ask("PUT", name, headers={"If-Match": _NO_ETAG})
+            self._ask("DELETE", name)
         except (NameTaken, ObjectChanged):
             return
         except BucketRefused as error:
@@ -76,86 +77,104 @@ class Writer:
             "which outputs could replace objects of others"
         )
 
-    def find(self, key: str) -> FoundObject | None:
-        """Returns the object of a key; None if there is none."""
+    def find(self, name: str) -> FoundObject | None:
+        """Returns the object of a name; None if there is none."""
         try:
-            answer = self._ask("head_object", key)
+            head = self._ask("HEAD", name).headers
         except ObjectChanged:
             return None
-        size, etag = int(answer["ContentLength"]), str(answer["ETag"])
+        size, etag = int(head["Content-Length"]), str(head["ETag"])
         mark = object_state(etag, size)
-        with contextlib.suppress(ValueError):  # others may use this name for something else
-            mark = int(answer["Metadata"].get(_MARK, ""), 16)
+        with contextlib.suppress(ValueError):  # others may use this header for something else
+            mark = int(head.get(_MARK, ""), 16)
         return FoundObject(size, etag, mark)
 
-    def put(self, key: str, content: Content, etag: str) -> bool:
-        """Writes an object. etag: of the object that it replaces; "" if it may replace none.
-        Returns False if it was dropped. Raises NameTaken."""
-        options: dict[str, Any] = {"IfMatch": etag} if etag else {"IfNoneMatch": "*"}
-        metadata = {_MARK: f"{content.mark:x}"}
-        try:
-            if content.size > PART_BYTES:
-                return self._put_parts(key, content, metadata, options)
-            body = content.read(0, content.size)
-            if content.settled():
-                content.advance(content.size)
-                self._ask("put_object", key, Body=body, Metadata=metadata, **options)
-                return True
-        except (NameTaken, ObjectChanged) as error:
-            found = self.find(key)
-            if found is None or found.mark != content.mark:
-                raise NameTaken from error
-            return True  # only the answer to an earlier try was lost
-        return False
+    def write(
+        self, name: str, content: Content, may_replace: Callable[[FoundObject], bool], look: bool
+    ) -> bool:
+        """Writes an object, unless it is there with this mark. may_replace: returns whether an
+        object may be replaced. look: whether one is likely to be there. Returns False if the
+        content was dropped. Raises NameTaken."""
+        for number in range(_TRIES):
+            condition = {"If-None-Match": "*"}
+            if (look or number) and (found := self.find(name)) is not None:
+                if found.mark == content.mark:  # an earlier try's, of which the answer was lost
+                    content.advance(0 if number else content.size)
+                    return True
+                if not may_replace(found):
+                    raise NameTaken
+                condition = {"If-Match": found.etag}
+            with contextlib.suppress(NameTaken, ObjectChanged):
+                return self._put(name, content, condition)
+        raise NameTaken
+
+    def _put(self, name: str, content: Content, condition: Mapping[str, str]) -> bool:
+        mark = {_MARK: f"{content.mark:x}"}
+        if content.size > PART_BYTES:
+            return self._put_parts(name, content, mark, condition)
+        body = os.pread(content.fd, content.size, 0)
+        if not content.settled():
+            return False
+        content.advance(content.size)
+        self._ask("PUT", name, headers={**mark, **condition}, body=body)
+        return True
 
     def _put_parts(
-        self, key: str, content: Content, metadata: dict[str, str], options: dict[str, Any]
+        self, name: str, content: Content, mark: Mapping[str, str], condition: Mapping[str, str]
     ) -> bool:
         part_bytes = max(PART_BYTES, -(-content.size // _PARTS_MOST))
-        numbers = range(1, -(-content.size // part_bytes) + 1)
         with contextlib.suppress(BucketRefused):  # which may not tell
-            if "IfNoneMatch" in options and self.find(key) is not None:
+            if "If-None-Match" in condition and self.find(name) is not None:
                 raise NameTaken
-        upload = self._ask("create_multipart_upload", key, Metadata=metadata)["UploadId"]
+        upload = self._begin(name, mark)
 
-        def put_part(number: int) -> dict[str, Any]:
-            body = content.read((number - 1) * part_bytes, part_bytes)
-            part = {"PartNumber": number}
-            answer = self._ask("upload_part", key, UploadId=upload, Body=body, **part)
+        def put_part(number: int) -> str:
+            body = os.pread(content.fd, part_bytes, (number - 1) * part_bytes)
+            query = {"partNumber": str(number), "uploadId": upload}
+            etag = self._ask("PUT", name, query, body=body).headers["ETag"]
             content.advance(len(body))
-            return {"ETag": answer["ETag"], **part}
+            return f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
 
-        pool, whole = ThreadPoolExecutor(_PARTS_AT_ONCE, "fanstore-put"), False
+        whole = False
         try:
-            options["MultipartUpload"] = {"Parts": list(pool.map(put_part, numbers))}
+            with SideBySide(_PARTS_AT_ONCE, lambda: None) as parts:
+                numbers = range(1, -(-content.size // part_bytes) + 1)
+                work = [parts.submit(put_part, number) for number in numbers]
+                text = "".join(parts.result(part) for part in work)
             if content.settled():
-                self._ask("complete_multipart_upload", key, UploadId=upload, **options)
+                text = f"<CompleteMultipartUpload>{text}</CompleteMultipartUpload>"
+                self._ask("POST", name, {"uploadId": upload}, condition, text.encode())
                 whole = True
         finally:
-            pool.shutdown(cancel_futures=True)
             if not whole:
-                self._drop(key, upload)
+                self._drop(name, upload)
         return whole
 
-    def _drop(self, key: str, upload: str) -> None:
+    def _begin(self, name: str, mark: Mapping[str, str]) -> str:
+        """Begins an object of several parts. Returns the number of the upload."""
+        found = _UPLOAD_ID.search(self._ask("POST", name, {"uploads": ""}, mark).text)
+        if found is None:
+            raise BucketRefused(f"{self._bucket.address}: the server's answer cannot be read")
+        return found[1]
+
+    def _drop(self, name: str, upload: str) -> None:
         """Removes the parts that have not become an object."""
         with contextlib.suppress(BucketRefused, ObjectChanged):
-            self._ask("abort_multipart_upload", key, UploadId=upload)
+            self._ask("DELETE", name, {"uploadId": upload})
 
-    def remove(self, key: str, etag: str) -> None:
+    def remove(self, name: str, etag: str) -> None:
         """Removes the object with this ETag; leaves any other alone."""
         with contextlib.suppress(NameTaken, ObjectChanged):
-            self._ask("delete_object", key, IfMatch=etag)
+            self._ask("DELETE", name, headers={"If-Match": etag})
 
-    def _ask(self, operation: str, key: str, **options: Any) -> Any:
+    def _ask(
+        self, method: str, name: str, query: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None, body: bytes = b"",
+    ) -> Any:  # fmt: skip
         """Sends a request. Raises BucketRefused; ObjectChanged if something is not there, and
         NameTaken if the object to be replaced is not the expected one."""
-        where = f"s3://{self._bucket.address.bucket}/{key}"
         try:
-            return patiently(
-                lambda: self._bucket.ask(operation, Key=key, **options),
-                where, self._deadline_s, time.sleep,
-            )  # fmt: skip
+            return self._bucket.send(method, name, query, headers, body, self._deadline_s)
         except BucketRefused as error:
             if error.status == 412:
                 raise NameTaken from error

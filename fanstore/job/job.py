@@ -32,6 +32,7 @@ from fanstore.messages.message import values_of
 from fanstore.node.core import Node
 from fanstore.node.job_directory import JobDirectory, clean_up, rescue_dead, sweep
 from fanstore.node.lanes import LaneKeeper
+from fanstore.node.objects import ObjectFetcher
 from fanstore.node.prefix import Prefix, PrefixHold, check_prefixes, spell
 from fanstore.node.segment import (
     MountEntry,
@@ -251,17 +252,16 @@ class NodeJob:
         unchecked = any(item.staging.report.unchecked for item in self.served)
         if self.world.world_size > 1 or states & elsewhere or unchecked or self.plan.order_file:
             segment = self.directory.file("segment")
-            server = NodeServer(
-                self.world, segment, self.plan.budget.cache_bytes, self.plan.settings
-            )
+            settings, cache_bytes = self.plan.settings, self.plan.budget.cache_bytes
+            objects = None
+            if self._buckets:
+                objects = ObjectFetcher(self._buckets, settings.shared_deadline_s, self.warn)
+            server = NodeServer(self.world, segment, cache_bytes, settings, objects)
             self.server = server
             for mount, item in enumerate(self.served):
                 self._tell_places(server.node, mount, item.staging)
             server.start()
-            if self._buckets:
-                server.fetch_objects(self._buckets, self.warn)
-            tell = (lambda _: None) if self.plan.settings.quiet else self.warn
-            cache_bytes = self.plan.budget.cache_bytes
+            tell = (lambda _: None) if settings.quiet else self.warn
             self.cache = SharedCache(server.node, cache_bytes, self._host_lock(), tell)
         self._keep_trace()
         self.orders = begin_orders(

@@ -13,7 +13,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from fanstore.buckets.address import is_address, parse
+from fanstore.buckets.address import is_address
 from fanstore.buckets.bucket import Bucket
 from fanstore.buckets.writing import Writer
 from fanstore.config import spoken
@@ -80,14 +80,14 @@ def check_output_dir(plan: JobPlan, prefixes: Sequence[str], rank: int) -> str:
 def _check_bucket(plan: JobPlan, rank: int) -> str:
     """Does the same for outputs that go to a bucket, with one rank's requests. Returns a warning if
     it holds objects."""
-    bucket = Bucket(parse(plan.output_dir))
+    bucket = Bucket(plan.output_dir)
     if plan.settings.continue_outputs:
         raise UsageError(f"--continue wants an output directory, not {plan.output_dir}")
     if rank == 0:
         Writer(bucket).try_out()
         with contextlib.suppress(FanstoreError):  # writing may be all that the user may do there
-            one = {"prefix": bucket.address.prefix, "max-keys": "1"}
-            if b"<Key>" in bucket.list_page(one, _BUCKET_WAIT_S, time.sleep):
+            one = {"list-type": "2", "prefix": bucket.address.prefix, "max-keys": "1"}
+            if b"<Key>" in bucket.send("GET", None, one, deadline_s=_BUCKET_WAIT_S).content:
                 return f"{bucket.address} has objects already, of which outputs replace none"
     return ""
 

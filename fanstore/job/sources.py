@@ -50,7 +50,7 @@ def buckets_of(infos: Sequence[DatasetInfo]) -> dict[int, Bucket]:
     """Returns the buckets among the datasets of a job, by mount. Raises UsageError if the packages
     are missing on this node."""
     addresses = {n: info.source for n, info in enumerate(infos) if is_address(info.source)}
-    return {mount: Bucket(parse(source)) for mount, source in addresses.items()}
+    return {mount: Bucket(source) for mount, source in addresses.items()}
 
 
 def bucket_figures(buckets: Collection[Bucket]) -> BucketFigures | None:

@@ -17,6 +17,7 @@ from fanstore.messages.message import fields_of
 from fanstore.staging import locks
 
 if TYPE_CHECKING:
+    from fanstore.node.objects import ObjectFetcher
     from fanstore.staging.shares import Shares
 
 _IDLE_SLEEP_US = 4000  # in an idle daemon, the longest wait of another rank's request
@@ -53,8 +54,10 @@ class Node:
         policy: str,
         deadline_s: float,
         shared_deadline_s: float,
+        objects: ObjectFetcher | None = None,
     ) -> None:
-        """Raises FanstoreError if the cache cannot be made."""
+        """objects: None if no dataset is in a bucket. Raises FanstoreError if the cache cannot be
+        made."""
         self._path = ffi.new("char[]", os.fsencode(job_segment))
         options = ffi.new(
             "struct fan_node_options *",
@@ -67,6 +70,7 @@ class Node:
                 "rank": rank,
                 "world_size": world_size,
                 "idle_sleep_us": _IDLE_SLEEP_US,
+                "fetch_object": objects.pointer if objects else ffi.NULL,
             },
         )
         out = ffi.new("struct fan_node **")
@@ -189,15 +193,6 @@ class Node:
     def message_fd(self) -> int:
         """A descriptor that is readable while `take` has a message to return."""
         return int(lib.fan_node_message_fd(self._node))
-
-    def take_object(self, part: Any, path: Any) -> bool:
-        """Waits for a read of an object. Fills `part`, a struct fan_object_part, and `path`, a char
-        array. Returns False when the node ends."""
-        return bool(lib.fan_node_take_object(self._node, part, path, len(path)) == 0)
-
-    def give_object(self, ticket: int, content: Any, error: int) -> None:
-        """Ends a read of an object, with a buffer or a -errno."""
-        lib.fan_node_give_object(self._node, ticket, ffi.from_buffer(content), error)
 
     def is_lost(self, rank: int) -> bool:
         """Returns whether a rank has died or no longer answers."""

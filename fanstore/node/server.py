@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from fanstore._native import ffi
-from fanstore.buckets.bucket import Bucket
 from fanstore.config import Settings
 from fanstore.messages.figures import NodeFigures
 from fanstore.node.core import Node
-from fanstore.node.objects import ObjectThreads
+from fanstore.node.objects import ObjectFetcher
 from fanstore.rank_calls.connected import ConnectedPeers
 from fanstore.startup import MpiWorld, World
 
@@ -20,7 +19,6 @@ LOOK_EVERY_S = 1.0
 _TELL_AFTER_S = 2.0
 _SHARED_TELL_AFTER_S = 10.0
 _QUIET_S = 60.0  # the shortest time between two lines about one rank
-_OBJECTS_END_S = 2.0  # how long to wait for requests to a bucket at the end
 
 
 class Stalls:
@@ -84,14 +82,20 @@ class NodeServer:
     together."""
 
     def __init__(
-        self, world: World, job_segment: str, cache_bytes: int, settings: Settings
+        self,
+        world: World,
+        job_segment: str,
+        cache_bytes: int,
+        settings: Settings,
+        objects: ObjectFetcher | None = None,
     ) -> None:
-        """Raises FanstoreError if the block cache cannot be made."""
+        """objects: None if no dataset is in a bucket. Raises FanstoreError if the block cache
+        cannot be made."""
         self._world = world
-        self._settings = settings
-        self._objects: ObjectThreads | None = None
+        self._objects = objects
         self._deadline_s = settings.deadline_s
         self._stalls = Stalls(settings.deadline_s, settings.shared_deadline_s)
+        self._stalls.shared_words += " or the bucket" if objects else ""
         self._lock = threading.Lock()  # guards `node`: any thread may ask for figures
         self._whole: bool | None = None
         self._last: tuple[Sequence[int], NodeFigures] | None = None
@@ -103,15 +107,8 @@ class NodeServer:
             settings.cache_policy,
             settings.deadline_s,
             settings.shared_deadline_s,
+            objects,
         )
-
-    def fetch_objects(self, buckets: Mapping[int, Bucket], tell: Callable[[str], None]) -> None:
-        """Begins to fetch what the core reads of buckets. buckets: by mount. tell: called with each
-        line for the user, from any thread."""
-        deadline_s = self._settings.shared_deadline_s
-        self._objects = ObjectThreads(self.node, buckets, deadline_s, tell)
-        self._objects.start()
-        self._stalls.shared_words += " or the bucket"
 
     def start(self) -> None:
         """Waits for all ranks, then starts the core. From then on MPI belongs to the core's
@@ -167,9 +164,10 @@ class NodeServer:
         and no operation of MPI is left under way."""
         with self._lock:
             if self._whole is None:
+                if self._objects is not None:
+                    self._objects.stop()
                 quiet = self.node.stop()
                 self._last = self._figures()
                 self._whole = quiet and not self._last[0]
-                if self._objects is None or self._objects.stop(_OBJECTS_END_S):
-                    self.node.close()
+                self.node.close()
             return self._whole

@@ -13,7 +13,7 @@ from typing import Protocol
 import xxhash
 
 from fanstore.arrays import np
-from fanstore.buckets.address import parse, why_no_path
+from fanstore.buckets.address import why_no_path
 from fanstore.buckets.bucket import Bucket, object_state
 from fanstore.buckets.keys import ListedObject, list_objects
 from fanstore.dataset import INDEX_NAME, Dataset, open_index
@@ -107,7 +107,7 @@ class BucketOrigin:
     has_objects = True
 
     def __init__(self, text: str) -> None:
-        self.bucket = Bucket(parse(text))
+        self.bucket = Bucket(text)
         self._tree: SourceTree | None = None
         self._index: ListedObject | None = None  # of a dataset
         self._index_name = ""
@@ -130,7 +130,7 @@ class BucketOrigin:
         """If this is a dataset after all, copies its index and returns a name for it; else ""."""
         if self._index is not None:
             with path.open("wb") as stream:
-                stream.writelines(self.bucket.pieces(INDEX_NAME, self._index.size, lambda: None))
+                stream.writelines(self.bucket.pieces(INDEX_NAME, self._index.size))
             try:
                 open_index(path, path.parent, verify=True).close()
             except DatasetDamaged as error:

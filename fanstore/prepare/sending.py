@@ -3,19 +3,17 @@ a dataset that is not whole."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 import xxhash
 
 from fanstore.atomic import Ended, Interrupted
-from fanstore.buckets.address import parse
 from fanstore.buckets.bucket import Bucket
 from fanstore.buckets.keys import list_objects
 from fanstore.buckets.writing import Content, NameTaken, Writer
 from fanstore.dataset import INDEX_NAME, MANIFEST_NAME, open_index, pack_name
-from fanstore.errors import FanstoreError, UsageError
+from fanstore.errors import UsageError
 
 _DEADLINE_S = 300.0
 
@@ -26,12 +24,11 @@ class BucketDestination:
     def __init__(self, address: str, force: bool) -> None:
         """Raises UsageError if a dataset is there and is not to be replaced, BucketRefused if
         nothing can be written."""
-        self._bucket = Bucket(parse(address))
-        self._prefix = self._bucket.address.prefix
+        self._bucket = Bucket(address)
         self._force = force
         self._writer = Writer(self._bucket, _DEADLINE_S)
         self._writer.try_out()
-        if not force and self._writer.find(self._prefix + INDEX_NAME) is not None:
+        if not force and self._writer.find(INDEX_NAME) is not None:
             raise UsageError(f"{address}: exists already (--force replaces it)")
 
     def send(self, made: Path, advance: Callable[[int], None]) -> None:
@@ -58,24 +55,13 @@ class BucketDestination:
         for each in sorted(objects, key=lambda each: each.key != INDEX_NAME):
             is_pack = each.key.startswith("pack-") and each.key not in names
             if each.key == INDEX_NAME or is_pack:
-                self._writer.remove(self._prefix + each.key, each.etag)
+                self._writer.remove(each.key, each.etag)
 
     def _put(self, path: Path, mark: int, advance: Callable[[int], None]) -> None:
-        key, size = self._prefix + path.name, path.stat().st_size
-        found = self._writer.find(key)
-        if found is not None and found.mark == mark:
-            advance(size)
-            return
-        where = f"{self._bucket.address}/{path.name}"
-        if found is not None and not self._force:
-            raise UsageError(f"{where}: is of another dataset (--force replaces it)")
         with path.open("rb") as file:
-
-            def read(offset: int, count: int) -> bytes:
-                return os.pread(file.fileno(), count, offset)
-
-            content = Content(size, mark, read, advance, lambda: True)
+            content = Content(file.fileno(), path.stat().st_size, mark, advance)
             try:
-                self._writer.put(key, content, found.etag if found else "")
+                self._writer.write(path.name, content, lambda _: self._force, look=True)
             except NameTaken:
-                raise FanstoreError(f"{where}: somebody else writes there") from None
+                where = f"{self._bucket.address}/{path.name}"
+                raise UsageError(f"{where}: is of another dataset (--force replaces it)") from None

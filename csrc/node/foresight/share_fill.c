@@ -7,7 +7,7 @@
 #include "../machine/shared.h"
 #include "../storage/marks.h"
 #include "../storage/keep_run.h"
-#include "../storage/origin.h"
+#include "../storage/originals.h"
 
 /* GAP_MAX_BYTES: between two records of a run, for alignment and for records outside this share.
  * RUN_BYTES, RUN_RECORDS: the most of a run; FIRST_BYTES: of the first. RUN_NS: how long a run
@@ -133,7 +133,7 @@ static bool is_far(const struct fan_share_fill *fill, uint32_t mount)
 /* Returns how much memory a run of an object takes while it comes; 0 for other runs. */
 static uint64_t far_bytes(const struct fan_share_fill *fill, uint32_t mount, uint64_t bytes)
 {
-    const uint64_t most = (uint64_t)FAN_ORIGIN_READS_MAX * FAN_FILL_MAX_BYTES;
+    const uint64_t most = FAN_OBJECT_PART_MAX_BYTES;
     return !is_far(fill, mount) ? 0 : bytes < most ? bytes : most;
 }
 

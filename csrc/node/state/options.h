@@ -3,6 +3,8 @@
 
 #include <stdint.h>
 
+#include "../machine/object_part.h"
+
 /* cffi: begin */
 struct fan_node_options {
     const char *job_segment;     /* path of the job segment, which must be complete */
@@ -13,5 +15,6 @@ struct fan_node_options {
     uint32_t rank;
     uint32_t world_size;
     uint32_t idle_sleep_us; /* the longest sleep of the thread if nothing happens */
+    fan_fetch_object *fetch_object; /* readers' threads call it; NULL if no mount is a bucket */
 };
 /* cffi: end */

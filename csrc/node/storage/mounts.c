@@ -153,7 +153,6 @@ static uint32_t kept_most(void)
 int fan_mounts_init(struct fan_mounts *mounts, const char *path)
 {
     *mounts = (struct fan_mounts){.kept_most = kept_most()};
-    fan_objects_init(&mounts->objects);
     int rc = fan_map_file(fan_open_file(path, O_RDWR), PROT_READ | PROT_WRITE,
                           &mounts->segment_bytes, &mounts->segment);
     if (rc == 0 && !fan_is_job_segment((const void *)mounts->segment, mounts->segment_bytes))
@@ -189,7 +188,6 @@ void fan_mounts_fini(struct fan_mounts *mounts)
     for (uint32_t i = 0; i < mounts->count; i++)
         detach_mount(&mounts->mounts[i]);
     free(mounts->mounts);
-    fan_objects_fini(&mounts->objects);
     if (mounts->segment != NULL)
         munmap(mounts->segment, mounts->segment_bytes);
     *mounts = (struct fan_mounts){0};
@@ -270,14 +268,6 @@ int fan_mounts_check(const struct fan_mounts *mounts, const struct fan_fetch_req
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record)
 {
     return content_record(mounts, mount, record) != NULL;
-}
-
-bool fan_mounts_have_objects(const struct fan_mounts *mounts)
-{
-    uint32_t i = 0;
-    while (i < mounts->count && !fan_index_is_of_objects(&mounts->mounts[i].index))
-        i++;
-    return i < mounts->count;
 }
 
 uint64_t fan_mounts_in_granules(const struct fan_mounts *mounts, uint64_t bytes)

@@ -10,8 +10,8 @@
 
 #include "../../common/index.h"
 #include "../../format/shm_format.h"
+#include "../machine/object_part.h"
 #include "../machine/piece.h"
-#include "objects.h"
 #include "share.h"
 #include "../machine/transport.h"
 
@@ -69,15 +69,15 @@ struct fan_mounts_counts {
 };
 
 /* kept, kept_most: the number of open descriptors of packs on the shared file system, and its
- * limit. ending: fetch nothing more to this node. kept and ending are atomic. objects: the reads of
- * buckets. */
+ * limit. ending: fetch nothing more to this node. kept and ending are atomic. fetch_object: of the
+ * options. */
 struct fan_mounts {
     char *segment;
     uint64_t segment_bytes;
     uint32_t count;
     struct fan_node_mount *mounts;
     struct fan_mounts_counts counts;
-    struct fan_objects objects;
+    fan_fetch_object *fetch_object;
     uint32_t kept;
     uint32_t kept_most;
     uint32_t ending;
@@ -104,9 +104,6 @@ int fan_mounts_request(const struct fan_mounts *mounts, uint64_t file, uint64_t 
  * no longer than a block. Returns 0, or -EIO if the part begins outside the block. */
 int fan_mounts_narrow(const struct fan_mounts *mounts, struct fan_fetch_request *request,
                       struct fan_piece *part);
-
-/* Returns whether a mount is a bucket. */
-bool fan_mounts_have_objects(const struct fan_mounts *mounts);
 
 /* Returns whether a record is a file with content that lies inside its pack. */
 bool fan_mounts_has_content(const struct fan_mounts *mounts, uint32_t mount, uint64_t record);

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "../../common/original.h"
 #include "../../local/read_full.h"
 #include "pack_files.h"
 
@@ -14,8 +13,26 @@ static bool is_as_listed(const struct fan_record *record, int fd)
     return fstat(fd, &st) == 0 && fan_stat_state(&st) == record->checksum;
 }
 
-int fan_original_read(struct fan_node_mount *mount, const struct fan_fetch_request *request,
-                      void *to)
+static int read_object(const struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                       void *to)
+{
+    const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    const struct fan_record *record = fan_mount_record(mount, request->record);
+    char path[PATH_MAX];
+    int64_t length = fan_index_path(&mount->index, request->record, path, sizeof(path));
+    const struct fan_object_part part = {.path = path,
+                                         .to = to,
+                                         .offset = request->offset - record->offset,
+                                         .bytes = request->bytes,
+                                         .size = record->logical_size,
+                                         .state = record->checksum,
+                                         .mount = request->mount,
+                                         .path_bytes = (uint32_t)length};
+    return length < 0 ? (int)length : mounts->fetch_object(&part);
+}
+
+static int read_file(struct fan_node_mount *mount, const struct fan_fetch_request *request,
+                     void *to)
 {
     const struct fan_record *record = fan_mount_record(mount, request->record);
     char path[PATH_MAX];
@@ -34,6 +51,13 @@ int fan_original_read(struct fan_node_mount *mount, const struct fan_fetch_reque
     if (rc == 0 && request->bytes == record->stored_size)
         fan_original_note(mount, request->record);
     return rc;
+}
+
+int fan_original_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
+{
+    struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    return fan_index_is_of_objects(&mount->index) ? read_object(mounts, request, to)
+                                                  : read_file(mount, request, to);
 }
 
 void fan_original_note(struct fan_node_mount *mount, uint64_t id)

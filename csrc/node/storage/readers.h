@@ -16,12 +16,10 @@
  * do readings for which no client waited when they began. FAR_MAX, FAR_AHEAD_MAX: the same where a
  * server answers, after some time, many readings side by side. PASSED_MAX: after how many demands
  * one reading that nobody waits for gets its turn. */
-/* cffi: begin */
-enum { FAN_READERS_FAR_MAX = 64 };
-/* cffi: end */
 enum {
     FAN_READERS_MAX = 16,
     FAN_READERS_AHEAD_MAX = 8,
+    FAN_READERS_FAR_MAX = 64,
     FAN_READERS_FAR_AHEAD_MAX = 48,
     FAN_READERS_PASSED_MAX = 32
 };

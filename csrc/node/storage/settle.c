@@ -9,7 +9,7 @@
 #include "../../local/read_full.h"
 #include "keep.h"
 #include "marks.h"
-#include "origin.h"
+#include "originals.h"
 #include "shared_packs.h"
 #include "staged.h"
 #include "../machine/shared.h"
@@ -54,59 +54,36 @@ static int check_written(const struct fan_mounts *mounts, uint32_t number, uint6
     return rc;
 }
 
-/* A piece of a record on its way to a buffer. */
-struct piece {
-    struct fan_fetch_request request;
-    struct fan_origin_read read;
-};
-
-static void begin_piece(struct fan_mounts *mounts, uint32_t number, uint64_t id, uint64_t from,
-                        struct piece *piece, char *buffer)
+/* Copies the stored bytes of a record piece by piece, until the node ends. buffer: room for a
+ * piece, of `most` bytes. */
+static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer,
+                uint32_t most)
 {
     const struct fan_node_mount *mount = &mounts->mounts[number];
-    uint64_t rest = fan_mount_record(mount, id)->stored_size - from;
-    piece->request = fan_record_request(mount, number, id);
-    piece->request.offset += from;
-    piece->request.bytes = rest < FAN_FILL_MAX_BYTES ? (uint32_t)rest : FAN_FILL_MAX_BYTES;
-    piece->read = (struct fan_origin_read){.request = &piece->request, .to = buffer};
-    fan_shared_begin(mounts, &piece->read);
-}
-
-static int end_piece(struct fan_mounts *mounts, const struct piece *piece, int fd)
-{
-    int rc = fan_shared_end(mounts, &piece->read);
-    if (rc == 0)
-        rc = fan_write_full(fd, piece->read.to, piece->request.offset, piece->request.bytes);
-    return fan_relaxed32(&mounts->ending) != 0 ? -ECANCELED : rc;
-}
-
-/* Copies the stored bytes of a record piece by piece, until the node ends. buffer: room for `width`
- * pieces, so many of which are under way. */
-static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd, char *buffer,
-                uint64_t width)
-{
-    uint64_t bytes = fan_mount_record(&mounts->mounts[number], id)->stored_size;
-    uint64_t count = (bytes + FAN_FILL_MAX_BYTES - 1) / FAN_FILL_MAX_BYTES, begun = 0;
-    struct piece pieces[FAN_ORIGIN_READS_MAX];
-    int rc = 0;
-    for (uint64_t ended = 0; ended < (rc == 0 ? count : begun); ended++) {
-        for (; rc == 0 && begun < count && begun < ended + width; begun++)
-            begin_piece(mounts, number, id, begun * FAN_FILL_MAX_BYTES, &pieces[begun % width],
-                        buffer + begun % width * FAN_FILL_MAX_BYTES);
-        int error = end_piece(mounts, &pieces[ended % width], fd);
-        rc = rc != 0 ? rc : error;
+    const struct fan_record *record = fan_mount_record(mount, id);
+    struct fan_fetch_request piece = fan_record_request(mount, number, id);
+    uint64_t end = record->offset + record->stored_size;
+    for (; piece.offset < end; piece.offset += piece.bytes) {
+        uint64_t rest = end - piece.offset;
+        piece.bytes = rest < most ? (uint32_t)rest : most;
+        int rc = fan_relaxed32(&mounts->ending) != 0 ? -ECANCELED
+                                                     : fan_shared_read(mounts, &piece, buffer);
+        if (rc == 0)
+            rc = fan_write_full(fd, buffer, piece.offset, piece.bytes);
+        if (rc != 0)
+            return rc;
     }
-    return rc;
+    return 0;
 }
 
 int fan_copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
     const struct fan_index *index = &mounts->mounts[number].index;
-    uint64_t width = fan_index_is_of_objects(index) ? FAN_ORIGIN_READS_MAX : 1;
-    char *buffer = malloc(width * FAN_FILL_MAX_BYTES);
+    uint32_t most = fan_index_is_of_objects(index) ? FAN_OBJECT_PART_MAX_BYTES : FAN_FILL_MAX_BYTES;
+    char *buffer = malloc(most);
     int rc = buffer != NULL ? -EIO : -ENOMEM;
     for (unsigned i = 0; i < FAN_KEEP_READINGS && rc == -EIO; i++) {
-        rc = copy(mounts, number, id, fd, buffer, width);
+        rc = copy(mounts, number, id, fd, buffer, most);
         if (rc != 0)
             break;
         rc = check_written(mounts, number, id, fd, fan_keep_check_read);

@@ -9,7 +9,7 @@
 #include "../../local/read_full.h"
 #include "../machine/shared.h"
 #include "marks.h"
-#include "origin.h"
+#include "originals.h"
 #include "pack_files.h"
 
 /* Opens a pack on the shared file system and checks that it still has its length. Returns a
@@ -65,35 +65,23 @@ static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request
     return rc;
 }
 
-/* Ends a read of an original. One that is not as it was listed counts as damaged: programs that
+/* Reads a part of an original. One that is not as it was listed counts as damaged: programs that
  * open it from now on get the file itself, or, of an object, an error. */
-static int end_original(struct fan_mounts *mounts, const struct fan_origin_read *read)
+static int read_original(struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                         void *to)
 {
-    int rc = fan_origin_end(mounts, read);
+    int rc = fan_original_read(mounts, request, to);
     if (rc == -ESTALE)
-        fan_mounts_mark_damaged(mounts, read->request->mount, read->request->record);
+        fan_mounts_mark_damaged(mounts, request->mount, request->record);
     return rc == 0 || is_own_lack(rc) ? rc : -EIO;
-}
-
-void fan_shared_begin(struct fan_mounts *mounts, struct fan_origin_read *read)
-{
-    if (fan_index_is_planned(&mounts->mounts[read->request->mount].index))
-        fan_origin_begin(mounts, read);
-}
-
-int fan_shared_end(struct fan_mounts *mounts, const struct fan_origin_read *read)
-{
-    int rc = fan_index_is_planned(&mounts->mounts[read->request->mount].index)
-                 ? end_original(mounts, read)
-                 : read_shared(mounts, read->request, read->to);
-    fan_count64(&mounts->counts.shared_reads, 1);
-    fan_count64(&mounts->counts.shared_bytes, rc == 0 ? read->request->bytes : 0);
-    return rc;
 }
 
 int fan_shared_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
 {
-    struct fan_origin_read read = {.request = request, .to = to};
-    fan_shared_begin(mounts, &read);
-    return fan_shared_end(mounts, &read);
+    int rc = fan_index_is_planned(&mounts->mounts[request->mount].index)
+                 ? read_original(mounts, request, to)
+                 : read_shared(mounts, request, to);
+    fan_count64(&mounts->counts.shared_reads, 1);
+    fan_count64(&mounts->counts.shared_bytes, rc == 0 ? request->bytes : 0);
+    return rc;
 }

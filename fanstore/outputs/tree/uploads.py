@@ -10,7 +10,7 @@ import stat
 from functools import partial
 from typing import Any
 
-from fanstore.buckets.address import is_address, parse
+from fanstore.buckets.address import is_address
 from fanstore.buckets.bucket import Bucket
 from fanstore.buckets.patience import BucketRefused
 from fanstore.buckets.writing import Content, FoundObject, NameTaken, Writer
@@ -28,53 +28,41 @@ class BucketTarget(Target):
 
     def __init__(self, header: Header) -> None:
         super().__init__(header)
-        self._address = parse(header.root)
-        self._writer = Writer(Bucket(self._address))
-        self.hurry = self._writer.hurry
+        self.writer = Writer(Bucket(header.root))
         self._tried: dict[bytes, set[int]] = {}  # marks of objects that may be there
-
-    def _key(self, name: bytes) -> str:
-        return self._address.prefix + name.decode("utf-8", "surrogateescape")
 
     def look(self, name: bytes) -> os.stat_result | None:
         """Returns the mark and the size of an object; None if none is there. Raises OSError if
         nobody can tell."""
         try:
-            found = self._writer.find(self._key(name))
+            found = self.writer.find(_text(name))
         except BucketRefused as error:
             raise OSError(errno.EIO, str(error)) from error
         return None if found is None else _stat(found)
 
     def write(self, name: bytes, content: Content, mine: Copy | None) -> bool:
-        """Writes a file's content, as Writer.put does. mine: the older version that it may replace.
-        Raises OSError if an object of somebody else is in the way."""
-        etag = "" if mine is None else self._etag_of_own(name, mine)
-        self._tried.setdefault(name, set()).add(content.mark)
-        for _ in range(3):
-            try:
-                return self._writer.put(self._key(name), content, etag)
-            except NameTaken:
-                etag = self._etag_of_own(name, mine)
-        raise OSError(errno.EPERM, "others write the same object")
+        """Writes a file's content, as Writer.write does. mine: the older version that it may
+        replace."""
+        tried = self._tried.setdefault(name, set())
 
-    def _etag_of_own(self, name: bytes, mine: Copy | None) -> str:
-        """Returns the ETag of the object that may be replaced; "" if no object is there."""
-        found = self._writer.find(self._key(name))
-        if found is None:
-            return ""
-        is_own = found.mark in self._tried.get(name, ())
-        if not is_own and self._placed(_stat(found), name, mine) is None:
-            raise OSError(errno.EPERM, "an object of this name was there already")
-        return found.etag
+        def is_own(found: FoundObject) -> bool:
+            return found.mark in tried or self._placed(_stat(found), name, mine) is not None
+
+        tried.add(content.mark)
+        return self.writer.write(_text(name), content, is_own, look=mine is not None)
 
     def remove(self, name: bytes, mine: Copy) -> None:
         """Removes an object that was placed; leaves any other alone. Raises OSError."""
         try:
-            found = self._writer.find(self._key(name))
+            found = self.writer.find(_text(name))
             if found is not None and Identity.of(_stat(found)) == mine.identity:
-                self._writer.remove(self._key(name), found.etag)
+                self.writer.remove(_text(name), found.etag)
         except BucketRefused as error:
             raise OSError(errno.EIO, str(error)) from error
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogateescape")
 
 
 def _stat(found: FoundObject) -> os.stat_result:
@@ -103,7 +91,7 @@ class Uploads(StageOut):
                 if error.passing:
                     if not self._force:  # later ones wait for it, because of their order
                         raise OSError(errno.EIO, str(error)) from error
-                    self._target.hurry()
+                    self._target.writer.hurry()
                 # After an answer the next one may be taken, but not if nothing answers.
                 refused = todo[number : number + 1 if error.status else None]
                 self.result.failed.update((other.name, str(error)) for other in refused)
@@ -119,13 +107,15 @@ class Uploads(StageOut):
         copy = Copy(todo.source, Identity(mark, size, 0))
         mine = self._placed.copies.get(todo.name)
         self._placed.intend([(todo.name, copy)])
+        settled = partial(self._is_settled, todo)
         with open_unasked(todo.path) as file:
-
-            def read(offset: int, count: int) -> bytes:
-                return os.pread(file.fileno(), count, offset)
-
-            content = Content(size, mark, read, self._advance, partial(self._is_settled, todo))
-            if self._target.write(todo.name, content, mine):
+            content = Content(file.fileno(), size, mark, self._advance, settled)
+            try:
+                is_there = self._target.write(todo.name, content, mine)
+            except NameTaken:
+                why = "an object of this name was there already"
+                raise OSError(errno.EPERM, why) from None
+            if is_there:
                 self.gone += mine is not None
                 self._is_done(todo, copy)
 
