@@ -7,10 +7,9 @@ import datetime
 import os
 import re
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -24,7 +23,6 @@ from fanstore.buckets.patience import (
     Check,
     ObjectChanged,
     SideBySide,
-    may_pass,
     patiently,
 )
 from fanstore.errors import FanstoreError, UsageError
@@ -41,23 +39,6 @@ _PASSING = ("SlowDown", "ConditionalRequestConflict")  # codes of errors that ma
 _HOME_PID = os.getpid()  # obstore can be used only in the process in which its threads are
 
 
-@dataclass
-class BucketCounts:
-    """The requests that were sent, those that failed in a way that may pass, and the bytes of
-    objects that came."""
-
-    requests: int = 0
-    failed: int = 0
-    bytes: int = 0
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, requests: int = 0, failed: int = 0, amount_bytes: int = 0) -> None:
-        with self._lock:
-            self.requests += requests
-            self.failed += failed
-            self.bytes += amount_bytes
-
-
 def object_state(etag: str, size: int) -> int:
     """Returns the state of an object, as a listing notes it: a hash of its ETag and size."""
     name = etag.removeprefix("W/").strip('"')
@@ -70,13 +51,15 @@ def _check_nothing() -> None:
 
 class Bucket:
     """The objects below an address, each with the name that is the rest of its key. Any thread may
-    call its methods."""
+    call its methods. counts: of the "requests" that were sent, those that "failed" in a way that
+    may pass, and the "bytes" of objects that came."""
 
     def __init__(self, address: str) -> None:
         """Raises UsageError if the address cannot be read, the packages are missing, or the user's
         settings are wrong."""
         self.address = parse(address)
-        self.counts = BucketCounts()
+        self.counts: Counter[str] = Counter()
+        self._lock = threading.Lock()  # guards `counts`
         self._connect()
 
     def _connect(self) -> None:
@@ -168,7 +151,7 @@ class Bucket:
         if self._pid != os.getpid():  # two processes cannot share connections
             self._connect()
         request = AWSRequest(method, url, headers, body)
-        self.counts.add(requests=1)
+        self._count(requests=1)
         try:
             if self._credentials is not None:
                 frozen = self._credentials.get_frozen_credentials()
@@ -234,7 +217,7 @@ class Bucket:
                 raise self._failure(where, int(status[1]) if status else 0, str(error)) from None
             if len(content) != count:
                 raise self._failure(where, 0, f"{len(content)} bytes came in place of {count}")
-            self.counts.add(amount_bytes=count)
+            self._count(bytes=count)
             return content
 
         return patiently(once, where, deadline_s, check)
@@ -242,7 +225,7 @@ class Bucket:
     def _get_quickly(self, where: str, name: str, offset: int, count: int) -> Any:
         """Asks for a part of an object. Returns the object's size, its ETag, and a function that
         returns the bytes."""
-        self.counts.add(requests=1)
+        self._count(requests=1)
         options = {"range": (offset, offset + count)}
         found = self._get(self._store, self.address.prefix + name, options=options)
         return found.meta["size"], found.meta["e_tag"] or "", found.bytes
@@ -254,6 +237,10 @@ class Bucket:
         whole = answer.headers.get("Content-Range") or answer.headers["Content-Length"]
         return int(whole.rpartition("/")[2]), answer.headers["ETag"], lambda: answer.content
 
+    def _count(self, **amounts: int) -> None:
+        with self._lock:
+            self.counts.update(amounts)
+
     def _failure(
         self, where: str, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})
     ) -> FanstoreError:
@@ -261,8 +248,9 @@ class Bucket:
         text: may say much; only its error code is shown."""
         code = _CODE.search(text)
         named = f"{status} {code[1] if code else ''}".strip()
-        if not status or may_pass(status) or (code and code[1] in _PASSING):
-            self.counts.add(failed=1)
+        may_pass = status in (0, 408, 429) or (status >= 500 and status != 501)  # 501: not there
+        if may_pass or (code and code[1] in _PASSING):
+            self._count(failed=1)
             after = headers.get("Retry-After", "")
             after_s = float(after) if after.isdigit() else 0.0
             return BucketRefused(named if status else _reason(text), status, True, after_s)

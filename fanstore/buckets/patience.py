@@ -37,11 +37,6 @@ class BucketRefused(FanstoreError):
         self.after_s = after_s
 
 
-def may_pass(status: int) -> bool:
-    """Returns whether a request that was answered with this status may succeed later."""
-    return status in (408, 429) or (status >= 500 and status != 501)  # 501: not implemented
-
-
 def patiently(request: Callable[[], T], where: str, deadline_s: float, check: Check) -> T:
     """Returns the result of a request, which is repeated as long as it may pass, and begun for the
     last time before the deadline. check: may be called from any thread. Raises BucketRefused after

@@ -4,6 +4,7 @@ no datasets are listed."""
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 
 from fanstore.buckets.address import is_address, parse
@@ -55,12 +56,9 @@ def buckets_of(infos: Sequence[DatasetInfo]) -> dict[int, Bucket]:
 
 def bucket_figures(buckets: Collection[Bucket]) -> BucketFigures | None:
     """Returns the figures of all buckets of a job together; None if there are none."""
-    counts = [bucket.counts for bucket in buckets]
-    return BucketFigures(
-        requests=sum(each.requests for each in counts),
-        failed=sum(each.failed for each in counts),
-        bytes=sum(each.bytes for each in counts),
-    ) if counts else None  # fmt: skip
+    total = sum((bucket.counts for bucket in buckets), Counter[str]())
+    names = ("requests", "failed", "bytes")
+    return BucketFigures(**{name: total[name] for name in names}) if buckets else None
 
 
 def _is_to_list(path: str) -> bool:

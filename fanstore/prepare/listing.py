@@ -25,7 +25,7 @@ from fanstore.config import cache_folder
 from fanstore.dataset import INDEX_NAME, Dataset, PackInfo, open_index, open_regular
 from fanstore.errors import DatasetDamaged, FanstoreError, UsageError
 from fanstore.prepare.index import build_index
-from fanstore.prepare.origin import BucketOrigin, DirectoryOrigin, Origin, Show
+from fanstore.prepare.origin import BucketOrigin, DirectoryOrigin, Show
 from fanstore.prepare.packfile import Stored
 from fanstore.prepare.plan import PackPlan, assign_packs, plan_id
 from fanstore.prepare.tree import SourceTree
@@ -36,6 +36,8 @@ _KEPT_S, _REPLACED_S = 30 * 86400, 86400
 # In the folder of an origin: the name of the folder with the listing that later jobs take.
 CURRENT = "current"
 _BLOCK_BYTES = 1 << 20
+
+Origin = DirectoryOrigin | BucketOrigin
 
 
 def open_listing(
@@ -135,8 +137,8 @@ def _write(path: Path, origin: Origin, tree: SourceTree, now_ns: int) -> str:
     """Writes the index; returns the dataset id."""
     plan = assign_packs(tree, None, ())
     stored, infos = _planned(tree, plan, now_ns)
-    stored.of_objects = origin.has_objects
-    if origin.has_objects:
+    stored.of_objects = isinstance(origin, BucketOrigin)
+    if stored.of_objects:
         stored.checksum[:] = tree.entries["ctime_ns"]
     name = plan_id(tree, plan, _BLOCK_BYTES, "planned")
     return build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)

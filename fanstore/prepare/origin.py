@@ -8,7 +8,6 @@ import stat
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import xxhash
 
@@ -19,7 +18,7 @@ from fanstore.buckets.keys import ListedObject, list_objects
 from fanstore.dataset import INDEX_NAME, Dataset, open_index
 from fanstore.errors import DatasetDamaged, SourceProblems, UsageError, show_path
 from fanstore.prepare.room import ArrayRoom
-from fanstore.prepare.tree import Item, SourceTree, scan_directory, tree_of
+from fanstore.prepare.tree import Item, SourceTree, add_parents, scan_directory, tree_of
 from fanstore.wording import counted
 
 # How many files of a directory are compared with a kept listing; all directories are compared.
@@ -28,34 +27,9 @@ SAMPLES = 1000
 Show = Callable[[int], None]
 
 
-class Origin(Protocol):
-    """A place that `listing.py` lists. text: its name for users. has_objects: whether its files
-    are objects. left_out: a clause about the entries that were left out, or ""."""
-
-    text: str
-    has_objects: bool
-    left_out: str
-
-    @property
-    def identity(self) -> str:
-        """A text that no other origin has. The listing is kept under a hash of it."""
-
-    def holds(self, dataset: Dataset, show: Show) -> bool:
-        """Returns whether a kept listing still holds. show: called with the number of entries found
-        so far."""
-
-    def tree(self, scratch: Path, show: Show) -> SourceTree:
-        """Lists all files. scratch: a directory for large arrays. The states of objects are in the
-        place of the times of change (ctime_ns)."""
-
-    def how(self, is_kept: bool, took_s: float) -> str:
-        """Returns a clause that says how it was listed."""
-
-
 class DirectoryOrigin:
-    """A directory whose files a job reads as they are."""
-
-    has_objects = False
+    """A directory whose files a job reads as they are. text: its name for users. left_out: a clause
+    about the entries that were left out, or ""."""
 
     def __init__(self, path: Path) -> None:
         self._source = path.resolve()
@@ -64,14 +38,15 @@ class DirectoryOrigin:
 
     @property
     def identity(self) -> str:
-        """The path and the file, because another file system may be mounted at the path
-        tomorrow."""
+        """A text that no other origin has, under a hash of which the listing is kept: the path and
+        the file, because another file system may be mounted at the path tomorrow."""
         found = self._source.stat()
         return f"{self.text}\0{found.st_dev}\0{found.st_ino}"
 
     def holds(self, dataset: Dataset, show: Show) -> bool:
-        """Compares all directories, and some files spread over the listing, with what lies
-        there."""
+        """Returns whether a kept listing still holds: compares all directories, and some files
+        spread over the listing, with what lies there. show: called with the number of entries found
+        so far."""
         kinds = dataset.records["mode"] & 0o170000
         files = np.flatnonzero(kinds == stat.S_IFREG)
         chosen = files[:: max(1, len(files) // SAMPLES)]
@@ -79,7 +54,8 @@ class DirectoryOrigin:
         return dataset.first_changed(ids) == len(ids)
 
     def tree(self, scratch: Path, show: Show) -> SourceTree:
-        """Leaves out the entries that no program could read there either."""
+        """Lists all files, except the entries that no program could read there either. scratch: a
+        directory for large arrays."""
         root_fd = os.open(self._source, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             tree = scan_directory(root_fd, ArrayRoom(scratch), show)
@@ -95,22 +71,22 @@ class DirectoryOrigin:
         return tree.filtered(tree.keep_mask(dropped)) if dropped else tree
 
     def how(self, is_kept: bool, took_s: float) -> str:
+        """Returns a clause that says how it was listed."""
         if is_kept:
             return "listed by an earlier job"
         return f"listed in {took_s:.1f} s; the next job uses this listing"
 
 
 class BucketOrigin:
-    """The objects below an address. A directory is there if a key leads through it. The state of
-    the root is a hash of the address, all keys and states, by which a kept listing is compared."""
-
-    has_objects = True
+    """The objects below an address, listed as a DirectoryOrigin is. A directory is there if a key
+    leads through it. The states of objects are in the place of the times of change (ctime_ns). The
+    state of the root is a hash of the address, all keys and states, by which a kept listing is
+    compared."""
 
     def __init__(self, text: str) -> None:
         self.bucket = Bucket(text)
         self._tree: SourceTree | None = None
         self._index: ListedObject | None = None  # of a dataset
-        self._index_name = ""
         self.text = str(self.bucket.address)
         self.left_out = ""
 
@@ -120,7 +96,7 @@ class BucketOrigin:
 
     def holds(self, dataset: Dataset, show: Show) -> bool:
         state = self._listed(show).entries["ctime_ns"][0]
-        is_index = dataset.index_path.parent.name == self._index_name
+        is_index = dataset.index_path.parent.name == self._index_name()
         return is_index or bool(dataset.records["checksum"][0] == state)
 
     def tree(self, scratch: Path, show: Show) -> SourceTree:
@@ -135,10 +111,14 @@ class BucketOrigin:
                 open_index(path, path.parent, verify=True).close()
             except DatasetDamaged as error:
                 raise UsageError(f"{self.text} is no dataset: {error}") from error
-        return self._index_name
+        return self._index_name()
+
+    def _index_name(self) -> str:
+        found = self._index
+        return "" if found is None else f"{object_state(found.etag, found.size):x}"
 
     def how(self, is_kept: bool, took_s: float) -> str:
-        requests = counted(self.bucket.counts.requests, "request")
+        requests = counted(self.bucket.counts["requests"], "request")
         return f"listed in {took_s:.1f} s with {requests}"
 
     def _listed(self, show: Show) -> SourceTree:
@@ -146,54 +126,37 @@ class BucketOrigin:
         if self._tree is None:
             objects = list_objects(self.bucket, show)
             items, dropped = _items(objects, self.identity)
-            self.left_out = _left_out((_path(key), why) for key, why in dropped)
+            self.left_out = _left_out(dropped)
             if len(items) == 1:
                 left_out = f" ({self.left_out})" if dropped else ""
                 raise UsageError(f"{self.text}: there are no objects below this address{left_out}")
-            for each in (each for each in objects if each.key == INDEX_NAME):
-                self._index, self._index_name = each, f"{object_state(each.etag, each.size):x}"
+            self._index = next((each for each in objects if each.key == INDEX_NAME), None)
             self._tree = tree_of(items)
         return self._tree
 
 
 def _items(
     objects: list[ListedObject], identity: str
-) -> tuple[dict[bytes, Item], list[tuple[str, str]]]:
+) -> tuple[dict[bytes, Item], list[tuple[bytes, str]]]:
     """Returns the files and directories that the keys name, and each key that was left out with
     the reason. identity: of the origin, because ETags tell versions of one object apart, not
     objects of two buckets."""
-    dropped = [(each.key, why) for each in objects if (why := why_no_path(each.key))]
-    out = {key for key, _ in dropped}
-    folders = _folders(each.key for each in objects if each.key not in out)
-    items: dict[bytes, Item] = {}
     uid, gid, digest = os.getuid(), os.getgid(), xxhash.xxh3_64(identity.encode())
-    for each in objects:
-        if each.key in out or each.key in folders:
+    newest = Item(0, 0, max((each.mtime_ns for each in objects), default=0), uid, gid)
+    items: dict[bytes, Item] = {}
+    dropped: list[tuple[bytes, str]] = []
+    for each in reversed(objects):  # so a/b comes before a
+        path = each.key.encode("utf-8", "surrogateescape")
+        why = why_no_path(each.key)
+        if why or path in items:
+            dropped.append((path, why or "is the name of a directory, too"))
             continue
-        path, state = _path(each.key), object_state(each.etag, each.size)
+        add_parents(items, path, newest)
+        state = object_state(each.etag, each.size)
         items[path] = Item(stat.S_IFREG | 0o644, each.size, each.mtime_ns, uid, gid, ctime_ns=state)
         digest.update(b"%d %d %d %d %s\0" % (state, each.mtime_ns, uid, gid, path))
-    newest_ns = max((item.mtime_ns for item in items.values()), default=0)
-    folder = Item(stat.S_IFDIR | 0o755, 0, newest_ns, uid, gid)
-    items.update((_path(key), folder) for key in folders)
-    items[b""] = replace(folder, ctime_ns=digest.intdigest() >> 2)
-    dropped += [(o.key, "is the name of a directory, too") for o in objects if o.key in folders]
-    return items, dropped
-
-
-def _folders(keys: Iterable[str]) -> set[str]:
-    """Returns the directories through which keys lead."""
-    folders: set[str] = set()
-    for key in keys:
-        at = key.rfind("/")
-        while at > 0 and key[:at] not in folders:
-            folders.add(key[:at])
-            at = key.rfind("/", 0, at)
-    return folders
-
-
-def _path(key: str) -> bytes:
-    return key.encode("utf-8", "surrogateescape")
+    items[b""] = replace(items.get(b"", newest), ctime_ns=digest.intdigest() >> 2)
+    return items, dropped[::-1]
 
 
 def _left_out(dropped: Iterable[tuple[bytes, str]]) -> str:
