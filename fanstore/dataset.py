@@ -210,11 +210,6 @@ class Dataset:
         return bool(self.header.flags & lib.FAN_INDEX_PLANNED)
 
     @property
-    def is_of_objects(self) -> bool:
-        """True if the originals are objects of a bucket."""
-        return bool(self.header.flags & lib.FAN_INDEX_OBJECTS)
-
-    @property
     def pack_count(self) -> int:
         return len(self._packs)
 

@@ -1,6 +1,6 @@
 /*
  * The originals of a dataset whose packs are planned (FAN_INDEX_PLANNED): the files in the
- * directory that was listed, or the objects of a bucket (FAN_INDEX_OBJECTS). A record's checksum is
+ * directory that was listed, or the objects of a bucket. A record's checksum is
  * then the state that the listing noted for the original.
  */
 #pragma once
@@ -27,10 +27,4 @@ int fan_original_path(const struct fan_index *index, const char *source, uint64_
 static inline bool fan_index_is_planned(const struct fan_index *index)
 {
     return (index->header->flags & FAN_INDEX_PLANNED) != 0;
-}
-
-/* Returns whether the originals are objects of a bucket, which only the node daemon can read. */
-static inline bool fan_index_is_of_objects(const struct fan_index *index)
-{
-    return (index->header->flags & FAN_INDEX_OBJECTS) != 0;
 }

@@ -43,8 +43,7 @@ enum fan_index_flags {
     FAN_INDEX_ALL_SEARCHABLE = 1,
     FAN_INDEX_ALL_READABLE = 2,
     FAN_INDEX_HAS_SYMLINKS = 4,
-    FAN_INDEX_PLANNED = 8, /* the packs do not exist: content comes from the originals */
-    FAN_INDEX_OBJECTS = 16 /* the originals are objects of a bucket, not files */
+    FAN_INDEX_PLANNED = 8 /* the packs do not exist: content comes from the originals */
 };
 
 struct fan_section {

@@ -45,7 +45,7 @@ def object_state(etag: str, size: int) -> int:
     return (xxhash.xxh3_64_intdigest(f"{name} {size}".encode()) >> 2) | 1
 
 
-def _check_nothing() -> None:
+def check_nothing() -> None:
     """Lets the work go on."""
 
 
@@ -125,7 +125,7 @@ class Bucket:
     def send(
         self, method: str, name: str | None, query: Mapping[str, str] | None = None,
         headers: Mapping[str, str] | None = None, body: bytes = b"", deadline_s: float = LONG_S,
-        check: Check = _check_nothing,
+        check: Check = check_nothing,
     ) -> Any:  # fmt: skip
         """Sends a request about an object, or about the bucket, and returns botocore's AWSResponse.
         Raises BucketRefused; ObjectChanged if something is not there."""
@@ -168,10 +168,10 @@ class Bucket:
 
     def read(self, name: str, offset: int, count: int, size: int, state: int = 0) -> bytes:
         """Returns a part of an object, as `pieces` yields it."""
-        return b"".join(self.pieces(name, size, _check_nothing, offset, offset + count, state))
+        return b"".join(self.pieces(name, size, check_nothing, offset, offset + count, state))
 
     def pieces(
-        self, name: str, size: int, check: Check = _check_nothing, start: int = 0,
+        self, name: str, size: int, check: Check = check_nothing, start: int = 0,
         end: int | None = None, state: int = 0, deadline_s: float = LONG_S,
     ) -> Iterator[Any]:  # fmt: skip
         """Yields the content of an object from byte `start` up to `end` as buffers, of ranges of

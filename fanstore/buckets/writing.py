@@ -8,8 +8,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from fanstore.buckets.bucket import Bucket, object_state
-from fanstore.buckets.patience import BucketRefused, ObjectChanged, SideBySide
+from fanstore.buckets.bucket import Bucket, check_nothing, object_state
+from fanstore.buckets.patience import BucketRefused, Check, ObjectChanged, SideBySide
 
 PART_BYTES = 8 << 20  # a larger object comes in parts of at least this size
 _PARTS_MOST = 10_000
@@ -128,18 +128,18 @@ class Writer:
                 raise NameTaken
         upload = self._begin(name, mark)
 
-        def put_part(number: int) -> str:
+        def put_part(number: int, check: Check) -> str:
             body = os.pread(content.fd, part_bytes, (number - 1) * part_bytes)
             query = {"partNumber": str(number), "uploadId": upload}
-            etag = self._ask("PUT", name, query, body=body).headers["ETag"]
+            etag = self._ask("PUT", name, query, body=body, check=check).headers["ETag"]
             content.advance(len(body))
             return f"<Part><PartNumber>{number}</PartNumber><ETag>{etag}</ETag></Part>"
 
         whole = False
         try:
-            with SideBySide(_PARTS_AT_ONCE, lambda: None) as parts:
+            with SideBySide(_PARTS_AT_ONCE, check_nothing) as parts:
                 numbers = range(1, -(-content.size // part_bytes) + 1)
-                work = [parts.submit(put_part, number) for number in numbers]
+                work = [parts.submit(put_part, number, parts.check) for number in numbers]
                 text = "".join(parts.result(part) for part in work)
             if content.settled():
                 text = f"<CompleteMultipartUpload>{text}</CompleteMultipartUpload>"
@@ -169,12 +169,12 @@ class Writer:
 
     def _ask(
         self, method: str, name: str, query: Mapping[str, str] | None = None,
-        headers: Mapping[str, str] | None = None, body: bytes = b"",
+        headers: Mapping[str, str] | None = None, body: bytes = b"", check: Check = check_nothing,
     ) -> Any:  # fmt: skip
         """Sends a request. Raises BucketRefused; ObjectChanged if something is not there, and
         NameTaken if the object to be replaced is not the expected one."""
         try:
-            return self._bucket.send(method, name, query, headers, body, self._deadline_s)
+            return self._bucket.send(method, name, query, headers, body, self._deadline_s, check)
         except BucketRefused as error:
             if error.status == 412:
                 raise NameTaken from error

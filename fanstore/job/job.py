@@ -430,7 +430,7 @@ class NodeJob:
             files = counted(len(changed), "file")
             what_then = (
                 "programs that read one got an error, and the next job sees the new content"
-                if item.dataset.is_of_objects
+                if is_address(item.info.directory)
                 else "programs that opened one after its change got the new content, and the next "
                 "job lists the directory again"
             )

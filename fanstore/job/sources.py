@@ -29,11 +29,8 @@ def open_source(path: str, settings: Settings, check: Callable[[], None]) -> tup
     opened = open_listing(path, lambda _: check(), settings.quiet)
     if opened[0].is_planned:
         _refuse_for_listing(path, settings)
-    elif settings.in_place or settings.stage in ("plan", "lazy"):
-        raise UsageError(
-            f"{path} is a dataset in a bucket, which is copied before the command starts: leave "
-            "out --in-place and --stage"
-        )
+    elif settings.in_place:
+        raise UsageError(f"{path} is a dataset in a bucket: leave out --in-place")
     return opened
 
 

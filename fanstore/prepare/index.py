@@ -293,7 +293,6 @@ def build_index(
     header["block_bytes"] = block_bytes
     header["section_count"] = lib.FAN_SECTION_COUNT
     header["flags"] = lib.FAN_INDEX_PLANNED if stored.is_planned else 0
-    header["flags"] |= lib.FAN_INDEX_OBJECTS if stored.of_objects else 0
     return _write_index(path, header, found, infos)
 
 

@@ -137,8 +137,7 @@ def _write(path: Path, origin: Origin, tree: SourceTree, now_ns: int) -> str:
     """Writes the index; returns the dataset id."""
     plan = assign_packs(tree, None, ())
     stored, infos = _planned(tree, plan, now_ns)
-    stored.of_objects = isinstance(origin, BucketOrigin)
-    if stored.of_objects:
+    if isinstance(origin, BucketOrigin):
         stored.checksum[:] = tree.entries["ctime_ns"]
     name = plan_id(tree, plan, _BLOCK_BYTES, "planned")
     return build_index(path, tree, stored, plan.packs, infos, name, _BLOCK_BYTES)

@@ -147,10 +147,9 @@ _STORED = {"offset": np.uint64, "stored_size": np.uint64, "checksum": np.uint64,
 class Stored:
     """The place, size, checksum and codec of the content of each entry of a tree. is_planned: the
     packs are not written, and the checksum of each file and directory is its state (see
-    csrc/common/original.h). of_objects: the files are objects of a bucket."""
+    csrc/common/original.h)."""
 
     is_planned = False
-    of_objects = False
 
     def __init__(self, count: int, room: ArrayRoom) -> None:
         self.offset, self.stored_size, self.checksum, self.codec = (

@@ -20,7 +20,7 @@ from fanstore._native import lib
 from fanstore.buckets.bucket import Bucket
 from fanstore.config import Settings
 from fanstore.dataset import Dataset, pack_name
-from fanstore.errors import FanstoreError, UsageError
+from fanstore.errors import FanstoreError
 from fanstore.staging.base import StagingFolder
 from fanstore.staging.budget import Budget
 from fanstore.staging.crew import Crew
@@ -37,7 +37,6 @@ from fanstore.staging.placement import (
 )
 from fanstore.staging.resident import make_resident, resident_bytes, resident_of
 from fanstore.staging.room import (
-    INSTEAD,
     DiskRoom,
     Needs,
     check_rooms,
@@ -147,22 +146,16 @@ def _stage_datasets(
         if info.dataset_id not in opened:
             dataset, written = stage_index(crew, info, staged, for_tables(room))
             room = less_tables(room, written + dataset.header.record_count * _SEGMENT_BITS // 8)
-            dataset.bucket = None if dataset.is_planned else buckets.get(number)
+            dataset.bucket = buckets.get(number)
             opened[info.dataset_id] = _part_of(crew, dataset, staged)
     parts = list(opened.values())
     rooms = of_shared_memory(_tell_held(crew, parts, room, settings.verify))
-    far = [part.name for part in parts if part.stager.dataset.bucket is not None]
     replicas = _replicas(len(rooms), settings)
     for part in parts:
         part.owners = place(part.packs, crew.world.world_size, replicas)
     needs = _needs_of_all(parts, rooms)
     is_planned = any(part.stager.dataset.is_planned for part in parts)
-    if far and is_planned:
-        raise UsageError(
-            f"{far[0]} is a dataset in a bucket: it cannot be with files that are no dataset in "
-            "one job"
-        )
-    if not is_planned and (far or _is_full(settings, rooms, needs)):
+    if not is_planned and _is_full(settings, rooms, needs):
         made = _stage_full(crew, parts, rooms, needs, replicas)
         made = _with_copies(crew, parts, made, rooms, settings)
     else:
@@ -209,9 +202,9 @@ def _tell_held(crew: Crew, parts: list[_Part], room: DiskRoom, verify: bool) -> 
 
 
 def _held(crew: Crew, part: _Part, verify: bool) -> set[int]:
-    """Returns the packs that earlier jobs left on this rank. If `verify`, or if nothing can mend
-    them later, checks their content now, otherwise while the job runs."""
-    found, verify = {}, verify or part.stager.dataset.bucket is not None
+    """Returns the packs that earlier jobs left on this rank. If `verify`, checks their content now,
+    otherwise while the job runs."""
+    found = {}
     for pack in range(len(part.packs.file_bytes)):
         damaged = part.staged.damaged_in(pack_name(pack), part.stager.expected(pack))
         if damaged is not None:
@@ -256,8 +249,7 @@ def _needs_of_all(parts: list[_Part], rooms: list[DiskRoom]) -> list[Needs]:
 def _stage_full(
     crew: Crew, parts: list[_Part], rooms: list[DiskRoom], needs: list[Needs], replicas: int
 ) -> list[StagedDataset]:
-    far = any(part.stager.dataset.bucket is not None for part in parts)
-    check_rooms(crew.world, rooms, needs, "another --local-dir" if far else INSTEAD)
+    check_rooms(crew.world, rooms, needs)
     crew.expect(sum(amount for _, amount in needs[crew.world.rank]))
     plans = [exchange_plan(part.held, part.want, part.owners) for part in parts]
     _read_share(crew, parts, plans)
@@ -411,7 +403,7 @@ def _partial_outcome(rank: int, part: _Part, shares: Shares | None) -> StagedDat
     if shares is not None and shares.covered_bytes < shares.needed_bytes:
         in_memory = sum(shares.memory_kept_bytes)
         more = f", {size(in_memory)} in the block caches" if in_memory else ""
-        is_far = part.stager.dataset.is_of_objects
+        is_far = part.stager.dataset.bucket is not None
         where = "the bucket" if is_far else "the shared file system"
         note = (
             f"{part.name}: {size(shares.covered_bytes)} of {size(shares.needed_bytes)} have room "

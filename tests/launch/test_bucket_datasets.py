@@ -11,9 +11,11 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import cast
 
 import pytest
 from buckets import BUCKET, Fault, TestBucket
+from fault_tools import make_ranks, reader
 from mpiexec import needs_ranks
 from ranks import make_rank_stage
 from serving import Stage, find_content, flip, make_stage, wait_for
@@ -188,7 +190,7 @@ def test_faults_that_pass_are_not_seen(stage: Stage, bucket: TestBucket, fault: 
     assert bucket.faults[0].times == 0
 
 
-@pytest.mark.parametrize("kind", sampled(["403", "gone", "other size", "no room"], ["gone"]))
+@pytest.mark.parametrize("kind", sampled(["403", "gone", "other size"], ["gone"]))
 def test_what_cannot_be_copied_is_one_sentence(stage: Stage, bucket: TestBucket, kind: str) -> None:
     made(stage, bucket)
     bucket.faults = [Fault("data/pack-00001.fsp", status=403)] if kind == "403" else []
@@ -196,13 +198,10 @@ def test_what_cannot_be_copied_is_one_sentence(stage: Stage, bucket: TestBucket,
         bucket.remove("data/pack-00001.fsp")
     if kind == "other size":
         bucket.put("data/pack-00001.fsp", b"x" * 1000)
-    options = ("--local-bytes", "1m") if kind == "no room" else ()
     code = 3 if kind in ("gone", "other size") else 125
-    done = run(stage, bucket, "true", code=code, options=options)
+    done = run(stage, bucket, "true", code=code)
     sentence = {
         "403": f"{DATA}: the server refused a request (403 Test); check the credentials",
-        "no room": "--local-bytes leaves 1.0 MiB (1,048,576 bytes); allow more, or use another "
-        "--local-dir\n",
     }.get(kind, f"{DATA}/pack-00001.fsp: file at offset 0: there is no such ")
     assert sentence in done.stderr
     assert stage.leftovers() == []
@@ -242,24 +241,47 @@ def test_a_kept_copy_that_changed_is_copied_again(stage: Stage, bucket: TestBuck
     run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
 
 
+def test_it_is_not_read_in_place(stage: Stage, bucket: TestBucket) -> None:
+    made(stage, bucket)
+    done = run(stage, bucket, "true", options=("--in-place",), code=125)
+    assert f"{DATA} is a dataset in a bucket: leave out --in-place" in done.stderr
+
+
 @pytest.mark.parametrize(
     "options",
-    sampled([("--in-place",), ("--stage", "lazy"), ("--stage", "plan")], [("--in-place",)]),
+    sampled(
+        [("--stage", "plan"), ("--stage", "lazy"), ("--local-bytes", "1m")], [("--stage", "plan")]
+    ),
 )
-def test_options_that_do_not_go_with_it(
+def test_it_is_read_while_the_job_runs(
     stage: Stage, bucket: TestBucket, options: tuple[str, ...]
 ) -> None:
-    made(stage, bucket)
-    done = run(stage, bucket, "true", options=options, code=125)
-    assert f"{DATA} is a dataset in a bucket, which is copied before" in done.stderr
+    source = made(stage, bucket)
+    done = run(stage, bucket, "diff", "-r", str(source), str(stage.mount), options=options)
+    assert "read later from the bucket with" in done.stderr
+    assert bucket.most_at_once > 1
 
 
 @pytest.mark.soak
-def test_not_beside_a_plain_directory(stage: Stage, bucket: TestBucket) -> None:
-    source = made(stage, bucket)
-    more = ("--dataset", str(source), "--mount", str(stage.path / "other"))
-    done = run(stage, bucket, "true", options=more, code=125)
-    assert "data is a dataset in a bucket: it cannot be with files that are no" in done.stderr
+def test_beside_a_plain_directory(stage: Stage, bucket: TestBucket) -> None:
+    source, other = made(stage, bucket), stage.path / "other"
+    more = ("--dataset", str(source), "--mount", str(other))
+    script = f"diff -r {source} {stage.mount} && diff -r {source} {other}"
+    run(stage, bucket, "sh", "-c", script, options=more)
+
+
+@needs_ranks
+def test_what_a_lost_rank_had_comes_from_the_bucket(tmp_path: Path, bucket: TestBucket) -> None:
+    files = {f"f{n:02}": os.urandom(40_000 + n) for n in range(24)}
+    own = make_ranks(tmp_path, files, "--partitions", "4")
+    assert own.owned(1, 2)
+    fill(bucket, own.dataset)
+    own.dataset = cast(Path, DATA)
+    with own.running(2, reader("a", "b"), **bucket.env) as job:
+        job.step("a")
+        job.kill(1, "daemon")
+        assert job.step("b", ranks=(0,)) == [own.whole]
+        assert job.end() == [0, 125], job.said()
 
 
 @needs_ranks
@@ -345,6 +367,32 @@ def test_what_was_sent_is_not_sent_again(stage: Stage, bucket: TestBucket) -> No
     bucket.faults, bucket.writes = [], Counter()
     prepare(stage, bucket, source)
     assert {key for method, key in bucket.writes if method != "HEAD"} >= {"data/pack-00001.fsp"}
+    assert {method for method, key in bucket.writes if key == "data/pack-00000.fsp"} == {"HEAD"}
+    run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
+
+
+@pytest.mark.parametrize("number", sampled([signal.SIGINT, signal.SIGTERM], [signal.SIGINT]))
+def test_an_interrupt_leaves_nothing_half_sent(
+    stage: Stage, bucket: TestBucket, number: signal.Signals
+) -> None:
+    """While parts of a pack wait to be sent again."""
+    source = stage.source(files={f"{n}": os.urandom(1 << 20) for n in range(40)})
+    bucket.faults = [
+        Fault("data/pack-00001.fsp", status=503, methods="PUT", headers={"Retry-After": "100"})
+    ]
+    env = {**bucket.env, "TMPDIR": str(stage.path)}
+    words = ("prepare", str(source), DATA, "--partitions", "2")
+    with stage.running(*words, **env) as command:
+        wait_for(lambda: bucket.writes["PUT", "data/pack-00001.fsp"], "a part that is refused")
+        command.send_signal(number)
+        said = command.communicate(timeout=60)[1]
+        assert command.returncode == 128 + number
+    assert f"{DATA}: run it again to send what is missing" in said
+    assert list(bucket.objects("data/")) == ["pack-00000.fsp"]
+    assert bucket.begun() == 0
+    assert not [path for path in stage.path.iterdir() if path.name.startswith("fanstore-")]
+    bucket.faults, bucket.writes = [], Counter()
+    prepare(stage, bucket, source)
     assert {method for method, key in bucket.writes if key == "data/pack-00000.fsp"} == {"HEAD"}
     run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
 

@@ -42,7 +42,7 @@ int fan_in_place_open(const struct fan_file *file, uint64_t *start)
     const struct fan_record *record = file->record;
     bool original = file->dataset->has_originals;
     bool always = fan_view_place(file->view, record->pack) == FAN_PLACE_IN_PLACE;
-    if (fan_index_is_of_objects(&file->dataset->index) ||
+    if (fan_view_is_far(file->view) ||
         fan_view_bar(file->view, record->pack, file->id) == FAN_DAMAGED ||
         (!always && record->logical_size <= FAN_MAP_COPIED_BYTES) ||
         (!original && !fan_lies_in_pages(file)))

@@ -50,7 +50,7 @@ static bool is_wanted(const struct fan_file *file)
 {
     const struct fan_record *record = file->record;
     uint32_t pack = record->pack;
-    bool by_server = fan_job.world_size > 1 || fan_index_is_of_objects(&file->dataset->index);
+    bool by_server = fan_job.world_size > 1 || fan_view_is_far(file->view);
     return by_server && record->logical_size > FAN_MAP_COPIED_BYTES &&
            record->codec == FAN_CODEC_STORE &&
            fan_view_place(file->view, pack) != FAN_PLACE_IN_PLACE &&

@@ -82,7 +82,7 @@ static int read_original(struct request *request)
 static int read_shared(struct request *request)
 {
     const struct fan_dataset *dataset = request->file->dataset;
-    if (fan_index_is_of_objects(&dataset->index))
+    if (fan_view_is_far(request->file->view))
         return -EIO;
     int rc = dataset->has_originals ? read_original(request) : read_pack(request, FAN_PACK_SHARED);
     if (rc == 0) {

@@ -233,7 +233,7 @@ struct fan_dataset *fan_view_map(struct fan_view *view)
     dataset->index = index;
     dataset->all_searchable = (index.header->flags & FAN_INDEX_ALL_SEARCHABLE) != 0;
     dataset->all_readable = (index.header->flags & FAN_INDEX_ALL_READABLE) != 0;
-    dataset->has_originals = fan_index_is_planned(&index) && !fan_index_is_of_objects(&index);
+    dataset->has_originals = fan_index_is_planned(&index) && !fan_view_is_far(view);
     load_codecs(&index);
     fan_fault_init();
 

@@ -65,6 +65,12 @@ struct fan_view {
     _Atomic(struct fan_dataset *) dataset;
 };
 
+/* Returns whether a dataset is in a bucket, which only the node daemon can read. */
+static inline bool fan_view_is_far(const struct fan_view *view)
+{
+    return view->dataset_dir.text[0] != '/';
+}
+
 /* Small, so that a program's start writes to one page only. */
 struct fan_job {
     unsigned view_count; /* 0: there is no job, and all calls pass through */

@@ -13,7 +13,7 @@
  * RUN_BYTES, RUN_RECORDS: the most of a run; FIRST_BYTES: of the first. RUN_NS: how long a run
  * should take, because a program that comes meanwhile waits behind it. RUNS: at a time, of records
  * that nobody waits for, if nobody has read the shared file system for QUIET_NS; otherwise one.
- * FAR_BYTES: the most of the objects that are under way: each takes memory. */
+ * FAR_BYTES: the most that is under way from buckets: it takes memory. */
 enum {
     GAP_MAX_BYTES = 64 << 10,
     RUN_BYTES = 4 << 20,
@@ -127,10 +127,10 @@ static bool is_missing(const struct fan_share_fill *fill, const struct list *lis
 
 static bool is_far(const struct fan_share_fill *fill, uint32_t mount)
 {
-    return fan_index_is_of_objects(&fill->mounts->mounts[mount].index);
+    return fan_mount_is_far(&fill->mounts->mounts[mount]);
 }
 
-/* Returns how much memory a run of an object takes while it comes; 0 for other runs. */
+/* Returns how much memory a run from a bucket takes while it comes; 0 for other runs. */
 static uint64_t far_bytes(const struct fan_share_fill *fill, uint32_t mount, uint64_t bytes)
 {
     const uint64_t most = FAN_OBJECT_PART_MAX_BYTES;
@@ -144,12 +144,14 @@ static uint64_t run_length(const struct fan_share_fill *fill, const struct list 
     const struct fan_index *index = &fill->mounts->mounts[list->mount].index;
     const struct fan_record *first = &index->records[list->records[list->next]];
     uint64_t end = first->offset + first->stored_size, count = 1;
-    uint64_t most = is_far(fill, list->mount) ? 1 : RUN_RECORDS;
+    bool far = is_far(fill, list->mount);
+    uint64_t most = far && fan_index_is_planned(index) ? 1 : RUN_RECORDS;
+    uint64_t most_bytes = far ? RUN_BYTES : fill->run_bytes;
     while (list->next + count < list->count && count < most) {
         const struct fan_record *next = &index->records[list->records[list->next + count]];
         if (next->pack != first->pack || next->offset < first->offset ||
             next->offset > end + GAP_MAX_BYTES ||
-            next->offset + next->stored_size > first->offset + fill->run_bytes ||
+            next->offset + next->stored_size > first->offset + most_bytes ||
             !is_missing(fill, list, list->next + count))
             break;
         end = next->offset + next->stored_size > end ? next->offset + next->stored_size : end;
@@ -190,7 +192,7 @@ static void brought(struct fan_node *node, struct fan_reading *reading)
                                   fill->live);
     }
     fill->far_bytes -= far_bytes(fill, run->mount, run->bytes);
-    if (reading->error == 0)
+    if (reading->error == 0 && !is_far(fill, run->mount))
         pace(fill, run);
     fill->running[run->urgency]--;
     run->list->running--;

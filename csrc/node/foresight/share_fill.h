@@ -2,8 +2,8 @@
  * Fetches this rank's share to the local disk before it is read, in runs of neighbours, a few at a
  * time. Records that somebody waits for, or that an order names, come first: the others, in the
  * order that the caller of node.h gave, are fetched while the shared file system has nothing else
- * to do for this node, in runs so short that a program which comes meanwhile hardly waits. Objects
- * of a bucket are fetched one by one, many at a time, also while programs wait for others.
+ * to do for this node, in runs so short that a program which comes meanwhile hardly waits. From
+ * a bucket come many runs at a time, also while programs wait for others; each object alone.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 
 /* lists: the remaining lists of records, by urgency: lists that a caller waits for come first.
  * running: how many runs of each urgency the reader threads work on. run_bytes: how long the next
- * run may be. far_bytes: the memory of the objects that are under way. wanted_ns: when somebody
+ * run may be. far_bytes: the memory of what is under way from buckets. wanted_ns: when somebody
  * last read the shared file system. made: how many lists were ever added. mounts, shared, cache,
  * live: the node's. */
 struct fan_share_fill {

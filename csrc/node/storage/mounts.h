@@ -45,6 +45,12 @@ struct fan_node_mount {
     enum fan_habit habit;
 };
 
+/* Returns whether a dataset is in a bucket: its packs are, or the objects that it lists. */
+static inline bool fan_mount_is_far(const struct fan_node_mount *mount)
+{
+    return mount->dataset_dir[0] != '/';
+}
+
 static inline const struct fan_record *fan_mount_record(const struct fan_node_mount *mount,
                                                         uint64_t id)
 {

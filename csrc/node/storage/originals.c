@@ -56,8 +56,8 @@ static int read_file(struct fan_node_mount *mount, const struct fan_fetch_reques
 int fan_original_read(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
 {
     struct fan_node_mount *mount = &mounts->mounts[request->mount];
-    return fan_index_is_of_objects(&mount->index) ? read_object(mounts, request, to)
-                                                  : read_file(mount, request, to);
+    return fan_mount_is_far(mount) ? read_object(mounts, request, to)
+                                   : read_file(mount, request, to);
 }
 
 void fan_original_note(struct fan_node_mount *mount, uint64_t id)
@@ -69,7 +69,7 @@ void fan_original_note(struct fan_node_mount *mount, uint64_t id)
 
 void fan_originals_begin(struct fan_node_mount *mount)
 {
-    if (fan_index_is_of_objects(&mount->index))
+    if (fan_mount_is_far(mount))
         return; /* clients see no objects, and each fetch compares */
     for (uint64_t id = 0; id < mount->index.record_count; id++) {
         if (S_ISREG(mount->index.records[id].mode))

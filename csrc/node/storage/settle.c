@@ -78,8 +78,8 @@ static int copy(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd,
 
 int fan_copy_and_check(struct fan_mounts *mounts, uint32_t number, uint64_t id, int fd)
 {
-    const struct fan_index *index = &mounts->mounts[number].index;
-    uint32_t most = fan_index_is_of_objects(index) ? FAN_OBJECT_PART_MAX_BYTES : FAN_FILL_MAX_BYTES;
+    bool is_far = fan_mount_is_far(&mounts->mounts[number]);
+    uint32_t most = is_far ? FAN_OBJECT_PART_MAX_BYTES : FAN_FILL_MAX_BYTES;
     char *buffer = malloc(most);
     int rc = buffer != NULL ? -EIO : -ENOMEM;
     for (unsigned i = 0; i < FAN_KEEP_READINGS && rc == -EIO; i++) {

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -49,9 +50,28 @@ static bool is_own_lack(int error)
     return error == -EMFILE || error == -ENFILE || error == -ENOMEM;
 }
 
+/* Reads from a pack in a bucket. */
+static int read_far(const struct fan_mounts *mounts, const struct fan_fetch_request *request,
+                    void *to)
+{
+    char path[PATH_MAX];
+    fan_pack_path("", request->pack, path);
+    const struct fan_object_part part = {
+        .path = path + 1,
+        .to = to,
+        .offset = request->offset,
+        .bytes = request->bytes,
+        .size = mounts->mounts[request->mount].index.packs[request->pack].file_bytes,
+        .mount = request->mount,
+        .path_bytes = (uint32_t)strlen(path) - 1};
+    return mounts->fetch_object(&part) == 0 ? 0 : -EIO;
+}
+
 static int read_shared(struct fan_mounts *mounts, const struct fan_fetch_request *request, void *to)
 {
     const struct fan_node_mount *mount = &mounts->mounts[request->mount];
+    if (fan_mount_is_far(mount))
+        return read_far(mounts, request, to);
     int32_t *holder = &mount->shared[request->pack];
     int kept = __atomic_load_n(holder, __ATOMIC_ACQUIRE) - 1;
     if (kept >= 0 && fan_read_full(kept, to, request->offset, request->bytes) == 0)
