@@ -1,4 +1,5 @@
-"""Addresses of objects, such as s3://bucket/prefix, as users write them in place of a path."""
+"""Addresses of objects, such as s3://bucket/prefix or https://server/bucket/prefix, as users write
+them in place of a path."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from fanstore.errors import UsageError
 
 _ADDRESS = re.compile(r"([a-z][a-z0-9+.-]*)://([^/]*)/?(.*)", re.DOTALL)
-_SCHEME = "s3"
 # Most keys: parts of ASCII that do not begin with a point.
 _PART = r"[ !-,\-0-~][ !-.0-~]{0,254}"
 _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
@@ -17,14 +17,15 @@ _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 
 @dataclass(frozen=True)
 class Address:
-    """The objects of a bucket whose keys begin with `prefix`, which is empty or ends with a
-    slash."""
+    """The objects of a bucket whose keys begin with `prefix`, which is empty or ends with a slash.
+    server: the URL of a server that anybody may read; "": that of the user's settings."""
 
     bucket: str
     prefix: str
+    server: str = ""
 
     def __str__(self) -> str:
-        return f"{_SCHEME}://{self.bucket}/{self.prefix}".rstrip("/")
+        return f"{self.server or 's3:/'}/{self.bucket}/{self.prefix}".rstrip("/")
 
 
 def is_address(path: str) -> bool:
@@ -42,14 +43,19 @@ def parse(text: str) -> Address:
     match = _ADDRESS.fullmatch(text)
     assert match is not None
     scheme, bucket, prefix = match.groups()
-    if scheme != _SCHEME:
-        raise UsageError(f"{text}: only s3:// addresses are known, not {scheme}://")
+    server = ""
+    if scheme in ("https", "http"):
+        server = f"{scheme}://{bucket}"
+        bucket, _, prefix = prefix.partition("/") if bucket else ("", "", "")
+    elif scheme != "s3":
+        raise UsageError(f"{text}: only s3:// and https:// addresses are known, not {scheme}://")
     prefix = prefix.removesuffix("/")
     if not bucket:
-        raise UsageError(f"{text}: names no bucket: write s3://BUCKET/PREFIX")
+        form = f"{server or 's3:/'}/BUCKET/PREFIX"
+        raise UsageError(f"{text}: names no bucket: write {form}")
     if prefix and (why := why_no_path(prefix)):
         raise UsageError(f"{text}: the prefix {why}, so no paths can be made of its keys")
-    return Address(bucket, prefix and prefix + "/")
+    return Address(bucket, prefix and prefix + "/", server)
 
 
 def why_no_path(key: str) -> str:

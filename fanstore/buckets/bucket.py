@@ -99,11 +99,12 @@ class Bucket:
         from botocore.httpsession import URLLib3Session
         from botocore.utils import get_environ_proxies
 
-        self._credentials = session.get_credentials()
+        server = self.address.server
+        self._credentials: Any = None if server else session.get_credentials()
         self._region = (
             session.get_config_variable("region") or os.environ.get("AWS_REGION") or "us-east-1"
         )
-        self.endpoint = _endpoint(session.get_scoped_config(), self._region)
+        self.endpoint = server or _endpoint(session.get_scoped_config(), self._region)
         self._http = URLLib3Session(
             verify=session.get_config_variable("ca_bundle") or True,
             timeout=(_CONNECT_S, _SILENCE_S),
@@ -235,7 +236,7 @@ class Bucket:
         headers = {"Range": f"bytes={offset}-{offset + count - 1}"}
         answer = self._send(where, "GET", self._url(name, {}), headers, b"")
         whole = answer.headers.get("Content-Range") or answer.headers["Content-Length"]
-        return int(whole.rpartition("/")[2]), answer.headers["ETag"], lambda: answer.content
+        return int(whole.rpartition("/")[2]), answer.headers.get("ETag", ""), lambda: answer.content
 
     def _count(self, **amounts: int) -> None:
         with self._lock:
@@ -262,8 +263,8 @@ class Bucket:
         elif status in (404, 416):
             return ObjectChanged(where, "file", 0, "there is no such object")
         else:
-            is_known = self._credentials is not None
-            who = "check the credentials" if is_known else "no credentials were found"
+            who = "check the credentials" if self._credentials else "no credentials were found"
+            who = f"requests to {self.endpoint} are not signed" if self.address.server else who
             why = f"the server refused a request ({named}); {who}"
         return BucketRefused(f"{self.address}: {why}", status)
 

@@ -15,6 +15,7 @@ from fanstore.arrays import np
 from fanstore.buckets.address import why_no_path
 from fanstore.buckets.bucket import Bucket, object_state
 from fanstore.buckets.keys import ListedObject, list_objects
+from fanstore.buckets.patience import ObjectChanged
 from fanstore.dataset import INDEX_NAME, Dataset, open_index
 from fanstore.errors import DatasetDamaged, SourceProblems, UsageError, show_path
 from fanstore.prepare.room import ArrayRoom
@@ -124,7 +125,7 @@ class BucketOrigin:
     def _listed(self, show: Show) -> SourceTree:
         """Lists the objects once. Raises UsageError if there are none."""
         if self._tree is None:
-            objects = list_objects(self.bucket, show)
+            objects = self._index_alone() or list_objects(self.bucket, show)
             items, dropped = _items(objects, self.identity)
             self.left_out = _left_out(dropped)
             if len(items) == 1:
@@ -133,6 +134,17 @@ class BucketOrigin:
             self._index = next((each for each in objects if each.key == INDEX_NAME), None)
             self._tree = tree_of(items)
         return self._tree
+
+    def _index_alone(self) -> list[ListedObject]:
+        """Returns the index of a dataset on a web server, which may have no listing; else []."""
+        if not self.bucket.address.server:
+            return []
+        try:
+            head = self.bucket.send("HEAD", INDEX_NAME).headers
+        except ObjectChanged:
+            return []
+        version = head.get("ETag") or head.get("Last-Modified", "")
+        return [ListedObject(INDEX_NAME, int(head["Content-Length"]), version, 0)]
 
 
 def _items(

@@ -46,6 +46,12 @@ def test_addresses() -> None:
         assert (parse(text).bucket, parse(text).prefix) == ("b", "p/")
         assert str(parse(text)) == "s3://b/p"
     assert str(parse("s3://b")) == str(parse("s3://b/")) == "s3://b"
+    web = parse("https://host:80/b/p/q")
+    assert (web.server, web.bucket, web.prefix) == ("https://host:80", "b", "p/q/")
+    assert str(web) == "https://host:80/b/p/q"
+    for text in ("https://host", "https://host/", "https:///b", "http://host/b//p"):
+        with pytest.raises(UsageError):
+            parse(text)
     for text in ("s3://b/a/../c", "s3://b//p", "s3://b/p//", "gs://b/p", "s3://", "s3:///p"):
         with pytest.raises(UsageError):
             parse(text)

@@ -9,7 +9,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import cast
 
@@ -151,6 +155,59 @@ def test_programs_read_objects_without_a_job(
             objects.read("a", 5, 10)
     said = stage.call("verify", DATA, code=2, **bucket.env).stderr
     assert f"{DATA}: these are objects, not a dataset" in said
+
+
+class WebServer(SimpleHTTPRequestHandler):
+    """A plain web server: it answers ranges, and has no listing and no ETag."""
+
+    def do_GET(self) -> None:
+        path = Path(self.translate_path(self.path))
+        if not path.is_file():
+            self.send_error(404)
+            return
+        first, last = map(int, self.headers["Range"].removeprefix("bytes=").split("-"))
+        body = path.read_bytes()
+        self.send_response(206)
+        self.send_header("Content-Range", f"bytes {first}-{last}/{len(body)}")
+        self.send_header("Content-Length", str(last + 1 - first))
+        self.end_headers()
+        self.wfile.write(body[first : last + 1])
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def web(stage: Stage) -> Iterator[str]:
+    """The address of a web server that shows the stage."""
+    for package in ("obstore", "botocore"):
+        pytest.importorskip(package, reason=f"{package} is not installed (extra `objects`)")
+    with ThreadingHTTPServer(
+        ("127.0.0.1", 0), partial(WebServer, directory=str(stage.path))
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def test_on_a_web_server(stage: Stage, web: str) -> None:
+    sizes = [0, 65537, 20 << 20] + [5000] * 30
+    source = stage.source(files={f"d{n % 3}/{n}": os.urandom(size) for n, size in enumerate(sizes)})
+    (stage.path / "sets").mkdir()
+    dataset = stage.dataset(source, "sets/data")
+    env = {"XDG_CACHE_HOME": str(stage.path / "cache")}
+    where = ("--mount", str(stage.mount), "--output-dir", str(stage.path / "out"), "--")
+    diff = ("diff", "-r", str(source), str(stage.mount))
+    for options in ([], ["--stage", "plan"]):
+        stage.call("run", *options, f"{web}/sets/data", *where, *diff, **env)
+    assert stage.call("verify", f"{web}/sets/data", **env).stdout.endswith(": sound\n")
+    other = stage.source("other", {"a": b"new"})
+    shutil.rmtree(dataset)
+    stage.dataset(other, "sets/data")
+    diff = ("diff", "-r", str(other), str(stage.mount))
+    stage.call("run", f"{web}/sets/data", *where, *diff, **env)
+    done = stage.call("run", f"{web}/plain/d0", *where, "true", code=125, **env)
+    assert f"{web}/plain/d0: the server has no listing (404)" in done.stderr
 
 
 def test_a_command_that_shows_it_can_be_interrupted(stage: Stage, bucket: TestBucket) -> None:

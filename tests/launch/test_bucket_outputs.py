@@ -234,6 +234,15 @@ def test_outputs_that_cannot_be_placed_are_kept(
     assert bucket.begun() == 0
 
 
+def test_each_name_of_a_file_is_named(stage: Stage, bucket: TestBucket) -> None:
+    bucket.faults = [Fault("run/(one|two)", methods="PUT", status=403)]
+    done = run(stage, bucket, "echo 1 > one; ln one two; ln one three", code=125)
+    for name in ("one", "two"):
+        assert f"not in {OUT}: {name}: {OUT}: the server refused a request (403" in done.stderr
+        assert (kept_at(stage, done.stderr) / name).read_bytes() == b"1\n"
+    assert bucket.objects("run/") == {"three": b"1\n"}
+
+
 @pytest.mark.soak
 def test_a_link_is_named(stage: Stage, bucket: TestBucket) -> None:
     done = run(stage, bucket, "echo 1 > a; ln -s a latest", code=125)
@@ -323,7 +332,7 @@ def test_a_second_interrupt_gives_up(stage: Stage, bucket: TestBucket) -> None:
     [
         ("s3://no-such-bucket/x", 0, "there is no such bucket"),
         (OUT, 403, f"{OUT}: the server refused a request (403 Test); check the credentials"),
-        ("gs://bucket/x", 0, "only s3:// addresses"),
+        ("gs://bucket/x", 0, "only s3:// and https:// addresses"),
         (f"s3://{BUCKET}/a//b", 0, "has an empty part"),
     ],
 )
