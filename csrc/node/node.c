@@ -171,7 +171,8 @@ static bool has_records(const struct fan_node *node, uint32_t mount, const uint6
     uint64_t at = 0;
     if (mount >= node->mounts.count)
         return false;
-    while (at < count && records[at] < node->mounts.mounts[mount].index.record_count)
+    while (at < count &&
+           fan_entry_record(records[at]) < node->mounts.mounts[mount].index.record_count)
         at++;
     return at == count;
 }

@@ -296,7 +296,7 @@ static void test_order(enum fan_policy policy)
     uint64_t record = long_file(&world), bytes = world_file_bytes(record);
     uint64_t last = (bytes - 1) / PIECE, beyond = last + 1;
     const uint64_t entries[] = {piece_of(record, 70),     piece_of(record, last),
-                                piece_of(record, beyond), piece_of(WORLD_FILES + 9, 0),
+                                piece_of(record, beyond), piece_of(0, 3),
                                 piece_of(record, 0),      piece_of(record, 70)};
     enum { COUNT = sizeof(entries) / sizeof(entries[0]) };
     uint64_t id = begin(&world, entries, COUNT), expected = 2 * PIECE + bytes - last * PIECE;
