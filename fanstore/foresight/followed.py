@@ -45,7 +45,7 @@ class BySamples:
     @property
     def under_way(self) -> int:
         """How many samples may be begun and not read yet."""
-        return self.samples.batch * max(1, self.samples.workers)
+        return max(1, self.samples.workers)
 
 
 class FollowedEpoch:

@@ -245,7 +245,7 @@ void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_
 {
     uint32_t id = *chain_of(cache, file);
     for (; id != FAN_NO_FRAME; id = cache->frames[id].sibling) {
-        if (cache->frames[id].file == file)
+        if (cache->frames[id].file == file && !cache->frames[id].piece)
             fan_staying_foresee(cache, id, next_use);
     }
 }

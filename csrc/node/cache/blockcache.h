@@ -127,7 +127,7 @@ static inline bool fan_blockcache_foresees(const struct fan_blockcache *cache)
     return cache->staying.owners != NULL;
 }
 
-/* Sets when the blocks of a file are used next. */
+/* Sets when the whole blocks of a file are used next. */
 void fan_blockcache_foresee(struct fan_blockcache *cache, uint64_t file, uint32_t next_use);
 
 /* Spares a victim if it is unread or awaited. Returns whether it did. */

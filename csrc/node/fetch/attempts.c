@@ -174,9 +174,9 @@ bool fan_attempt_next(struct fan_node *node, struct fan_flight *flight, uint64_t
             return true;
         }
         bool wanted = flight->wants != NULL, replaces = flight->replaces && !wanted;
-        uint32_t next_use =
-            replaces ? fan_next_use_ahead(&node->orders, flight->file, flight->request.bytes)
-                     : fan_next_use_of(&node->orders, flight->file, wanted);
+        uint64_t use = fan_entry_use(flight->file, flight->block, flight->part);
+        uint32_t next_use = replaces ? fan_next_use_ahead(&node->orders, use, flight->request.bytes)
+                                     : fan_next_use_of(&node->orders, use, wanted);
         uint32_t id = fan_eviction_begin_fill(
             &node->eviction,
             &(struct fan_fill){flight->file, flight->block, flight->request.bytes,

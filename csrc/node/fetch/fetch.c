@@ -35,7 +35,7 @@ static void start_flight(struct fan_node *node, struct fan_want *want, struct fa
         fan_want_fail(&node->sessions, want, EREMOTEIO);
         return;
     }
-    fan_orders_note_want(&node->orders, want->file);
+    fan_orders_note_want(&node->orders, fan_entry_use(want->file, want->block, want->part));
     join(node, flight, want);
     fan_attempt_go_on(node, flight, now_ns);
 }

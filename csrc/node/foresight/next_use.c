@@ -37,7 +37,7 @@ uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is
         return FAN_NEVER;
     const struct fan_node_mount *mount = &orders->uses.mounts->mounts[fan_cache_mount(file)];
     struct fan_fetch_request whole =
-        fan_record_request(mount, fan_cache_mount(file), fan_cache_record(file));
+        fan_record_request(mount, fan_cache_mount(file), fan_entry_record(fan_cache_record(file)));
     if (fan_share_is_in_memory(mount, &whole))
         return 0;
     uint32_t place;
@@ -46,8 +46,12 @@ uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is
          order = fan_orders_after(order)) {
         if (order->mount != fan_cache_mount(file))
             continue;
-        uint64_t time = time_in(order, fan_cache_record(file), order == reader);
+        uint64_t entry = fan_cache_record(file), time = time_in(order, entry, order == reader);
         soonest = time < soonest ? time : soonest;
+        if (fan_entry_is_piece(entry)) {
+            time = time_in(order, fan_entry_record(entry), order == reader);
+            soonest = time < soonest ? time : soonest;
+        }
     }
     return soonest != UINT64_MAX ? key_of(&orders->uses, soonest) : FAN_NEVER;
 }
@@ -77,6 +81,16 @@ void fan_next_use_renew(struct fan_orders *orders, uint64_t file)
         fan_blockcache_foresee(orders->uses.cache, file, fan_next_use_of(orders, file, false));
 }
 
+void fan_next_use_renew_piece(struct fan_orders *orders, uint32_t id)
+{
+    const struct fan_frame *frame = &orders->uses.cache->frames[id];
+    struct fan_piece part = {frame->from, 1}; /* a piece is known by where it begins */
+    if (fan_blockcache_foresees(orders->uses.cache))
+        fan_staying_foresee(
+            orders->uses.cache, id,
+            fan_next_use_of(orders, fan_entry_use(frame->file, frame->block, part), false));
+}
+
 void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order)
 {
     struct fan_next_uses *uses = &orders->uses;
@@ -88,7 +102,9 @@ void fan_next_use_begin(struct fan_orders *orders, const struct fan_order *order
         return;
     }
     for (uint64_t i = 0; i < order->count; i++) {
-        if (!fan_entry_is_piece(order->records[i]))
+        if (fan_entry_is_piece(order->records[i]))
+            uses->frame = 0;
+        else
             fan_next_use_renew(orders, fan_cache_file(order->mount, order->records[i]));
     }
 }
@@ -99,7 +115,11 @@ bool fan_next_use_advance(struct fan_orders *orders)
     uint32_t count =
         fan_blockcache_foresees(orders->uses.cache) ? orders->uses.cache->segment->entry_count : 0;
     for (uint32_t i = 0; i < TURN_FRAMES && *frame < count; i++, (*frame)++) {
-        if (fan_staying_has(orders->uses.cache, *frame))
+        if (!fan_staying_has(orders->uses.cache, *frame))
+            continue;
+        if (orders->uses.cache->frames[*frame].piece)
+            fan_next_use_renew_piece(orders, *frame);
+        else
             fan_next_use_renew(orders, orders->uses.cache->frames[*frame].file);
     }
     return *frame < count;

@@ -25,9 +25,10 @@ struct fan_next_uses {
     uint32_t frame;
 };
 
-/* Returns the key of a file's next use: 0 for a file that this node keeps for all ranks; FAN_NEVER
- * if no order uses it; otherwise the first use for which the orders have not fetched it yet.
- * is_read: a client reads the file now, so the soonest use is this one and does not count. */
+/* Returns the key of the next use of a file or piece (fan_entry_use): 0 for a file that this node
+ * keeps for all ranks; FAN_NEVER if no order uses it; otherwise the first use for which the orders
+ * have not fetched it yet. is_read: a client reads the file now, so the soonest use is this one and
+ * does not count. */
 uint32_t fan_next_use_of(const struct fan_orders *orders, uint64_t file, bool is_read);
 
 /* late: returns the key of the last use for which a block would stay until the end of an order: a
@@ -40,6 +41,9 @@ uint32_t fan_next_use_ahead(const struct fan_orders *orders, uint64_t file, uint
 
 /* Sets the keys of a file's blocks to the key of its next use. */
 void fan_next_use_renew(struct fan_orders *orders, uint64_t file);
+
+/* Updates the key of one frame, of a piece. */
+void fan_next_use_renew_piece(struct fan_orders *orders, uint32_t id);
 
 /* Call it after an order was added, because its records now have an earlier next use. Updates the
  * keys of a short order at once; for a long one, fan_next_use_advance does it step by step. */

@@ -7,7 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "../../format/cache_format.h"
+#include "../../format/trace_format.h"
 #include "../../policy/places.h"
+#include "../machine/piece.h"
 #include "next_use.h"
 #include "turns.h"
 #include "window.h"
@@ -26,6 +29,15 @@ static inline uint64_t fan_entry_record(uint64_t entry)
 static inline bool fan_entry_is_piece(uint64_t entry)
 {
     return entry >> FAN_ENTRY_PIECE_SHIFT != 0;
+}
+
+/* Returns the word that stands for what an order reads of a block, like fan_cache_file for an
+ * entry: its file or, for a part of the block, the piece in which that begins. */
+static inline uint64_t fan_entry_use(uint64_t file, uint64_t block, struct fan_piece part)
+{
+    uint64_t granule = block * FAN_BLOCK_GRANULES + part.from;
+    uint64_t piece = granule / (FAN_PIECE_BYTES / FAN_CACHE_GRANULE_BYTES);
+    return part.count > 0 ? file + ((piece + 1) << FAN_ENTRY_PIECE_SHIFT) : file;
 }
 
 /* Records before `passed` were read, and records before `next` were fetched; the next block to
@@ -88,8 +100,9 @@ void fan_order_free(struct fan_order *order);
 /* Returns the order with an id, or NULL. */
 struct fan_order *fan_orders_find(const struct fan_orders *orders, uint64_t id);
 
-/* Returns the order that reads a file soonest, and the place of its record there; NULL if none
- * reads it. A client that wants the file is probably the reader of that order. */
+/* Returns the order that reads a file or piece (fan_entry_use) soonest, and the place of its record
+ * there; NULL if none reads it. A client that wants the file is probably the reader of that order.
+ */
 struct fan_order *fan_orders_reader(const struct fan_orders *orders, uint64_t file,
                                     uint32_t *place);
 

@@ -134,35 +134,38 @@ static uint64_t front_bytes(const struct fan_node *node, const struct fan_order 
 static bool has_way(const struct fan_node *node, const struct fan_order *order)
 {
     const struct fan_blockcache *cache = &node->cache;
-    if (!fan_blockcache_foresees(cache) || order->next == order->count ||
-        fan_entry_is_piece(order->records[order->next]))
+    if (!fan_blockcache_foresees(cache) || order->next == order->count)
         return false;
     enum fan_source source = node->ranks.transport != NULL ? FAN_FROM_RANK : FAN_FROM_SHARED;
     uint64_t record = order->records[order->next];
     uint64_t file = fan_cache_file(order->mount, record);
-    uint32_t late = fan_next_use_late(&node->orders, order, front_bytes(node, order, record));
+    uint64_t bytes =
+        fan_entry_is_piece(record) ? FAN_PIECE_BYTES : front_bytes(node, order, record);
+    uint32_t late = fan_next_use_late(&node->orders, order, bytes);
     const struct fan_victims *victims = &cache->staying.by_next_use;
     return victims->count > 0 && !fan_victims_declines(victims, fan_staying_key(source, late)) &&
            fan_next_use_of(&node->orders, file, false) != FAN_NEVER;
 }
 
-static void let_go_of_piece(struct fan_node *node, struct fan_order *order, uint64_t entry)
+/* is_jump: the reader may have skipped the piece. */
+static void let_go_of_piece(struct fan_node *node, struct fan_order *order, uint64_t entry,
+                            bool is_jump)
 {
     struct target piece = target_of(node, order, entry);
     unsigned fates[UNREAD + 1] = {0};
     for (uint32_t i = 0; i < piece.part.count; i++)
         fates[let_go(node, piece.file, piece.block, piece.part.from + i)]++;
-    if (fates[READ] == 0 && fates[UNREAD] == 0)
+    if (is_jump || (fates[READ] == 0 && fates[UNREAD] == 0))
         return;
     order->vain -= order->vain / VAIN_PIECES;
     order->vain += fates[READ] == 0 ? FAN_VAIN_ALL / VAIN_PIECES : 0;
 }
 
 /* Lets go of what was fetched for an entry of an order. */
-static void let_go_of(struct fan_node *node, struct fan_order *order, uint64_t entry)
+static void let_go_of(struct fan_node *node, struct fan_order *order, uint64_t entry, bool is_jump)
 {
     if (fan_entry_is_piece(entry)) {
-        let_go_of_piece(node, order, entry);
+        let_go_of_piece(node, order, entry, is_jump);
         return;
     }
     uint64_t file = fan_cache_file(order->mount, entry), stored = front_bytes(node, order, entry);
@@ -178,19 +181,29 @@ static bool is_in_vain(const struct fan_order *order)
     return order->vain > FAN_VAIN_ALL / 2;
 }
 
+/* Updates when a passed entry is used next. */
 static void renew(struct fan_node *node, const struct fan_order *order, uint64_t entry)
 {
-    if (!fan_entry_is_piece(entry))
+    if (!fan_entry_is_piece(entry)) {
         fan_next_use_renew(&node->orders, fan_cache_file(order->mount, entry));
+        return;
+    }
+    struct target piece = target_of(node, order, entry);
+    for (uint32_t i = 0; i < piece.part.count; i++) {
+        uint32_t id =
+            fan_blockcache_find_granule(&node->cache, piece.file, piece.block, piece.part.from + i);
+        if (id != FAN_NO_FRAME && node->cache.frames[id].piece)
+            fan_next_use_renew_piece(&node->orders, id);
+    }
 }
 
 /* Updates an order after the loader has read the first of its fetched records. */
-static void pass_one(struct fan_node *node, struct fan_order *order)
+static void pass_one(struct fan_node *node, struct fan_order *order, bool is_jump)
 {
     uint64_t record = order->records[order->passed];
     uint32_t brought = order->brought[order->passed % FAN_PREFETCH_RECORDS];
     if (!(brought & UNASKED))
-        let_go_of(node, order, record);
+        let_go_of(node, order, record, is_jump);
     fan_window_give(&node->orders.window, &order->part,
                     brought & IN_PAGES ? FAN_POOL_PAGES : FAN_POOL_CACHE,
                     brought & ~(IN_PAGES | UNASKED));
@@ -218,7 +231,7 @@ static bool pass(struct fan_node *node, struct fan_order *order, uint64_t positi
         if (i == PASS_RECORDS)
             return false;
         if (order->passed < order->next)
-            pass_one(node, order);
+            pass_one(node, order, position - order->passed > VAIN_PIECES);
         else
             skip_one(node, order);
     }
@@ -359,32 +372,23 @@ static enum step bring_block(struct fan_node *node, struct fan_order *order, uin
 
 /* Fetches what is missing of a piece, which other fragments may surround. */
 static enum fan_bring fetch_piece(struct fan_node *node, const struct target *piece,
-                                  uint64_t now_ns)
+                                  enum fan_bring_for whom, uint64_t now_ns)
 {
     enum fan_bring rc;
     do {
-        rc = fan_fetch_ahead(node, piece->file, piece->block, piece->part, FAN_FOR_ORDER, now_ns);
+        rc = fan_fetch_ahead(node, piece->file, piece->block, piece->part, whom, now_ns);
     } while (rc == FAN_BRING);
     return rc;
 }
 
 /* Fetches the piece of a large record that comes next in an order. */
-static enum step bring_piece(struct fan_node *node, struct fan_order *order, bool full,
-                             uint64_t now_ns)
+static enum step bring_piece(struct fan_node *node, struct fan_order *order,
+                             enum fan_bring_for whom, uint64_t now_ns)
 {
     struct target piece = target_of(node, order, order->records[order->next]);
-    if (is_in_vain(order) && order->next - order->passed > VAIN_AHEAD)
-        return HELD_UP;
-    if (is_in_vain(order) && order->next % TRIED_PIECES != 0) {
-        go_on(node, order, FAN_POOL_CACHE, 0);
-        return MOVED;
-    }
-    if (!fan_window_admit(&node->orders.window, &order->part, FAN_POOL_CACHE, FAN_PIECE_BYTES,
-                          full))
-        return HELD_UP;
-    enum fan_bring rc = fetch_piece(node, &piece, now_ns);
+    enum fan_bring rc = fetch_piece(node, &piece, whom, now_ns);
     if (rc == FAN_BRING_LATER || rc == FAN_BRING_NO_ROOM)
-        return held_up(order, rc, FAN_FOR_ORDER, now_ns);
+        return held_up(order, rc, whom, now_ns);
     uint32_t bytes = 0;
     for (uint32_t i = 0; i < piece.part.count && rc == FAN_BRING_THERE; i++)
         bytes += await(node, piece.file, piece.block, piece.part.from + i);
@@ -401,6 +405,55 @@ static bool is_behind(const struct fan_orders *orders, const struct fan_order *o
     return first != NULL && first->next < first->count;
 }
 
+/* Whether the next entry of an order is fetched, or left to its reader, or decided later. */
+enum verdict { FETCH, LEAVE, DECIDE_LATER };
+
+/* Decides about a piece of a record. here: the record is on this node's disk. */
+static enum verdict judge_piece(const struct fan_order *order, bool here)
+{
+    if (here || !is_in_vain(order))
+        return here ? LEAVE : FETCH;
+    if (order->next - order->passed > VAIN_AHEAD)
+        return DECIDE_LATER;
+    return order->next % TRIED_PIECES == 0 ? FETCH : LEAVE;
+}
+
+/* Decides about a whole long record: the reader of the first one shows how it reads them. */
+static enum verdict judge_long(const struct fan_node_mount *mount, const struct fan_order *order,
+                               bool here)
+{
+    if (order->block > 0 || (!here && mount->habit == FAN_READS_IN_SEQUENCE))
+        return FETCH;
+    bool unknown = !here && mount->habit == FAN_READS_UNKNOWN && order->next < READ_AT_ONCE;
+    return unknown ? DECIDE_LATER : LEAVE;
+}
+
+static enum verdict judge(struct fan_node *node, const struct fan_order *order, bool here)
+{
+    const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
+    uint64_t entry = order->records[order->next], id = fan_entry_record(entry);
+    if (front_bytes(node, order, id) == 0 ||
+        fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
+        fan_mount_is_at_neighbour(mount, id) ||
+        (fan_order_is_wanted(order, order->next) && order->block == 0))
+        return LEAVE;
+    if (fan_entry_is_piece(entry))
+        return judge_piece(order, here);
+    return fan_mount_is_long(mount, id) ? judge_long(mount, order, here) : FETCH;
+}
+
+/* Returns the bytes for which the next step of an order needs room in the window. It takes a long
+ * record block by block, or that would never fit into a small one. */
+static uint64_t step_bytes(const struct fan_node *node, const struct fan_order *order)
+{
+    uint64_t entry = order->records[order->next];
+    if (fan_entry_is_piece(entry))
+        return FAN_PIECE_BYTES;
+    return fan_mount_is_long(&node->mounts.mounts[order->mount], entry)
+               ? order->bytes + FAN_CACHE_BLOCK_BYTES
+               : front_bytes(node, order, entry);
+}
+
 /* Fetches the next record of an order, or one block of it. */
 static enum step bring_next(struct fan_node *node, struct fan_order *order, bool full,
                             uint64_t now_ns)
@@ -410,37 +463,30 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
         order->next - order->passed == FAN_PREFETCH_RECORDS)
         return HELD_UP;
     uint64_t entry = order->records[order->next], id = fan_entry_record(entry);
-    const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
-    if (front_bytes(node, order, id) == 0 ||
-        fan_mounts_is_damaged(&node->mounts, order->mount, id) ||
-        fan_mount_is_at_neighbour(mount, id) ||
-        (fan_order_is_wanted(order, order->next) && order->block == 0)) {
-        go_on(node, order, FAN_POOL_CACHE, 0);
-        return MOVED;
-    }
-    struct fan_fetch_request whole = fan_record_request(mount, order->mount, id);
+    struct fan_fetch_request whole =
+        fan_record_request(&node->mounts.mounts[order->mount], order->mount, id);
     whole.bytes = (uint32_t)front_bytes(node, order, id);
-    bool here = fan_disk_ahead_serves(node, &whole), is_long = fan_mount_is_long(mount, id);
-    if (fan_entry_is_piece(entry) && !here)
-        return bring_piece(node, order, full, now_ns);
-    if (is_long && order->block == 0 && (here || mount->habit != FAN_READS_IN_SEQUENCE)) {
-        if (!here && mount->habit == FAN_READS_UNKNOWN && order->next < READ_AT_ONCE)
-            return HELD_UP; /* the reader of the first one shows how it reads them */
+    bool here = whole.bytes > 0 && fan_disk_ahead_serves(node, &whole);
+    enum verdict verdict = judge(node, order, here);
+    if (verdict == DECIDE_LATER)
+        return HELD_UP;
+    if (verdict == LEAVE) {
         go_on(node, order, FAN_POOL_CACHE, 0);
         return MOVED;
     }
-    /* The window takes a long record block by block, or it would never fit into a small one. */
-    uint64_t bytes = is_long ? order->bytes + FAN_CACHE_BLOCK_BYTES : whole.bytes;
     enum fan_pool pool = here ? FAN_POOL_PAGES : FAN_POOL_CACHE;
     enum fan_bring_for whom = FAN_FOR_ORDER;
-    if (!fan_window_admit(&node->orders.window, &order->part, pool, bytes, full)) {
+    if (!fan_window_admit(&node->orders.window, &order->part, pool, step_bytes(node, order),
+                          full)) {
         if (here || !has_way(node, order))
             return HELD_UP;
         order->part.rests = FAN_POOLS;
         whom = FAN_FOR_ORDER_REPLACING;
     }
-    return here ? bring_here(node, order, &whole)
-                : bring_block(node, order, whole.bytes, whom, now_ns);
+    if (here)
+        return bring_here(node, order, &whole);
+    return fan_entry_is_piece(entry) ? bring_piece(node, order, whom, now_ns)
+                                     : bring_block(node, order, whole.bytes, whom, now_ns);
 }
 
 /* Returns how many records the loader must read before it comes to the next record to fetch. */
