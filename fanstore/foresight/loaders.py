@@ -137,7 +137,7 @@ class Loaders:
         self, said: Announcement, expected: Expected, order: NDArray[Any], records: Any
     ) -> BySamples | None:
         """Returns how to follow a loader by its samples; None if it reads no pieces of files."""
-        if said.name is None or not self._learnt.has_pieces(expected):
+        if said.name is None or not self._learnt.has_pieces(expected.mount, records):
             return None
         counts = np.append((records != NO_RECORD).sum(axis=1), 0)
         drawn = replace(
@@ -198,7 +198,8 @@ class Loaders:
         for key, (said, least) in list(self._unknown.items()):
             if self._learnt.noted >= least:
                 self._unknown[key] = (said, 2 * self._learnt.noted)
-                self._guess(key, said)
+                with suppress(ValueError, OSError):  # then this epoch stays unknown
+                    self._guess(key, said)
 
     def _guess(self, key: Key, said: Announcement) -> None:
         """Begins to follow an epoch in its middle, if the files of samples that were not read yet
@@ -241,7 +242,8 @@ class Loaders:
 
     def forget(self, is_alive: Callable[[int], bool]) -> None:
         """Forgets processes that have ended."""
-        gone = {pid for pid, _ in [*self._epochs, *self._files] if not is_alive(pid)}
+        keys = [*self._epochs, *self._files, *self._unknown]
+        gone = {pid for pid, _ in keys if not is_alive(pid)}
         for key in [key for key in self._epochs if key[0] in gone]:
             self._end(key)
         for table in (self._files, self._left, self._newest, self._dataset_of, self._unknown):

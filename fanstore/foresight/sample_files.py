@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from fanstore.dataset import Dataset
     from fanstore.foresight.kept import KeptFiles
-    from fanstore.foresight.order.follow import Expected
     from fanstore.node.opens import Reads
 
 
@@ -210,10 +209,10 @@ class Learnt:
         self._guesses[name] = any(guessed)
         return files
 
-    def has_pieces(self, expected: Expected) -> bool:
-        """Returns whether some of the expected reads are of pieces of files."""
-        first = self._firsts[expected.mount] if self._firsts else NO_RECORD
-        return bool((expected.records >= first).any())
+    def has_pieces(self, mount: int, rows: Rows) -> bool:
+        """Returns whether some of the files of samples are pieces of files."""
+        first = self._firsts[mount] if self._firsts else NO_RECORD
+        return bool(((rows >= first) & (rows != NO_RECORD)).any())
 
     def has_guesses(self, name: Name) -> bool:
         """Returns whether some of the files that `files` returned last are guesses."""
