@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Piece = tuple[SamplerTold, dict[str, bytes]]
 
 _PAUSE_S = 0.01  # between two messages, in seconds
-_SEARCHES = 2  # searches for a row; a search that finds a long one does not count
+_SEARCHES = 2  # searches for a row; one that finds a long row does not count if all of it is drawn
 _RECENT = 64
 _PIECE_MAX = 1 << 20
 
@@ -39,6 +39,7 @@ class Draws:
         self._place = "first"
         self._held = array.array("q")  # drawn, but not sent yet
         self._recent = array.array("q")  # the last indices drawn
+        self._last = array.array("q")  # the last batch
         self._row: array.array[int] | None = None  # indices that were sent; drawn up to _at
         self._at = 0
         self._searches = _SEARCHES
@@ -53,12 +54,13 @@ class Draws:
             return None
         self._batch = max(self._batch, len(batch))
         self._left -= 1
+        before, self._last = self._last, batch
         batch = self._beyond_row(batch)
         if not batch:
             return None
         self._held += batch
         self._recent = batch if len(batch) > 1 else (self._recent + batch)[-_RECENT:]
-        if self._searches > 0 and self._find_row(iterator):
+        if self._searches > 0 and self._find_row(iterator, before):
             return self._piece("its indices")
         late = time.monotonic() >= self._next_s
         return self.rest() if late or self._left == 0 or len(self._held) > _PIECE_MAX else None
@@ -87,20 +89,22 @@ class Draws:
         self._at += len(expected)
         if self._at == len(row):
             self._row = None
+            self._searches += len(row) > _RECENT
         return batch[len(expected) :]
 
-    def _find_row(self, iterator: Any) -> bool:
+    def _find_row(self, iterator: Any, before: array.array[int]) -> bool:
         self._searches -= 1
         try:
-            row = self._rows.rest_of(iterator, self._recent)
-        except (AttributeError, LookupError, NotImplementedError, TypeError, ValueError):
+            row = self._rows.rest_of(iterator, self._recent, before)
+        except (
+            ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError
+        ):  # fmt: skip
             # An exception of the sampler's own code.
             row = None
         if row and self._drops_last:
             del row[len(row) // self._batch * self._batch :]
         if not row:
             return False
-        self._searches += len(row) > _RECENT
         self._held += row
         self._row, self._at = row, 0
         return True

@@ -14,11 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
+    _Indices = array.array[int]
     # A sequence that may be the row, and how many of its entries were drawn (None: unknown).
     _Candidate = tuple[Any, int | None]
 
 _LOOKED_AT_MAX = 256
 _STEP_MAX = 1024
+_PASSED_MAX = 1 << 16  # indices of a row before an iterator's position that are looked at
 INDICES_MAX = 1 << 27
 # Sequences whose iterators reveal them and their position; not all these iterator types can be
 # imported by name.
@@ -36,7 +38,7 @@ if sys.version_info >= (3, 10):
     get_referents = globals().get("referents", get_referents)
 
 
-def indices_of(drawn: Any) -> array.array[int] | None:
+def indices_of(drawn: Any) -> _Indices | None:
     """Returns the index or indices that a sampler drew at once, as an array; None if `drawn` is
     anything else, is not on the CPU, or if only code of the job could tell. (The batch may be an
     iterator, which gives its indices only once.)"""
@@ -66,29 +68,51 @@ def _unbound(drawn: tuple[Any, ...]) -> Any:
     return row.tolist() if ends_agree else drawn
 
 
-def rest_of(iterator: Any, drawn: array.array[int]) -> array.array[int] | None:
+def rest_of(iterator: Any, drawn: _Indices, before: _Indices) -> _Indices | None:
     """Returns the indices that will follow `drawn`, the last ones that a sampler's iterator drew,
-    from the longest row that continues them; None if there is no such row."""
+    from the longest row that continues them; None if there is no such row. before: the batch before
+    `drawn`, or nothing."""
+    candidates = _candidates(iterator)
+    if not before and _drew_a_part(candidates, len(drawn)):
+        return None
     best = None
-    for row, position in _candidates(iterator, len(drawn)):
-        rest = _rest(row, position, drawn)
+    for row, position in candidates:
+        if best and position is None:
+            break  # the others have no known position
+        rest = _rest(row, position, drawn, before)
         if rest and (best is None or len(rest) > len(best)):
             best = rest
-        if best and position is None:
-            break  # the rest have no known position
     return best
 
 
-def _candidates(iterator: Any, drawn: int) -> list[_Candidate]:
+def _candidates(iterator: Any) -> list[_Candidate]:
     """Returns the sequences that an iterator refers to. Those with a known position come first."""
     things = reached(iterator)
     found: list[_Candidate] = []
     for row, position in with_positions(things):
         if type(row) is range:
             left = row[position:]  # before Python 3.12 this was the whole range
-            row, position = range(left.start - drawn * left.step, left.stop, left.step), drawn
+            begin = left.start - _PASSED_MAX * left.step
+            row, position = range(begin, left.stop, left.step), _PASSED_MAX
         found.append((row, position))
     return found + [(thing, None) for thing in things if _is_row(thing)]
+
+
+def _drew_a_part(candidates: list[_Candidate], drawn: int) -> bool:
+    """Returns whether the sampler holds more indices of a row than it drew: all up to the position.
+    The next batch then tells whether other ranks draw the others."""
+    held = [thing for thing, position in candidates if position is None and len(thing) > drawn]
+    return any(
+        _passed(row, position, len(each)) == indices_of(each)
+        for row, position in candidates
+        for each in held
+        if position is not None and position >= len(each)
+    )
+
+
+def _passed(row: Any, position: int, count: int) -> _Indices:
+    """Returns the last indices of a row before a position, at most `count`."""
+    return indices_of(row[max(0, position - count) : position]) or array.array("q")
 
 
 def with_positions(things: list[Any]) -> Iterable[tuple[Any, int]]:
@@ -144,7 +168,7 @@ def inside(thing: Any) -> Iterable[Any]:
     return ()
 
 
-def _rest(row: Any, position: int | None, drawn: array.array[int]) -> array.array[int] | None:
+def _rest(row: Any, position: int | None, drawn: _Indices, before: _Indices) -> _Indices | None:
     if not 0 < len(row) <= INDICES_MAX or position == 0:
         return None
     if _is_row(row[0]):
@@ -153,11 +177,12 @@ def _rest(row: Any, position: int | None, drawn: array.array[int]) -> array.arra
         return None
     if position is None:
         return _rest_after(row, drawn)
-    step = _step(row, position, drawn)
-    return indices_of(row[position - 1 + step :: step]) if step else None
+    rest = _rest_of_parts(row, position, drawn, before)
+    step = _step(row, position, drawn) if rest is None else 0
+    return indices_of(row[position - 1 + step :: step]) if step else rest
 
 
-def _rest_after(row: Any, drawn: array.array[int]) -> array.array[int] | None:
+def _rest_after(row: Any, drawn: _Indices) -> _Indices | None:
     """Returns the part of a row after the only place where it has `drawn`. That is not its
     beginning if the sampler goes on in the middle of an epoch."""
     count = len(drawn)
@@ -172,7 +197,7 @@ def _rest_after(row: Any, drawn: array.array[int]) -> array.array[int] | None:
     return whole[begin + count :] if whole[begin : begin + count] == drawn else None
 
 
-def _rest_of_batches(row: Any, position: int, drawn: array.array[int]) -> array.array[int] | None:
+def _rest_of_batches(row: Any, position: int, drawn: _Indices) -> _Indices | None:
     last = indices_of(row[position - 1])
     if not last or last != drawn[-len(last) :]:
         return None
@@ -185,7 +210,26 @@ def _rest_of_batches(row: Any, position: int, drawn: array.array[int]) -> array.
     return rest
 
 
-def _step(row: Any, position: int, drawn: array.array[int]) -> int:
+def _rest_of_parts(row: Any, position: int, drawn: _Indices, before: _Indices) -> _Indices | None:
+    """Returns the part of a row that follows if each batch is as far beyond the last one as `drawn`
+    is beyond `before`: a rank draws its part of each larger batch."""
+    passed = _passed(row, position, _PASSED_MAX)
+    places = dict(zip(passed, range(position - len(passed), position)))
+    if len(before) != len(drawn) or not places.keys() >= {*drawn, *before}:
+        return None
+    last = [places[index] for index in drawn]
+    distance, *others = {place - places[index] for place, index in zip(last, before)}
+    if others or distance <= 0:
+        return None
+    count = (len(row) - 1 - max(last)) // distance
+    rest = array.array("q", bytes(8 * count * len(last)))
+    for at, place in enumerate(last):
+        part = indices_of(row[place + distance : place + count * distance + 1 : distance])
+        rest[at :: len(last)] = part or array.array("q")
+    return rest
+
+
+def _step(row: Any, position: int, drawn: _Indices) -> int:
     """Returns the distance in a row between successive indices in `drawn`, the last of which is
     just before `position`; 0 if they are not in the row. It is above 1 if ranks share one row."""
     if int(row[position - 1]) != drawn[-1]:

@@ -141,6 +141,58 @@ def test_batches_of_ones_own_are_seen(name: str) -> None:
     assert samplers[0]["name"] == "Shaped, its indices"
 
 
+def larger_batches(row: Any, part: slice) -> Any:
+    """Yields a rank's part of each, as Megatron's samplers do."""
+    larger = []
+    for index in row:
+        larger.append(index)
+        if len(larger) == 12:
+            yield larger[part]
+            larger = []
+
+
+@pytest.mark.parametrize("row", [_ORDER[:96], range(5, 101), range(900, 708, -2)])
+@pytest.mark.parametrize("part", [slice(4), slice(4, 8), slice(8, 12), slice(1, 12, 3)])
+def test_a_part_of_each_larger_batch_is_seen_with_the_second(row: Any, part: slice) -> None:
+    drawn, samplers, indices = pieces_of(Shaped(lambda sampler: larger_batches(row, part)))
+    assert indices == [drawn[:4], drawn[4:]]
+    said = [(each["place"], each["name"]) for each in samplers]
+    assert said == [("first", "Shaped, as drawn"), ("more", "Shaped, its indices")]
+
+
+def ends_of_batches(sampler: Any) -> Any:
+    """Yields the last indices of batches of many sizes."""
+    larger = []
+    for index in range(5000):
+        larger.append(index)
+        if index % 17 in (0, 9, 13):
+            yield larger[-3:]
+            larger = []
+
+
+def part_of_each_range(sampler: Any) -> Any:
+    for begin in range(0, 5000, 100):
+        for index in range(begin, 5000):
+            if index == begin + 70:
+                break
+            yield index
+
+
+@pytest.mark.parametrize(
+    "sampler",
+    [Shaped(ends_of_batches), data.BatchSampler(Shaped(part_of_each_range), 7, False)],
+)
+def test_what_is_told_wrong_is_bounded(sampler: Any) -> None:
+    drawn, samplers, indices = pieces_of(sampler)
+    assert sum(map(len, indices)) <= len(drawn) + 2 * 5000
+    assert 1 <= [each["place"] for each in samplers].count("instead") <= 2
+
+
+def test_each_of_many_rows_is_seen() -> None:
+    _, samplers, _ = pieces_of(data.BatchSampler(Shaped(chunks), 20, False))
+    assert [each["name"] for each in samplers] == ["Shaped, its indices"] * 10
+
+
 def chunks(sampler: Any) -> Any:
     for at in range(0, 1000, 100):
         yield from random.Random(at).sample(range(at, at + 100), 100)

@@ -20,6 +20,7 @@ _KNOWN = (
     ("sequential", "distributed", "weighted", "pairs"),
     ("subsets", "validation", "together"),
     ("unknown_samplers", "unknown_persistent", "yielding", "own_batches"),
+    ("parts_of_batches",),
 )
 _SLOW = (
     "persistent",

@@ -309,6 +309,27 @@ class Batches(Odd):
         return 100
 
 
+class Parts:
+    """A rank's part of each larger batch, as Megatron's samplers draw it."""
+
+    def __init__(self, count, rank):
+        self.count, self.rank = count, rank
+
+    def __iter__(self):
+        larger = []
+        for index in range(self.count):
+            larger.append(index)
+            if len(larger) == 9:
+                yield larger[3 * self.rank : 3 * self.rank + 3]
+                larger = []
+
+
+def parts_of_batches(root, trainer):
+    dataset = Folder(root)
+    for rank in range(3):
+        trainer.epochs(loader(dataset, batch_size=1, batch_sampler=Parts(len(dataset), rank)))
+
+
 def unknown_samplers(root, trainer):
     trainer.epochs(loader(Folder(root), sampler=Odd(Folder(root)), drop_last=True))
     trainer.epochs(loader(Folder(root), sampler=list(range(90, 10, -2))))
