@@ -136,7 +136,8 @@ def unlike(exported: set[str], rows: Iterable[Row]) -> Iterator[str]:
 
 
 def exports(library: Path) -> set[str]:
-    """Returns the functions that a library exports; empty if nm(1) is missing."""
+    """Returns the functions that a library exports, except FanStore's own; empty if nm(1) is
+    missing."""
     nm = shutil.which("nm")
     if nm is None:
         return set()
@@ -145,7 +146,8 @@ def exports(library: Path) -> set[str]:
     ).stdout
     fields = [line.split() for line in listed.splitlines()]
     symbols = [f[2] for f in fields if len(f) == 3 and f[1] in FUNCTION_KINDS]
-    return {name.partition("@")[0] for name in symbols if "@GLIBC_PRIVATE" not in name}
+    names = {name.partition("@")[0] for name in symbols if "@GLIBC_PRIVATE" not in name}
+    return {name for name in names if not name.startswith("fanstore_")}
 
 
 def libc_path() -> Path | None:

@@ -165,14 +165,23 @@ int fan_node_fill_ahead(struct fan_node *node, uint32_t mount, const uint64_t *r
     return rc < 0 ? rc : 0;
 }
 
-static bool has_records(const struct fan_node *node, uint32_t mount, const uint64_t *records,
+/* Returns whether a mount has what an entry of an order names. */
+static bool has_entry(const struct fan_node_mount *mount, uint64_t entry)
+{
+    uint64_t record = fan_entry_record(entry), piece = entry >> FAN_ENTRY_PIECE_SHIFT;
+    if (record >= mount->index.record_count)
+        return false;
+    return piece == 0 ||
+           (piece - 1) * FAN_PIECE_BYTES < fan_mount_record(mount, record)->stored_size;
+}
+
+static bool has_entries(const struct fan_node *node, uint32_t mount, const uint64_t *records,
                         uint64_t count)
 {
     uint64_t at = 0;
     if (mount >= node->mounts.count)
         return false;
-    while (at < count &&
-           fan_entry_record(records[at]) < node->mounts.mounts[mount].index.record_count)
+    while (at < count && has_entry(&node->mounts.mounts[mount], records[at]))
         at++;
     return at == count;
 }
@@ -180,7 +189,7 @@ static bool has_records(const struct fan_node *node, uint32_t mount, const uint6
 int64_t fan_node_order_begin(struct fan_node *node, uint32_t mount, const uint64_t *records,
                              uint64_t count, uint64_t behind)
 {
-    if (!has_records(node, mount, records, count)) /* another job may have told of them */
+    if (!has_entries(node, mount, records, count)) /* another job may have told of them */
         return -EINVAL;
     struct fan_order *order = fan_order_make(mount, records, count, FAN_PREFETCH_RECORDS);
     if (order == NULL)

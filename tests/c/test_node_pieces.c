@@ -294,10 +294,12 @@ static void test_order(enum fan_policy policy)
     world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, LONG_MS, policy}, 0);
     client_open(&client, world.nodes[0]);
     uint64_t record = long_file(&world), bytes = world_file_bytes(record);
-    uint64_t last = (bytes - 1) / PIECE, beyond = last + 1;
-    const uint64_t entries[] = {piece_of(record, 70),     piece_of(record, last),
-                                piece_of(record, beyond), piece_of(0, 3),
-                                piece_of(record, 0),      piece_of(record, 70)};
+    uint64_t last = (bytes - 1) / PIECE;
+    const uint64_t entries[] = {piece_of(record, 70), piece_of(record, last), piece_of(record, 0),
+                                piece_of(record, 70)};
+    const uint64_t wrong[] = {piece_of(record, last + 1), piece_of(WORLD_FILES + 9, 0)};
+    for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        CHECK(fan_node_order_begin(world.nodes[0], 0, &wrong[i], 1, 0) == -EINVAL);
     enum { COUNT = sizeof(entries) / sizeof(entries[0]) };
     uint64_t id = begin(&world, entries, COUNT), expected = 2 * PIECE + bytes - last * PIECE;
     EVENTUALLY(world_stats(&world, 0).ahead_bytes == expected && is_quiet(&world));

@@ -106,7 +106,8 @@ def test_version_script_hides_all_when_nothing_is_intercepted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(native, "intercepted_names", lambda: [])
-    assert native.version_script_text() == "{\n    local: *;\n};\n"
+    hidden = f"{{\n    global:\n        {native.FOR_MAPS};\n    local: *;\n}};\n"
+    assert native.version_script_text() == hidden
     monkeypatch.setattr(native, "intercepted_names", lambda: ["open"])
     assert "global:\n        open;\n" in native.version_script_text()
 
