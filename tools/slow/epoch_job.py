@@ -9,11 +9,15 @@ import argparse
 import json
 import os
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
+
+BATCH, WORKERS = 32, 2
 
 
 class Files(Dataset):  # type: ignore[type-arg]
@@ -30,19 +34,19 @@ class Files(Dataset):  # type: ignore[type-arg]
         return torch.frombuffer(bytearray(self.paths[index].read_bytes()), dtype=torch.uint8)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("directory")
-    parser.add_argument("--ranks", type=int, required=True)
-    parser.add_argument("--epochs", type=int, required=True)
-    parser.add_argument("--compute", type=float, help="bytes a second; 0: takes no time")
-    job = parser.parse_args()
-    files = Files(job.directory)
+def epochs_of(files: Dataset[Any], job: argparse.Namespace) -> Iterator[DataLoader[Any]]:
+    """Yields a loader for each epoch."""
     sampler = DistributedSampler(files, job.ranks, int(os.environ["RANK"]), seed=1)
-    loader = DataLoader(files, batch_size=32, sampler=sampler, num_workers=2)
-    times = []
+    loader = DataLoader(files, batch_size=BATCH, sampler=sampler, num_workers=WORKERS)
     for epoch in range(job.epochs):
         sampler.set_epoch(epoch)
+        yield loader
+
+
+def measured(loaders: Iterable[DataLoader[Any]], job: argparse.Namespace) -> None:
+    """Reads the epochs, and prints their times."""
+    times = []
+    for loader in loaders:
         start, first = time.monotonic(), 0.0
         for batch in loader:
             first = first or time.monotonic() - start
@@ -50,6 +54,16 @@ def main() -> None:
                 time.sleep(batch.nbytes / job.compute)
         times.append((first, time.monotonic() - start))
     print(json.dumps({"rank": os.environ["RANK"], "epochs": times}), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory")
+    parser.add_argument("--ranks", type=int, required=True)
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.add_argument("--compute", type=float, help="bytes a second; 0: takes no time")
+    job = parser.parse_args()
+    measured(epochs_of(Files(job.directory), job), job)
 
 
 if __name__ == "__main__":
