@@ -147,6 +147,15 @@ class Settings:
         "How long the shared file system may take for one read of the node daemon.",
         least=0.001, most=600,
     )  # fmt: skip
+    bucket_requests_per_s: float = _setting(
+        0.0,
+        "The most requests that the job, in equal shares of its ranks, sends to buckets a second "
+        "[default: 0, any].", "--bucket-requests-per-s N",
+    )  # fmt: skip
+    bucket_bytes_per_s: int = _setting(
+        0, "The same for the bytes of objects [default: 0, any].", "--bucket-bytes-per-s BYTES",
+        form="bytes", most=1 << 60,
+    )  # fmt: skip
     neighbours: bool = _setting(
         True,
         "Read what other ranks of this node have staged as if it were this rank's own, and share "

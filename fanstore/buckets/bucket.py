@@ -135,7 +135,7 @@ class Bucket:
         def once() -> Any:
             return self._send(where, method, self._url(name, query or {}), headers or {}, body)
 
-        return patiently(once, where, deadline_s, check)
+        return patiently(once, where, len(body), deadline_s, check)
 
     def _url(self, name: str | None, query: Mapping[str, str]) -> str:
         key = "" if name is None else "/" + quote(self.address.prefix + name, safe="/~")
@@ -221,7 +221,7 @@ class Bucket:
             self._count(bytes=count)
             return content
 
-        return patiently(once, where, deadline_s, check)
+        return patiently(once, where, count, deadline_s, check)
 
     def _get_quickly(self, where: str, name: str, offset: int, count: int) -> Any:
         """Asks for a part of an object. Returns the object's size, its ETag, and a function that

@@ -1,12 +1,15 @@
-"""Repeats requests that fail for a while, with growing pauses, up to a deadline; and sends several
-at a time."""
+"""Repeats requests that fail for a while, with growing pauses, up to a deadline; holds all to the
+rates that the user allows; and sends several at a time."""
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from math import inf
 from typing import Any, TypeVar
 
 from fanstore.errors import DatasetDamaged, FanstoreError
@@ -37,12 +40,46 @@ class BucketRefused(FanstoreError):
         self.after_s = after_s
 
 
-def patiently(request: Callable[[], T], where: str, deadline_s: float, check: Check) -> T:
-    """Returns the result of a request, which is repeated as long as it may pass, and begun for the
-    last time before the deadline. check: may be called from any thread. Raises BucketRefused after
-    the deadline."""
+class Pace:
+    """A token bucket through which all requests of this process go. Any thread may call `wait`."""
+
+    def __init__(self) -> None:
+        self.limit(inf, inf)
+        # Another thread may hold the lock while one forks.
+        os.register_at_fork(after_in_child=lambda: self.limit(*self._rates))
+
+    def limit(self, requests_per_s: float, bytes_per_s: float) -> None:
+        self._rates, self._free_s = (requests_per_s, bytes_per_s), 0.0
+        self._lock = threading.Lock()  # guards `_free_s`
+
+    def wait(self, count: int, check: Check) -> float:
+        """Waits until a request for `count` bytes may begin. Returns for how many seconds."""
+        now_s, (requests_per_s, bytes_per_s) = time.monotonic(), self._rates
+        with self._lock:
+            start_s = max(now_s, self._free_s)
+            self._free_s = start_s + max(1 / requests_per_s, count / bytes_per_s)
+        _sleep_until(start_s, check)
+        return start_s - now_s
+
+
+PACE = Pace()
+
+
+def _sleep_until(end_s: float, check: Check) -> None:
+    while (left_s := end_s - time.monotonic()) > 0:
+        check()
+        time.sleep(min(left_s, _LOOK_EVERY_S))
+
+
+def patiently(
+    request: Callable[[], T], where: str, count: int, deadline_s: float, check: Check
+) -> T:
+    """Returns the result of a request for `count` bytes, which is repeated as long as it may pass,
+    and begun for the last time before the deadline, without the waits for PACE. check: may be
+    called from any thread. Raises BucketRefused after the deadline."""
     end_s, pause_s, status = time.monotonic() + deadline_s, _FIRST_PAUSE_S, 0
     while True:
+        end_s += PACE.wait(count, check)
         try:
             return request()
         except BucketRefused as error:
@@ -54,9 +91,7 @@ def patiently(request: Callable[[], T], where: str, deadline_s: float, check: Ch
             if again_s >= end_s:
                 why = f"no answer within {deadline_s:g} s; the last try failed: {error}"
                 raise BucketRefused(f"{where}: {why}", status, passing=True) from error
-        while (left_s := again_s - time.monotonic()) > 0:
-            check()
-            time.sleep(min(left_s, _LOOK_EVERY_S))
+        _sleep_until(again_s, check)
         pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
 

@@ -3,6 +3,7 @@ failed halfway."""
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from fanstore import __version__, _native
 from fanstore.buckets.address import is_address
+from fanstore.buckets.patience import PACE
 from fanstore.coordinate.messages import COORDINATE_SOCKET
 from fanstore.coordinate.service import Service as CoordinateService
 from fanstore.dataset import Dataset, device_number, open_dataset
@@ -97,6 +99,8 @@ class NodeJob:
         """Stages the datasets and publishes the segment, together with the other ranks of `world`.
         Raises FanstoreError or OSError; in any case, call `close` afterwards."""
         self.world = world
+        rates = (self.plan.settings.bucket_requests_per_s, self.plan.settings.bucket_bytes_per_s)
+        PACE.limit(*((rate or math.inf) / world.world_size for rate in rates))
         check_agreement(world.gather_all(agreed(self.plan)), world.rank)
         self.watching = Watching(world, self.plan.settings, self.directory)
         prefixes = self._choose_prefixes()

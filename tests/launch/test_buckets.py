@@ -375,6 +375,29 @@ def test_two_ranks_fetch_each_object_once(tmp_path: Path, bucket: TestBucket, mo
     assert len(once) == 40
 
 
+def test_no_request_comes_before_its_time(stage: Stage, bucket: TestBucket) -> None:
+    bucket.put("raw/a", b"content")
+    cat = ("timeout", "-s", "KILL", "5", "cat", str(stage.mount / "a"))
+    run(stage, bucket, *cat, options=("--bucket-requests-per-s", "0.001"), code=137)
+    assert bucket.gets == {"?list": 1}
+    assert run(stage, bucket, *cat).stdout == "content"
+
+
+@needs_ranks
+def test_ranks_share_the_rate_of_the_job(tmp_path: Path, bucket: TestBucket) -> None:
+    stage = make_rank_stage(tmp_path)
+    fill(bucket, stage.source(files={f"{n}": bytes(1000) for n in range(60)}))
+    options = ["--local-dir", str(stage.path / "r{rank}"), "--mount", str(stage.path / "m{rank}")]
+    options += ["--output-dir", str(stage.path / "out"), "--bucket-bytes-per-s", "12000"]
+    argv = [sys.executable, "-m", "fanstore", "run", f"s3://{BUCKET}/raw", *options]
+    argv += ["--", "sh", "-c", 'cat "$0"/* > /dev/null', "{}"]
+    env = {**bucket.env, "XDG_CACHE_HOME": str(stage.path / "cache")}
+    begun_s = time.monotonic()
+    stage.finished(stage.mpiexec(2, *argv), **env)
+    most = 2 + 12 * (time.monotonic() - begun_s)
+    assert 60 <= bucket.gets.total() - bucket.lists <= most
+
+
 @pytest.mark.soak
 def test_a_job_takes_over_what_an_earlier_one_kept(stage: Stage, bucket: TestBucket) -> None:
     source = stage.source()
