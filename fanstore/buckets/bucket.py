@@ -10,6 +10,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -36,13 +37,18 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _PASSING = ("SlowDown", "ConditionalRequestConflict")  # codes of errors that may pass
-_HOME_PID = os.getpid()  # obstore can be used only in the process in which its threads are
 
 
 def object_state(etag: str, size: int) -> int:
     """Returns the state of an object, as a listing notes it: a hash of its ETag and size."""
     name = etag.removeprefix("W/").strip('"')
     return (xxhash.xxh3_64_intdigest(f"{name} {size}".encode()) >> 2) | 1
+
+
+@cache
+def _home_pid() -> int:
+    """Returns the process that fetched first: it alone has obstore's threads."""
+    return os.getpid()
 
 
 def check_nothing() -> None:
@@ -198,7 +204,7 @@ class Bucket:
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
         this size and state; 0: of any state. Raises BucketRefused, and ObjectChanged if there is no
         such object."""
-        where, again = f"{self.address}/{name}", os.getpid() != _HOME_PID
+        where, again = f"{self.address}/{name}", os.getpid() != _home_pid()
 
         def once() -> Any:
             nonlocal again

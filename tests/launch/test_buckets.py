@@ -375,6 +375,12 @@ def test_two_ranks_fetch_each_object_once(tmp_path: Path, bucket: TestBucket, mo
     assert len(once) == 40
 
 
+def test_objects_come_through_obstore(stage: Stage, bucket: TestBucket) -> None:
+    count = fill(bucket, stage.source())
+    run(stage, bucket, *see(stage.mount))
+    assert bucket.agents == {"object_store": count}
+
+
 def test_no_request_comes_before_its_time(stage: Stage, bucket: TestBucket) -> None:
     bucket.put("raw/a", b"content")
     cat = ("timeout", "-s", "KILL", "5", "cat", str(stage.mount / "a"))

@@ -46,8 +46,9 @@ class Fault:
 
 class TestBucket:
     """A bucket behind the proxy. gets: how often each key was asked for; writes: how often by each
-    other method; lists: how many pages of the listing were; most_at_once: how many requests were
-    under way; signed: how many were signed; accepts: returns whether a key that signs is valid now.
+    other method; lists: how many pages of the listing were; agents: which programs asked for
+    objects; most_at_once: how many requests were under way; signed: how many were signed;
+    accepts: returns whether a key that signs is valid now.
     before_get: called before a request for an object is passed on; before_write: with the method,
     too, before another one is."""
 
@@ -61,6 +62,7 @@ class TestBucket:
         self.gets: Counter[str] = Counter()
         self.writes: Counter[tuple[str, str]] = Counter()
         self.lists = 0
+        self.agents: Counter[str] = Counter()
         self.at_once = self.most_at_once = self.signed = 0
         self.url = ""
         self.accepts: Callable[[str], bool] = lambda key: True
@@ -167,6 +169,7 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
             key = unquote(where.path).removeprefix(f"/{BUCKET}").removeprefix("/")
             fault = bucket.taken(key) if key else bucket.listed()
             if key:
+                bucket.agents[self.headers.get("User-Agent", "").partition("/")[0]] += 1
                 bucket.before_get(key)
             if fault is not None and fault.status:
                 self._answer(
