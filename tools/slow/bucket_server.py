@@ -54,6 +54,7 @@ class _Front:
         self._keys = sorted(self._stats)
         self._gets: Counter[str] = Counter()
         self._now = self._most = 0
+        self._first_s = 0.0
 
     def run(self, path: str, ready: Any) -> None:
         asyncio.run(self._run(path, ready))
@@ -92,20 +93,22 @@ class _Front:
         size = self._stats[key].st_size
         if span := re.search(r"(?i)range: bytes=(\d+)-(\d*)", head):
             size = min(int(span[2] or size), size - 1) + 1 - int(span[1])
+        now_s = asyncio.get_running_loop().time()
+        self._first_s = self._first_s or now_s
         self._gets[key] += 1
         self._now += 1
         self._most = max(self._most, self._now)
-        now_s = asyncio.get_running_loop().time()
         self._free_s = max(self._free_s, now_s) + size / self._rate
         await asyncio.sleep(self._free_s - now_s + self._delay_s)
         self._now -= 1
 
     def _counts(self) -> bytes:
-        """Returns how many requests for objects came since the last call, for how many objects, and
-        how many were under way at a time."""
-        gets, most = self._gets, self._most
-        self._gets, self._most = Counter(), 0
-        return json.dumps({"gets": gets.total(), "objects": len(gets), "most": most}).encode()
+        """Returns how many requests for objects came since the last call, for how many objects, how
+        many were under way at a time, and when the first one came; 0: none."""
+        gets, most, first_s = self._gets, self._most, self._first_s
+        self._gets, self._most, self._first_s = Counter(), 0, 0.0
+        found = {"gets": gets.total(), "objects": len(gets), "most": most, "first_s": first_s}
+        return json.dumps(found).encode()
 
     def _page(self, query: dict[str, str]) -> bytes:
         """Returns a page of ListObjectsV2."""
@@ -152,10 +155,10 @@ class BucketServer:
     def __init__(self, url: str) -> None:
         self.url = url
 
-    def counts(self) -> dict[str, int]:
+    def counts(self) -> dict[str, Any]:
         """Returns what came since the last call, as _Front._counts does."""
         with urllib.request.urlopen(f"{self.url}/counts", timeout=30) as answer:
-            found: dict[str, int] = json.load(answer)
+            found: dict[str, Any] = json.load(answer)
         return found
 
 

@@ -1,7 +1,7 @@
 """An unmodified torch job: reads all files below a directory, in epochs, as one of several ranks
 (the rank is $RANK). Sleeps after each batch as long as its computing would take.
 
-Prints for each epoch the seconds to its first batch and to its end."""
+Prints when it began, and for each epoch the seconds to its first batch and to its end."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def epochs_of(files: Dataset[Any], job: argparse.Namespace) -> Iterator[DataLoad
 
 def measured(loaders: Iterable[DataLoader[Any]], job: argparse.Namespace) -> None:
     """Reads the epochs, and prints their times."""
-    times = []
+    times, begun_s = [], time.monotonic()
     for loader in loaders:
         start, first = time.monotonic(), 0.0
         for batch in loader:
@@ -53,7 +53,8 @@ def measured(loaders: Iterable[DataLoader[Any]], job: argparse.Namespace) -> Non
             if job.compute:
                 time.sleep(batch.nbytes / job.compute)
         times.append((first, time.monotonic() - start))
-    print(json.dumps({"rank": os.environ["RANK"], "epochs": times}), flush=True)
+    found = {"rank": os.environ["RANK"], "begun_s": begun_s, "epochs": times}
+    print(json.dumps(found), flush=True)
 
 
 def main() -> None:

@@ -105,9 +105,10 @@ class Trial:
             )  # fmt: skip
             with tree as mount:
                 begun_s = time.monotonic()
-                times = run(self.command(way, mount, scratch), self._ranks, scratch)
+                told = run(self.command(way, mount, scratch), self._ranks, scratch)
                 whole_s = time.monotonic() - begun_s
                 counts = tree.counts()
+        times = [rank["epochs"] for rank in told]
         epochs = [max(rank[n][1] for rank in times) for n in range(options.epochs)]
         fed = [max(rank[n][1] - rank[n][0] for rank in times) for n in range(options.epochs)]
         first = max(rank[0][0] for rank in times)
@@ -187,8 +188,8 @@ def line(way: str, ranks: int, seconds: Sequence[float]) -> str:
     )
 
 
-def run(command: str, ranks: int, scratch: Path) -> list[list[tuple[float, float]]]:
-    """Runs a command on each rank; returns the times of its epochs by rank."""
+def run(command: str, ranks: int, scratch: Path) -> list[dict[str, Any]]:
+    """Runs a command on each rank; returns what each has printed."""
     mpiexec = Path(sys.executable).with_name("mpiexec")
     script = f"export RANK=$PMI_RANK; {command}"
     done = subprocess.run(
@@ -196,7 +197,7 @@ def run(command: str, ranks: int, scratch: Path) -> list[list[tuple[float, float
         env={**os.environ, "XDG_CACHE_HOME": str(scratch / "cache"), "FANSTORE_NEIGHBOURS": "off"},
         timeout=LIMIT_S, check=True,
     )  # fmt: skip
-    return [json.loads(line)["epochs"] for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def prepare(source: Path, ways: Sequence[str]) -> None:
