@@ -18,14 +18,16 @@ _PLAIN = re.compile(rf"{_PART}(?:/{_PART})*")
 @dataclass(frozen=True)
 class Address:
     """The objects of a bucket whose keys begin with `prefix`, which is empty or ends with a slash.
-    server: the URL of a server that anybody may read; "": that of the user's settings."""
+    server: the URL of a server that anybody may read; "": that of the user's settings. scheme: of
+    the address, s3 for https."""
 
     bucket: str
     prefix: str
     server: str = ""
+    scheme: str = "s3"
 
     def __str__(self) -> str:
-        return f"{self.server or 's3:/'}/{self.bucket}/{self.prefix}".rstrip("/")
+        return f"{self.server or self.scheme + ':/'}/{self.bucket}/{self.prefix}".rstrip("/")
 
 
 def is_address(path: str) -> bool:
@@ -47,15 +49,17 @@ def parse(text: str) -> Address:
     if scheme in ("https", "http"):
         server = f"{scheme}://{bucket}"
         bucket, _, prefix = prefix.partition("/") if bucket else ("", "", "")
-    elif scheme != "s3":
-        raise UsageError(f"{text}: only s3:// and https:// addresses are known, not {scheme}://")
+        scheme = "s3"
+    elif scheme not in ("s3", "gs", "az"):
+        known = "s3://, gs://, az:// and https://"
+        raise UsageError(f"{text}: only {known} addresses are known, not {scheme}://")
     prefix = prefix.removesuffix("/")
     if not bucket:
-        form = f"{server or 's3:/'}/BUCKET/PREFIX"
+        form = f"{server or scheme + ':/'}/BUCKET/PREFIX"
         raise UsageError(f"{text}: names no bucket: write {form}")
     if prefix and (why := why_no_path(prefix)):
         raise UsageError(f"{text}: the prefix {why}, so no paths can be made of its keys")
-    return Address(bucket, prefix and prefix + "/", server)
+    return Address(bucket, prefix and prefix + "/", server, scheme)
 
 
 def why_no_path(key: str) -> str:

@@ -10,7 +10,7 @@ import threading
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from functools import cache
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -37,6 +37,7 @@ _STATUS = re.compile(r"status code: (\d{3})")
 _REASON = re.compile(r"HTTP error: [^\n]*")
 _CODE = re.compile(r"<Code>(\w+)</Code>")
 _PASSING = ("SlowDown", "ConditionalRequestConflict")  # codes of errors that may pass
+_home_pid = 0  # of the process with obstore's threads
 
 
 def object_state(etag: str, size: int) -> int:
@@ -45,14 +46,26 @@ def object_state(etag: str, size: int) -> int:
     return (xxhash.xxh3_64_intdigest(f"{name} {size}".encode()) >> 2) | 1
 
 
-@cache
-def _home_pid() -> int:
-    """Returns the process that fetched first: it alone has obstore's threads."""
-    return os.getpid()
-
-
 def check_nothing() -> None:
     """Lets the work go on."""
+
+
+@dataclass(frozen=True)
+class ListedObject:
+    """An object of a listing. key: behind the prefix of the address."""
+
+    key: str
+    size: int
+    etag: str
+    mtime_ns: int
+
+
+def is_forked() -> bool:
+    """Returns whether obstore cannot be used, because its threads are in another process: in the
+    first that asks this."""
+    global _home_pid
+    _home_pid = _home_pid or os.getpid()
+    return os.getpid() != _home_pid
 
 
 class Bucket:
@@ -72,31 +85,39 @@ class Bucket:
         address, self._pid = self.address, os.getpid()
         try:
             import botocore.session
-            import obstore
+            import obstore.store
             from botocore.exceptions import BotoCoreError
-            from obstore.store import S3Store
+            from obstore.exceptions import BaseError
         except ImportError as error:
             raise UsageError(
                 f"{address}: to use a bucket, run: pip install 'fanstore-fs[objects]'"
             ) from error
+        self._get = obstore.get
+        options = {
+            "allow_http": True,
+            "connect_timeout": datetime.timedelta(seconds=_CONNECT_S),
+            "read_timeout": datetime.timedelta(seconds=_SILENCE_S),
+            "timeout": datetime.timedelta(seconds=_ANSWER_S),
+        }
         try:
             self._set_up(botocore.session.get_session())
-        except BotoCoreError as error:
-            raise UsageError(f"{address}: {error}") from error
-        self._get = obstore.get
-        self._store = S3Store(
-            address.bucket,
+            self._store = self._opened(obstore.store, options)
+        except (BotoCoreError, BaseError) as error:
+            raise UsageError(f"{address}: {str(error).splitlines()[0]}") from error
+
+    def _opened(self, stores: Any, options: dict[str, Any]) -> Any:
+        """Returns obstore's way to the bucket. stores: the module; options: of the client."""
+        if self.address.scheme != "s3":
+            where = "a directory or to an s3:// address"
+            raise UsageError(f"{self.address}: can only be read: write to {where}")
+        return stores.S3Store(
+            self.address.bucket,
             region=self._region,
             endpoint=self.endpoint,
             virtual_hosted_style_request=False,
             skip_signature=self._credentials is None,
             credential_provider=None if self._credentials is None else self._frozen,
-            client_options={
-                "allow_http": True,
-                "connect_timeout": datetime.timedelta(seconds=_CONNECT_S),
-                "read_timeout": datetime.timedelta(seconds=_SILENCE_S),
-                "timeout": datetime.timedelta(seconds=_ANSWER_S),
-            },
+            client_options=options,
             retry_config={"max_retries": 0},  # patience.py repeats them
         )
 
@@ -204,7 +225,7 @@ class Bucket:
         """Returns, as a buffer, `count` bytes from `offset` on of an object that was listed with
         this size and state; 0: of any state. Raises BucketRefused, and ObjectChanged if there is no
         such object."""
-        where, again = f"{self.address}/{name}", os.getpid() != _home_pid()
+        where, again = f"{self.address}/{name}", is_forked()
 
         def once() -> Any:
             nonlocal again
@@ -220,8 +241,7 @@ class Bucket:
             except FanstoreError:
                 raise
             except Exception as error:  # of obstore
-                status = _STATUS.search(str(error))
-                raise self._failure(where, int(status[1]) if status else 0, str(error)) from None
+                raise self._failure_of(where, error) from None
             if len(content) != count:
                 raise self._failure(where, 0, f"{len(content)} bytes came in place of {count}")
             self._count(bytes=count)
@@ -233,7 +253,7 @@ class Bucket:
         """Asks for a part of an object. Returns the object's size, its ETag, and a function that
         returns the bytes."""
         self._count(requests=1)
-        options = {"range": (offset, offset + count)}
+        options: Any = {"range": (offset, offset + count)} if count else None
         found = self._get(self._store, self.address.prefix + name, options=options)
         return found.meta["size"], found.meta["e_tag"] or "", found.bytes
 
@@ -247,6 +267,11 @@ class Bucket:
     def _count(self, **amounts: int) -> None:
         with self._lock:
             self.counts.update(amounts)
+
+    def _failure_of(self, where: str, error: Exception) -> FanstoreError:
+        """Returns the exception for an error of obstore."""
+        status = _STATUS.search(str(error))
+        return self._failure(where, int(status[1]) if status else 0, str(error))
 
     def _failure(
         self, where: str, status: int, text: str, headers: Mapping[str, str] = MappingProxyType({})
@@ -264,7 +289,7 @@ class Bucket:
         region = headers.get("x-amz-bucket-region", self._region)
         if region != self._region:
             why = f"is in region {region}: set AWS_DEFAULT_REGION"
-        elif code is not None and code[1] == "NoSuchBucket":
+        elif code is not None and code[1] in ("NoSuchBucket", "ContainerNotFound"):
             why = f"there is no such bucket at {self.endpoint}"
         elif status in (404, 416):
             return ObjectChanged(where, "file", 0, "there is no such object")

@@ -13,7 +13,8 @@ from typing import TypeVar
 from urllib.parse import unquote_plus
 from xml.etree import ElementTree
 
-from fanstore.buckets.bucket import Bucket
+from fanstore.buckets.bucket import Bucket, ListedObject
+from fanstore.buckets.clouds import CloudBucket
 from fanstore.buckets.patience import BucketRefused, ObjectChanged, SideBySide
 
 _THREADS = 16
@@ -27,16 +28,6 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class ListedObject:
-    """An object of a listing. key: behind the prefix of the address."""
-
-    key: str
-    size: int
-    etag: str
-    mtime_ns: int
-
-
-@dataclass(frozen=True)
 class _Page:
     objects: list[ListedObject]
     prefixes: list[str]
@@ -47,6 +38,8 @@ def list_objects(bucket: Bucket, check: Callable[[int], None]) -> list[ListedObj
     """Returns the objects below the bucket's address, sorted by key. check: called now and then
     with the number of objects so far; may raise. Raises BucketRefused."""
     try:
+        if isinstance(bucket, CloudBucket):
+            return bucket.objects(check)
         with SideBySide(_THREADS, lambda: check(lister.count)) as pages:
             lister = _Lister(bucket, pages)
             return lister.all()

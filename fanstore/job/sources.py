@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from fanstore.buckets.address import is_address, parse
 from fanstore.buckets.bucket import Bucket
+from fanstore.buckets.clouds import open_bucket
 from fanstore.config import Settings
 from fanstore.dataset import Dataset, is_dataset, open_dataset
 from fanstore.errors import UsageError
@@ -48,7 +49,7 @@ def buckets_of(infos: Sequence[DatasetInfo]) -> dict[int, Bucket]:
     """Returns the buckets among the datasets of a job, by mount. Raises UsageError if the packages
     are missing on this node."""
     addresses = {n: info.source for n, info in enumerate(infos) if is_address(info.source)}
-    return {mount: Bucket(source) for mount, source in addresses.items()}
+    return {mount: open_bucket(source) for mount, source in addresses.items()}
 
 
 def bucket_figures(buckets: Collection[Bucket]) -> BucketFigures | None:

@@ -13,8 +13,9 @@ import xxhash
 
 from fanstore.arrays import np
 from fanstore.buckets.address import why_no_path
-from fanstore.buckets.bucket import Bucket, object_state
-from fanstore.buckets.keys import ListedObject, list_objects
+from fanstore.buckets.bucket import ListedObject, object_state
+from fanstore.buckets.clouds import open_bucket
+from fanstore.buckets.keys import list_objects
 from fanstore.buckets.patience import ObjectChanged
 from fanstore.dataset import INDEX_NAME, Dataset, open_index
 from fanstore.errors import DatasetDamaged, SourceProblems, UsageError, show_path
@@ -85,7 +86,7 @@ class BucketOrigin:
     compared."""
 
     def __init__(self, text: str) -> None:
-        self.bucket = Bucket(text)
+        self.bucket = open_bucket(text)
         self._tree: SourceTree | None = None
         self._index: ListedObject | None = None  # of a dataset
         self.text = str(self.bucket.address)

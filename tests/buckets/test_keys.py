@@ -52,6 +52,6 @@ def test_addresses() -> None:
     for text in ("https://host", "https://host/", "https:///b", "http://host/b//p"):
         with pytest.raises(UsageError):
             parse(text)
-    for text in ("s3://b/a/../c", "s3://b//p", "s3://b/p//", "gs://b/p", "s3://", "s3:///p"):
+    for text in ("s3://b/a/../c", "s3://b//p", "s3://b/p//", "ftp://b/p", "s3://", "s3:///p"):
         with pytest.raises(UsageError):
             parse(text)

@@ -332,7 +332,7 @@ def test_a_second_interrupt_gives_up(stage: Stage, bucket: TestBucket) -> None:
     [
         ("s3://no-such-bucket/x", 0, "there is no such bucket"),
         (OUT, 403, f"{OUT}: the server refused a request (403 Test); check the credentials"),
-        ("gs://bucket/x", 0, "only s3:// and https:// addresses"),
+        ("gs://bucket/x", 0, "can only be read: write to a directory or to an s3:// address"),
         (f"s3://{BUCKET}/a//b", 0, "has an empty part"),
     ],
 )

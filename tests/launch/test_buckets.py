@@ -285,7 +285,7 @@ def test_faults_that_last_are_errors(stage: Stage, bucket: TestBucket, fault: st
         (403, f"s3://{BUCKET}/raw", "the server refused a request (403 Test); check the cred"),
         (0, "s3://no-such-bucket", "there is no such bucket"),
         (0, f"s3://{BUCKET}/nothing", "there are no objects below this address"),
-        (0, "gs://bucket/x", "only s3:// and https:// addresses are known, not gs://"),
+        (0, "ftp://bucket/x", "gs://, az:// and https:// addresses are known, not ftp://"),
         (0, "s3:///x", "names no bucket"),
         (0, f"s3://{BUCKET}/a//b", "has an empty part"),
     ],

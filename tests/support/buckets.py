@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
 import pytest
@@ -64,6 +64,9 @@ class TestBucket:
         self.lists = 0
         self.agents: Counter[str] = Counter()
         self.at_once = self.most_at_once = self.signed = 0
+        self.name = BUCKET
+        self.address = f"s3://{BUCKET}"
+        self.path = f"/{BUCKET}"  # of requests for the bucket
         self.url = ""
         self.accepts: Callable[[str], bool] = lambda key: True
         self.before_get: Callable[[str], None] = lambda key: None
@@ -83,7 +86,7 @@ class TestBucket:
 
     def put(self, key: str, content: bytes, mark: str = "") -> None:
         """Makes an object. mark: of the metadata in which FanStore notes a version."""
-        made = self._backend.put_object(BUCKET, key, content)
+        made = self._backend.put_object(self.name, key, content)
         if mark:
             made.set_metadata({"x-amz-meta-fanstore": mark})
 
@@ -94,7 +97,7 @@ class TestBucket:
         self._backend.get_object(BUCKET, key).set_acl(get_canned_acl("public-read"))
 
     def remove(self, key: str) -> None:
-        self._backend.delete_object(BUCKET, key)
+        self._backend.delete_object(self.name, key)
 
     def objects(self, prefix: str = "") -> dict[str, bytes]:
         """Returns the objects of which the key begins with `prefix`, by the rest of the key."""
@@ -149,6 +152,9 @@ class TestBucket:
             connection.close()
 
 
+B = TypeVar("B", bound=TestBucket)
+
+
 def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -166,7 +172,7 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
 
         def _get(self) -> None:
             where = urlsplit(self.path)
-            key = unquote(where.path).removeprefix(f"/{BUCKET}").removeprefix("/")
+            key = unquote(where.path).removeprefix(bucket.path).removeprefix("/")
             fault = bucket.taken(key) if key else bucket.listed()
             if key:
                 bucket.agents[self.headers.get("User-Agent", "").partition("/")[0]] += 1
@@ -182,7 +188,7 @@ def _handler(bucket: TestBucket) -> type[BaseHTTPRequestHandler]:
         def _write(self) -> None:
             with bucket.under_way():
                 body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
-                key = unquote(urlsplit(self.path).path).removeprefix(f"/{BUCKET}/")
+                key = unquote(urlsplit(self.path).path).removeprefix(f"{bucket.path}/")
                 bucket.before_write(self.command, key)
                 fault = bucket.taken(key, self.command) or Fault("")
                 time.sleep(fault.delay_s)
@@ -249,22 +255,34 @@ def bucket_server() -> Iterator[Callable[[], TestBucket]]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     backend = get_backend("s3")[_ACCOUNT]["aws"]
-    proxies: list[_Server] = []
 
     def make() -> TestBucket:
         backend.reset()
         backend.create_bucket(BUCKET, "us-east-1")
-        bucket = TestBucket(backend, server.get_host_and_port())
+        return serve(TestBucket(backend, server.get_host_and_port()))
+
+    try:
+        with proxies() as serve:
+            yield make
+    finally:
+        server.stop()
+
+
+@contextlib.contextmanager
+def proxies() -> Iterator[Callable[[B], B]]:
+    """Yields a function that starts the proxy to a bucket, and returns the bucket."""
+    running: list[_Server] = []
+
+    def serve(bucket: B) -> B:
         proxy = _Server(("127.0.0.1", 0), _handler(bucket))
         bucket.url = f"http://127.0.0.1:{proxy.server_address[1]}"
         threading.Thread(target=proxy.serve_forever, daemon=True).start()
-        proxies.append(proxy)
+        running.append(proxy)
         return bucket
 
     try:
-        yield make
+        yield serve
     finally:
-        for proxy in proxies:
+        for proxy in running:
             proxy.shutdown()
             proxy.server_close()
-        server.stop()
