@@ -20,14 +20,21 @@ _RIGHT = 0.95  # the part of the known samples for which a guess must hold
 _WIDTHS = (1, 5, 15, 45)
 
 
+def has_pieces(rows: Rows, first: int) -> bool:
+    """Returns whether some samples have pieces of large files. rows, first: as in with_guesses."""
+    return bool(((rows >= first) & (rows != NO_RECORD)).any())
+
+
 def with_guesses(rows: Rows, first: int) -> Rows:
     """Returns the rows with the pieces of unknown samples filled in, if samples lie in their files
     in the order of their numbers: then a sample lies between its neighbours. rows: the files and
     pieces of all samples by number, one row for each sample, NO_RECORD in free places. first: the
     first number of a piece."""
-    known, runs = _runs(rows, first)
     unknown = np.flatnonzero((rows == NO_RECORD).all(axis=1))
-    if len(known) < _KNOWN_MIN or not len(unknown):
+    if not len(unknown) or not has_pieces(rows, first):
+        return rows
+    known, runs = _runs(rows, first)
+    if len(known) < _KNOWN_MIN:
         return rows
     guesses = [_guess(unknown, known, ends) for ends in runs.T]
     found = [each for each in guesses if each is not None]

@@ -82,7 +82,7 @@ class FollowedEpoch:
 
     @property
     def matched(self) -> int:
-        """The number of expected opens."""
+        """How many opens, and reads of pieces, were as expected."""
         return self._read if self._by else self.follower.matched
 
     def count(self, opened: Records) -> None:

@@ -12,7 +12,7 @@ import xxhash
 from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Name
-from fanstore.foresight.between import with_guesses
+from fanstore.foresight.between import has_pieces, with_guesses
 from fanstore.node.opens import READ
 
 if TYPE_CHECKING:
@@ -202,17 +202,14 @@ class Learnt:
         known = whole.by_mount()
         if not self._packed:
             return known
-        files = [
-            (mount, with_guesses(rows, self._packed[mount].pieces.first)) for mount, rows in known
-        ]
+        files = [(mount, with_guesses(rows, self._firsts[mount])) for mount, rows in known]
         guessed = [new is not old for (_, new), (_, old) in zip(files, known, strict=True)]
         self._guesses[name] = any(guessed)
         return files
 
     def has_pieces(self, mount: int, rows: Rows) -> bool:
         """Returns whether some of the files of samples are pieces of files."""
-        first = self._firsts[mount] if self._firsts else NO_RECORD
-        return bool(((rows >= first) & (rows != NO_RECORD)).any())
+        return bool(self._firsts) and has_pieces(rows, self._firsts[mount])
 
     def has_guesses(self, name: Name) -> bool:
         """Returns whether some of the files that `files` returned last are guesses."""

@@ -36,7 +36,7 @@ class NodeSink(Sink):
     longer uses the node."""
 
     def __init__(self, node: SharedCache, datasets: Sequence[Dataset]) -> None:
-        """datasets: that of each mount."""
+        """node: fetches the files. datasets: the dataset of each mount, in their order."""
         self._node: SharedCache | None = node
         self._datasets = datasets
         self._lock = threading.Lock()
@@ -46,7 +46,10 @@ class NodeSink(Sink):
         with self._lock:
             if self._node is None:
                 return 0
-            entries = self._datasets[expected.mount].pieces.entries(expected.records)
+            dataset, entries = self._datasets[expected.mount], expected.records
+            # The table of pieces is made from all records, so only for orders that need it.
+            if (entries >= dataset.header.record_count).any():
+                entries = dataset.pieces.entries(entries)
             return self._node.begin_order(expected.mount, entries, behind)
 
     def advance(self, token: int, position: int, read: int) -> None:

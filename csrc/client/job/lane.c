@@ -192,17 +192,24 @@ void fan_trace_serve(uint32_t tid)
     fan_thread_lane.serves = fan_lane_is_own() ? tid : 0;
 }
 
-/* Returns the number of the lane of a thread in this PID namespace; 0 if it has none. */
+static bool is_lane_of(const struct fan_lane *lane, uint32_t tid)
+{
+    return lane->tid == tid && lane->pid_space == fan_thread_lane.lane->pid_space &&
+           __atomic_load_n(&lane->state, __ATOMIC_ACQUIRE) == FAN_LANE_LIVE;
+}
+
+/* Returns the number of the lane of a thread in this PID namespace; 0 if it has none. Looks first
+ * at the lane that was found last: each other one costs a miss of the processor's cache. */
 static uint32_t lane_of(uint32_t tid)
 {
-    uint32_t space = fan_thread_lane.lane->pid_space;
-    for (uint32_t number = 1; number < fan_lanes.lane_count; number++) {
-        const struct fan_lane *lane = &fan_lanes.lanes[number];
-        if (lane->tid == tid && lane->pid_space == space &&
-            __atomic_load_n(&lane->state, __ATOMIC_ACQUIRE) == FAN_LANE_LIVE)
-            return number;
+    uint32_t number = (uint32_t)(fan_thread_lane.served >> 24);
+    if (number != 0 && is_lane_of(&fan_lanes.lanes[number], tid))
+        return number;
+    for (number = fan_lanes.lane_count - 1; number > 0; number--) {
+        if (is_lane_of(&fan_lanes.lanes[number], tid))
+            break;
     }
-    return 0;
+    return number;
 }
 
 /* Returns the note of the sample that the thread of a lane reads, 0 if it is not among its last
@@ -229,8 +236,9 @@ static bool joins_served(void)
     if (own->ring == NULL)
         return false;
     uint32_t number = lane_of(own->serves);
-    uint64_t reader = fan_note(FAN_NOTE_READER, 0, number, 0), sample = sample_in(number);
-    if (number == 0 || sample == 0)
+    uint64_t reader = fan_note(FAN_NOTE_READER, 0, number, 0);
+    uint64_t sample = number != 0 ? sample_in(number) : 0;
+    if (sample == 0)
         return false;
     if (reader != own->served || sample != own->sample) {
         fan_lane_note(reader);

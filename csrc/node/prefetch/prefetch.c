@@ -81,8 +81,8 @@ static struct target target_of(const struct fan_node *node, const struct fan_ord
         {(uint32_t)(first % FAN_BLOCK_GRANULES), (uint32_t)(left < most ? left : most)}};
 }
 
-/* What became of a block when its last order let it go. UNDECIDED: another order awaits it, or it
- * is not here. */
+/* The fate of a block that an order lets go. UNDECIDED: another order awaits it, or it is not
+ * here. */
 enum fate { UNDECIDED, READ, UNREAD };
 
 /* Call it when an order will no longer read a block, or a granule of a piece that it names.
@@ -405,7 +405,7 @@ static bool is_behind(const struct fan_orders *orders, const struct fan_order *o
     return first != NULL && first->next < first->count;
 }
 
-/* Whether the next entry of an order is fetched, or left to its reader, or decided later. */
+/* What to do with the next entry of an order: fetch it, leave it to its reader, or decide later. */
 enum verdict { FETCH, LEAVE, DECIDE_LATER };
 
 /* Decides about a piece of a record. here: the record is on this node's disk. */
