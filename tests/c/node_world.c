@@ -447,3 +447,10 @@ void pause_ms(unsigned ms)
     const struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
     nanosleep(&pause, NULL);
 }
+
+uint64_t world_begin_order(const struct world *world, const uint64_t *entries, uint64_t count)
+{
+    int64_t id = fan_node_order_begin(world->nodes[0], 0, entries, count, 0);
+    CHECK(id > 0);
+    return (uint64_t)id;
+}

@@ -79,6 +79,9 @@ void world_segment_path(uint32_t rank, char path[4096]);
 
 struct fan_node_stats world_stats(const struct world *world, uint32_t rank);
 
+/* Begins an order of rank 0, of entries of the only mount, which must be taken. Returns its id. */
+uint64_t world_begin_order(const struct world *world, const uint64_t *entries, uint64_t count);
+
 void pause_ms(unsigned ms);
 
 /* Waits until a condition holds; fails if it never does. */

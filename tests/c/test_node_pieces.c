@@ -278,13 +278,6 @@ static bool is_quiet(const struct world *world)
     return stats.outstanding == 0 && stats.fetches == stats.ahead;
 }
 
-static uint64_t begin(const struct world *world, const uint64_t *entries, uint64_t count)
-{
-    int64_t id = fan_node_order_begin(world->nodes[0], 0, entries, count, 0);
-    CHECK(id > 0);
-    return (uint64_t)id;
-}
-
 /* The pieces of an order come before they are read, each once, and go when they are passed, though
  * their file stays open. */
 static void test_order(enum fan_policy policy)
@@ -301,7 +294,8 @@ static void test_order(enum fan_policy policy)
     for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
         CHECK(fan_node_order_begin(world.nodes[0], 0, &wrong[i], 1, 0) == -EINVAL);
     enum { COUNT = sizeof(entries) / sizeof(entries[0]) };
-    uint64_t id = begin(&world, entries, COUNT), expected = 2 * PIECE + bytes - last * PIECE;
+    uint64_t id = world_begin_order(&world, entries, COUNT),
+             expected = 2 * PIECE + bytes - last * PIECE;
     EVENTUALLY(world_stats(&world, 0).ahead_bytes == expected && is_quiet(&world));
     atomic_store(&world_knobs(&world, 1)->deaf, 1);
     client_want_part(&client, 0, record, 1, 6 * PIECE_GRANULES + 1, 2);
@@ -329,7 +323,7 @@ static void test_order_beside_fragments(void)
     client_want_part(&client, 0, record, 1, 9, 1);
     expect(&client, 0, record, 1, 9, 1);
     const uint64_t entries[] = {piece_of(record, 66)};
-    uint64_t id = begin(&world, entries, 1);
+    uint64_t id = world_begin_order(&world, entries, 1);
     EVENTUALLY(world_stats(&world, 0).ahead == 2 && world_stats(&world, 0).outstanding == 0);
     CHECK(world_stats(&world, 0).fetched_bytes == PIECE);
     CHECK(fan_node_order_end(world.nodes[0], id) == 0);
@@ -348,7 +342,7 @@ static void test_order_in_vain(void)
     uint64_t record = long_file(&world);
     for (uint64_t i = 0; i < COUNT; i++)
         entries[i] = piece_of(record, i * 7 % 192);
-    uint64_t id = begin(&world, entries, COUNT);
+    uint64_t id = world_begin_order(&world, entries, COUNT);
     for (uint64_t i = STEP; i < UNREAD; i += STEP) {
         EVENTUALLY(is_quiet(&world));
         CHECK(fan_node_order_pass(world.nodes[0], id, i) == 0);

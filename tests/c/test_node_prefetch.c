@@ -45,13 +45,6 @@ static uint64_t list(const struct world *world, uint64_t *records, unsigned roun
     return count;
 }
 
-static uint64_t begin(struct world *world, const uint64_t *records, uint64_t count)
-{
-    int64_t id = fan_node_order_begin(world->nodes[0], 0, records, count, 0);
-    CHECK(id > 0);
-    return (uint64_t)id;
-}
-
 /* Where all has room all is there before it is read, and nobody is asked a second time. */
 static void test_brought(enum fan_policy policy)
 {
@@ -59,7 +52,7 @@ static void test_brought(enum fan_policy policy)
     struct node_client client;
     uint64_t records[WORLD_FILES], bytes;
     open_two(&world, &client, 4 * (uint64_t)WORLD_LARGE_BYTES, policy);
-    uint64_t id = begin(&world, records, list(&world, records, 1, &bytes));
+    uint64_t id = world_begin_order(&world, records, list(&world, records, 1, &bytes));
     EVENTUALLY(world_stats(&world, 0).fetched_bytes == bytes && is_quiet(&world));
     atomic_store(&world_knobs(&world, 1)->deaf, 1);
     for (uint64_t i = 0; i < WORLD_FILES; i++) {
@@ -85,7 +78,8 @@ static void test_window(enum fan_policy policy)
     struct node_client client;
     uint64_t records[3 * WORLD_FILES], bytes;
     open_two(&world, &client, WORLD_TINY_BYTES, policy);
-    uint64_t count = list(&world, records, 3, &bytes), id = begin(&world, records, count);
+    uint64_t count = list(&world, records, 3, &bytes),
+             id = world_begin_order(&world, records, count);
     for (uint64_t i = 0; i < count; i++) {
         EVENTUALLY(is_quiet(&world));
         if (is_remote(&world, records[i]))
@@ -107,7 +101,7 @@ static void test_wrong(void)
     struct node_client client;
     uint64_t records[WORLD_FILES], bytes;
     open_two(&world, &client, 4 * (uint64_t)WORLD_LARGE_BYTES, FAN_POLICY_CLOSE);
-    uint64_t id = begin(&world, records, list(&world, records, 1, &bytes));
+    uint64_t id = world_begin_order(&world, records, list(&world, records, 1, &bytes));
     EVENTUALLY(world_stats(&world, 0).fetched_bytes == bytes && is_quiet(&world));
     CHECK(fan_node_order_pass(world.nodes[0], id, UINT64_MAX) == 0);
     CHECK(world_stats(&world, 0).ahead_unread_bytes == bytes);
@@ -125,7 +119,7 @@ static void test_ended_early(void)
     uint64_t records[WORLD_FILES], bytes;
     open_two(&world, &client, WORLD_LARGE_BYTES, FAN_POLICY_CLOSE);
     atomic_store(&world_knobs(&world, 1)->frozen, 1);
-    uint64_t id = begin(&world, records, list(&world, records, 1, &bytes));
+    uint64_t id = world_begin_order(&world, records, list(&world, records, 1, &bytes));
     EVENTUALLY(world_stats(&world, 0).ahead > 0);
     CHECK(fan_node_order_end(world.nodes[0], id) == 0);
     atomic_store(&world_knobs(&world, 1)->frozen, 0);
@@ -142,8 +136,8 @@ static void test_demand(enum fan_policy policy)
     struct node_client client;
     uint64_t records[WORLD_FILES], bytes;
     open_two(&world, &client, WORLD_TINY_BYTES, policy);
-    uint64_t first = begin(&world, records, list(&world, records, 1, &bytes));
-    uint64_t second = begin(&world, records, WORLD_FILES);
+    uint64_t first = world_begin_order(&world, records, list(&world, records, 1, &bytes));
+    uint64_t second = world_begin_order(&world, records, WORLD_FILES);
     EVENTUALLY(world_stats(&world, 0).ahead > 0 && is_quiet(&world));
     for (uint64_t record = WORLD_FILES; record > 0; record--) {
         if (is_remote(&world, record))
@@ -163,8 +157,8 @@ static void test_two(void)
     struct node_client client;
     uint64_t records[WORLD_FILES], bytes;
     open_two(&world, &client, 4 * (uint64_t)WORLD_LARGE_BYTES, FAN_POLICY_LRU);
-    uint64_t first = begin(&world, records, list(&world, records, 1, &bytes));
-    uint64_t second = begin(&world, records, WORLD_FILES);
+    uint64_t first = world_begin_order(&world, records, list(&world, records, 1, &bytes));
+    uint64_t second = world_begin_order(&world, records, WORLD_FILES);
     EVENTUALLY(world_stats(&world, 0).fetched_bytes == bytes && is_quiet(&world));
     CHECK(fan_node_order_end(world.nodes[0], first) == 0);
     atomic_store(&world_knobs(&world, 1)->deaf, 1);
@@ -187,7 +181,7 @@ static void test_silence(void)
     world_open(&world, (struct world_shape){2, 1, WORLD_LARGE_BYTES, SHORT_MS, FAN_POLICY_LRU}, 0);
     client_open(&client, world.nodes[0]);
     atomic_store(&world_knobs(&world, 1)->deaf, 1);
-    uint64_t id = begin(&world, records, list(&world, records, 1, &bytes));
+    uint64_t id = world_begin_order(&world, records, list(&world, records, 1, &bytes));
     EVENTUALLY(world_stats(&world, 0).timeouts > 0);
     CHECK(!fan_node_is_late(world.nodes[0], 1));
     CHECK(fan_node_order_end(world.nodes[0], id) == 0);
@@ -211,7 +205,7 @@ static void test_dead(void)
     uint64_t first = 0, count = list(&world, records, 1, &bytes);
     while (!is_remote(&world, records[first]))
         first++;
-    uint64_t id = begin(&world, records + first, count - first);
+    uint64_t id = world_begin_order(&world, records + first, count - first);
     EVENTUALLY(world_stats(&world, 0).ahead > 0);
     client_want(&client, 0, fan_cache_file(0, records[first]), 0);
     EVENTUALLY(fan_node_is_late(world.nodes[0], 1));
@@ -237,7 +231,7 @@ static void test_behind(void)
     for (uint64_t i = 0; i < count; i++)
         first_bytes += is_remote(&world, records[i]) ? world_file_bytes(records[i]) : 0;
     CHECK(later[0] != 0 && first_bytes > WORLD_TINY_BYTES);
-    uint64_t first = begin(&world, records, count);
+    uint64_t first = world_begin_order(&world, records, count);
     int64_t second = fan_node_order_begin(world.nodes[0], 0, later, 1, first);
     CHECK(second > 0);
     for (uint64_t i = 0; i < count; i++) {
@@ -265,7 +259,7 @@ static void test_nonsense(void)
     CHECK(fan_node_order_begin(node, 0, odd, 3, 0) == -EINVAL);
     CHECK(fan_node_order_begin(node, 0, odd + 3, 1, 0) == -EINVAL);
     CHECK(fan_node_order_pass(node, 1, 1) == -EINVAL && fan_node_order_end(node, 1) == -EINVAL);
-    uint64_t empty = begin(&world, odd, 0), id = begin(&world, odd, 2);
+    uint64_t empty = world_begin_order(&world, odd, 0), id = world_begin_order(&world, odd, 2);
     EVENTUALLY(world_stats(&world, 0).ahead == 1 && is_quiet(&world));
     CHECK(fan_node_order_pass(node, empty, 0) == 0 && fan_node_order_end(node, empty) == 0);
     CHECK(fan_node_order_pass(node, id, 2) == 0 && fan_node_order_pass(node, id, 1) == 0);
@@ -288,7 +282,7 @@ static void test_share_of_disk(void)
         if (world_keeper(&world, record) < 2)
             records[count++] = record;
     }
-    uint64_t id = begin(&world, records, count);
+    uint64_t id = world_begin_order(&world, records, count);
     EVENTUALLY(world_stats(&world, 0).kept_records == own);
     EVENTUALLY(world_stats(&world, 1).kept_records > 0 && is_quiet(&world));
     CHECK(fan_node_order_end(world.nodes[0], id) == 0);
@@ -304,7 +298,7 @@ static void test_finish(void)
     uint64_t records[50 * WORLD_FILES], bytes;
     open_two(&world, &client, WORLD_LARGE_BYTES, FAN_POLICY_CLOSE);
     atomic_store(&world_knobs(&world, 1)->delay_us, 100000);
-    begin(&world, records, list(&world, records, 50, &bytes));
+    world_begin_order(&world, records, list(&world, records, 50, &bytes));
     EVENTUALLY(!is_quiet(&world));
     EVENTUALLY(fan_node_finish(world.nodes[0]) + fan_node_finish(world.nodes[1]) == 0);
     CHECK(is_quiet(&world));
