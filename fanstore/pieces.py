@@ -41,16 +41,21 @@ class Pieces:
         self._starts = ends - self._counts
         self.end = int(ends[-1]) if len(ends) else self.first
 
+    def places(self, records: Numbers) -> tuple[Numbers, Numbers]:
+        """Returns the number of the first piece of each record, and how many pieces it has: 0 if it
+        is no large file."""
+        at = np.searchsorted(self._records, records)
+        firsts, counts = np.zeros(len(records), np.uint64), np.zeros(len(records), np.uint64)
+        there = at < len(self._records)
+        there[there] = self._records[at[there]] == records[there]
+        firsts[there], counts[there] = self._starts[at[there]], self._counts[at[there]]
+        return firsts, counts
+
     def numbers(self, records: Numbers, pieces: Numbers) -> Numbers:
         """Returns the numbers of pieces, each given by its record and its place in the file; `end`
         if there is no such piece."""
-        at = np.searchsorted(self._records, records)
-        numbers = np.full(len(records), self.end, np.uint64)
-        there = at < len(self._records)
-        there[there] = self._records[at[there]] == records[there]
-        there[there] = pieces[there] < self._counts[at[there]]
-        numbers[there] = self._starts[at[there]] + pieces[there]
-        return numbers
+        firsts, counts = self.places(records)
+        return np.where(pieces < counts, firsts + pieces, np.uint64(self.end))
 
     def entries(self, numbers: Numbers) -> Numbers:
         """Returns the entries of an order of the core (csrc/node/foresight/orders.h) for record ids

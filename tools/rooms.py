@@ -143,7 +143,7 @@ PYTHON_ROOMS: Rooms = {
     "order": {"in_job"},  # runs there, too: programs announce reads with it
     "node": {*_DAEMON, "transport", "outputs."},
     "foresight.order": {*_ORDERS, "in_job"},
-    "foresight": {*_DAEMON, "node", "foresight.order"},
+    "foresight": {*_DAEMON, "node", "foresight.order", "pieces"},
     "watch": {*_DAEMON, "node"},
     "job": {*_DAEMON, "prepare", "node", "foresight", "watch", "in_job", "outputs.", "coordinate"},
     "torch": {

@@ -20,7 +20,7 @@ from fanstore.messages.message import Plain
 
 ORDER_SOCKET = "order"
 _MESSAGE_MAX_BYTES = 1 << 17
-_PARTS = ("indices", "weights", "paths")
+_PARTS = ("indices", "weights", "paths", "ranges", "chosen")
 _PLACES = ("first", "more", "instead")
 _PART_MAX_BYTES = 1 << 34
 _WAIT_S = 1.0
@@ -38,7 +38,8 @@ class Name:
 class Announcement:
     """The reads of a loader in one epoch. pid: the loader's process. loader, dataset: their numbers
     in that process. sampler: parameters for foresight/order/samplers.py. parts: arrays of the
-    sampler, and "paths", the dataset's files if they were not sent before. place: "first": the
+    sampler, and "paths", the dataset's files if they were not sent before; with "ranges" and
+    "chosen", samples are ranges of bytes in these files (ranges.py). place: "first": the
     epoch begins; "more": these reads follow those announced before; "instead": these replace those
     announced before and not read yet. failed: why this process will announce nothing more, or "".
     name: the name of a dataset without a list of files."""

@@ -44,8 +44,8 @@ class BySamples:
 
     @property
     def under_way(self) -> int:
-        """How many samples may be begun and not read yet."""
-        return max(1, self.samples.workers)
+        """How many samples may be begun and not read yet: some datasets read a batch at once."""
+        return max(1, self.samples.workers) * self.samples.batch
 
 
 class FollowedEpoch:

@@ -35,6 +35,8 @@ Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
 Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
 Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples, by mount
 
+_FILES_PARTS = ("paths", "ranges", "chosen")  # the parts of a message about a dataset's files
+
 
 class Loaders:
     """Receives announcements, and matches opens with them. find: looks paths up in the mounts.
@@ -156,10 +158,13 @@ class Loaders:
         count = int(np.count_nonzero(np.frombuffer(paths, np.uint8) == 0))
         if count == 0 or count % said.files_per_sample:
             raise ValueError(f"{count} paths are not {said.files_per_sample} for each sample")
-        self._files[said.pid, said.dataset] = [
-            (mount, ids.reshape(-1, said.files_per_sample))
-            for mount, ids in self._find(paths, count)
-        ]
+        found = self._find(paths, count)
+        if "ranges" in said.parts:
+            parts = said.parts["ranges"], said.parts.get("chosen")
+            files = self._learnt.files_of_ranges(found, *parts)
+        else:
+            files = [(mount, ids.reshape(-1, said.files_per_sample)) for mount, ids in found]
+        self._files[said.pid, said.dataset] = files
 
     def note(self, opened: Sequence[Opened]) -> None:
         """Matches opens, in the form that Opens.take returns."""
@@ -287,7 +292,7 @@ class Loaders:
 
 
 def _parts(said: Announcement) -> dict[str, bytes]:
-    return {name: bytes(part) for name, part in said.parts.items() if name != "paths"}
+    return {n: bytes(part) for n, part in said.parts.items() if n not in _FILES_PARTS}
 
 
 def _expected(said: Announcement, order: NDArray[Any], files: Files) -> list[Expected]:

@@ -13,6 +13,7 @@ from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Name
 from fanstore.foresight.between import has_pieces, with_guesses
+from fanstore.foresight.ranges import pieces_of
 from fanstore.node.opens import READ
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from fanstore.dataset import Dataset
     from fanstore.foresight.kept import KeptFiles
+    from fanstore.foresight.ranges import Buffer
     from fanstore.node.opens import Reads
 
 
@@ -207,6 +209,26 @@ class Learnt:
         self._guesses[name] = any(guessed)
         return files
 
+    def files_of_ranges(
+        self,
+        files: Sequence[tuple[int, NDArray[np.uint64]]],
+        ranges: Buffer,
+        chosen: Buffer | None = None,
+    ) -> list[tuple[int, Rows]]:
+        """Returns the pieces of samples, by mount, in the form of `files`. files: the record id of
+        each file, by mount; ranges: of the rows in them (ranges.py); chosen: the rows that are the
+        samples, as int64. Raises ValueError."""
+        found = SampleFiles(self._firsts)
+        for mount, ids in files:
+            rows, numbers = pieces_of(ranges, ids, self._packed[mount].pieces)
+            keys = rows << _SAMPLE_SHIFT | mount << _MOUNT_SHIFT | numbers.astype(np.int64)
+            found = found.fill_up(np.unique(keys))
+        by_mount = found.by_mount()
+        if chosen is None:
+            return by_mount
+        picked = np.frombuffer(chosen, np.int64)
+        return [(mount, _picked(rows, picked)) for mount, rows in by_mount]
+
     def has_pieces(self, mount: int, rows: Rows) -> bool:
         """Returns whether some of the files of samples are pieces of files."""
         return bool(self._firsts) and has_pieces(rows, self._firsts[mount])
@@ -238,6 +260,14 @@ class Learnt:
                 fits = mount < len(self._kept) and rows.size <= _WORDS_MAX
                 if fits and not _is_same(rows, known):
                     self._kept[mount].write(_file_name(name), _encoded(rows))
+
+
+def _picked(rows: Rows, picked: NDArray[np.int64]) -> Rows:
+    """Returns the rows with the numbers `picked`, with NO_RECORD for those that do not exist."""
+    found = np.full((len(picked), rows.shape[1]), NO_RECORD, np.uint64)
+    there = (picked >= 0) & (picked < len(rows))
+    found[there] = rows[picked[there]]
+    return found
 
 
 def _together(reads: Sequence[Reads]) -> Reads:

@@ -20,7 +20,8 @@ class Epochs:
 
     sampler_of: describes an index sampler, or returns None; draws_of: makes a Draws for a sampler
     of unknown code; files_of: returns the files of a dataset with at least so many samples, or
-    None; length_of: returns the length of a thing, None if only code of the job could tell;
+    None; ranges_of: returns the places of its samples in large files, or None; length_of: returns
+    the length of a thing, None if only code of the job could tell;
     seed_of: returns the seed that an iterator has drawn, or None; tags: names datasets whose files
     are not known; teller: sends messages. An error in any of them ends the watching.
     """
@@ -30,6 +31,7 @@ class Epochs:
         sampler_of: Callable[..., Any],
         draws_of: Callable[..., Any],
         files_of: Callable[..., Any],
+        ranges_of: Callable[[Any], Any],
         length_of: Callable[[Any], int | None],
         seed_of: Callable[[Any], int | None],
         tags: Any,
@@ -38,6 +40,7 @@ class Epochs:
         self._sampler_of = sampler_of
         self._draws_of = draws_of
         self._files_of = files_of
+        self._ranges_of = ranges_of
         self._length_of = length_of
         self._seed_of = seed_of
         self._tags = tags
@@ -152,7 +155,7 @@ class Epochs:
 
     def _send(self, iterator: Any, seen: _Seen, sampler: SamplerTold, parts: Any) -> None:
         least = _least(sampler, parts)
-        number, files = self._files(iterator._dataset, least)
+        number, known = number_in(self._datasets, iterator._dataset)
         message: EpochTold = {
             "loader": self._number(iterator._index_sampler),
             "sampler": sampler,
@@ -163,19 +166,23 @@ class Epochs:
             "name": self._tags.name_of(iterator._dataset, least),
         }
         parts = {name: [content] for name, content in parts.items()}
-        if files is not None:
-            message["files_per_sample"], parts["paths"] = files
+        if not known:
+            message["files_per_sample"], files = self._files(iterator._dataset, least)
+            parts.update(files)
         try:
             self._teller.tell(message, parts)
         except BlockingIOError:
-            if files is not None and number >= 0:  # send the files again the next time
+            if not known and number >= 0:  # send the files again the next time
                 self._datasets.pop()
             raise
 
-    def _files(self, dataset: Any, least: int) -> Any:
-        """Returns the number of a dataset, and its files if they were not sent yet."""
-        number, known = number_in(self._datasets, dataset)
-        return number, None if known else self._files_of(dataset, least)
+    def _files(self, dataset: Any, least: int) -> tuple[int, dict[str, Any]]:
+        """Returns how many files each sample of a dataset has, and the parts of a message that name
+        the files."""
+        files = self._files_of(dataset, least)
+        if files is not None:
+            return files[0], {"paths": files[1]}
+        return 1, self._ranges_of(dataset) or {}
 
 
 def _least(sampler: SamplerTold, parts: dict[str, bytes]) -> int:

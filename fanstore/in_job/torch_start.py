@@ -96,8 +96,8 @@ def watch(teller: Any) -> None:
     if "FANSTORE_ANALYZE" in os.environ:
         asked = json.loads(os.environ["FANSTORE_ANALYZE"])
         _measure(loader_module, load_part("stages.py").Stages(asked, torch))
-    names = "rows.py", "files.py", "tags.py", "epochs.py", "lengths.py", "teller.py"
-    rows, files, tags_part, epochs, lengths_part, tellers = map(load_part, names)
+    names = "rows.py", "files.py", "arrow.py", "tags.py", "epochs.py", "lengths.py", "teller.py"
+    rows, files, arrow, tags_part, epochs, lengths_part, tellers = map(load_part, names)
     lengths = lengths_part.Lengths()
     samplers = load_part("samplers.py")
     sampler_of = functools.partial(samplers.described, torch)
@@ -107,9 +107,14 @@ def watch(teller: Any) -> None:
     def files_of(dataset: Any, least: int) -> Any:
         return files.paths_of(data, dataset, lengths.of, least)
 
+    def ranges_of(dataset: Any) -> Any:
+        return arrow.ranges_of(data, dataset, files.attributes_of, lengths.of)
+
     doubted = os.path.join(teller.directory, "doubted")
     tags = tags_part.Tags(note_sample, files_of, tellers.of_a_handler, doubted)
-    watched = epochs.Epochs(sampler_of, draws_of, files_of, lengths.of, seed_of, tags, teller)
+    watched = epochs.Epochs(
+        sampler_of, draws_of, files_of, ranges_of, lengths.of, seed_of, tags, teller
+    )
     _watch(loader_module, watched, lengths)
     _watch_samples(data._utils.fetch._MapDatasetFetcher, tags)
     streams = load_part("streams.py").Streams(
