@@ -36,6 +36,12 @@ _WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
 # If a smaller part of the prefetched bytes came late or was not read, that is not reported.
 _WORTH = 0.1
 _MOSTLY = 0.9  # with a smaller share of predicted opens the report says why
+# If daemons were asked more often than so for each opened file, files were read in parts, and not in
+# sequence.
+_ASKED_MAX = 2
+_IN_PARTS = (
+    "parts of large files were read in an order that the program makes by itself, without a loader"
+)
 _IN_NO_ORDER = (
     "no loader named these files, such as those that a sample draws while it is read; the "
     "program can announce them (fanstore.order)"
@@ -320,6 +326,8 @@ def order_lines(ranks: Sequence[Status]) -> list[str]:
         has_loader = any(each.samplers.keys() - {"recorded"} for each in told)
         if partly and not reasons and has_loader:
             reasons = {_IN_NO_ORDER}
+        if not reasons and sum(r.counters.cache_misses for r in ranks) > _ASKED_MAX * opens:
+            reasons = {_IN_PARTS}
         rest = " for the others" * partly
         lines += [f"order of reading not known{rest}: {why}" for why in sorted(reasons)[:1]]
     return lines

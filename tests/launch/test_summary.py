@@ -167,6 +167,15 @@ def test_an_order_that_told_nothing_is_not_told() -> None:
     assert order_lines([summary(counters={"opens": 3000}, order=order(1))]) == []
 
 
+@pytest.mark.parametrize("misses", [20, 21])
+def test_parts_of_large_files_that_no_loader_named(misses: int) -> None:
+    counters = {"opens": 10, "cache_misses": misses}
+    lines = order_lines([summary(counters=counters, order=order(0))])
+    assert [line[:55] for line in lines] == [
+        "order of reading not known: parts of large files were r"
+    ] * (misses > 20)
+
+
 @pytest.mark.parametrize(
     ("predicted", "figures", "why"),
     [
