@@ -35,17 +35,15 @@ def figures_of(counts: Counts, source: str) -> OrderFigures:
 
 @dataclass(frozen=True, eq=False)
 class BySamples:
-    """Follows a reader by the samples that it begins, because pieces of mapped files are read
-    without a note once the kernel has them. samples: the expected ones; its mount is samples_of the
-    dataset. ends: for each of them, the number of reads of the epoch up to its end."""
+    """Follows a reader of parts of files by the samples that it begins: for these it opens a file,
+    or leaves a note, while parts of mapped files are read without a note once the kernel has them.
+    samples: what is expected of them; its mount is that of the files, or samples_of the dataset.
+    ends: for each of them, the number of reads of the epoch up to its end. under_way: how many
+    samples may be begun and not read yet."""
 
     samples: Expected
     ends: NDArray[np.int64]
-
-    @property
-    def under_way(self) -> int:
-        """How many samples may be begun and not read yet: some datasets read a batch at once."""
-        return max(1, self.samples.workers) * self.samples.batch
+    under_way: int
 
 
 class FollowedEpoch:
@@ -68,8 +66,9 @@ class FollowedEpoch:
         self.known = known
         self.follower = follower or Follower(by.samples if by else expected)
         self._by = by
-        self._reads = np.unique(expected.records) if by else np.empty(0, np.uint64)
-        self._read = 0  # opens of expected files and pieces, if it is followed by samples
+        # If no opens are followed: the expected files and pieces, and how many opens were of these.
+        self._counted = np.unique(expected.records) if self.follows != expected.mount else None
+        self._read = 0
         self._sink = sink
         self._dropped = 0  # samples that the follower has dropped
         self._end = len(expected.records)
@@ -83,12 +82,12 @@ class FollowedEpoch:
     @property
     def matched(self) -> int:
         """How many opens, and reads of pieces, were as expected."""
-        return self._read if self._by else self.follower.matched
+        return self.follower.matched if self._counted is None else self._read
 
     def count(self, opened: Records) -> None:
-        """Counts opens of the mount, if the reader is followed by its samples."""
-        if self._by and not self.follower.broken:
-            self._read += int(np.isin(opened, self._reads).sum())
+        """Counts opens of the mount, if the reader is not followed by them."""
+        if self._counted is not None and not self.follower.broken:
+            self._read += int(np.isin(opened, self._counted).sum())
 
     @property
     def token(self) -> int:
@@ -116,7 +115,8 @@ class FollowedEpoch:
         if by is not None and self._by is not None:
             ends = np.append(self._by.ends, by.ends + self._end)
             self._by = replace(self._by, ends=ends)
-            self._reads = np.union1d(self._reads, records)
+        if self._counted is not None:
+            self._counted = np.union1d(self._counted, records)
         behind = self._pieces[-1][0] if self._pieces else 0
         self._dropped += self.follower.extend(more.records, more.batch)
         token = self._sink.begin(Expected(self.expected.mount, records), behind)

@@ -15,6 +15,7 @@ from fanstore.foresight.followed import BySamples, FollowedEpoch
 from fanstore.foresight.next_epochs import Coming, Key
 from fanstore.foresight.order.follow import Expected
 from fanstore.foresight.order.samplers import samples
+from fanstore.foresight.ranges import AROUND_BYTES
 from fanstore.foresight.sample_files import Learnt
 from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
@@ -22,6 +23,8 @@ from fanstore.node.opens import samples_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    Records = NDArray[np.uint64]
 
 _DATASETS_MAX = 256  # the most of one process
 _NAMES_MAX = 64  # the most names of samplers
@@ -89,9 +92,9 @@ class Loaders:
         self._dataset_of[key] = (said.pid, said.dataset)
         order = samples(said.sampler, parts)
         if said.place == "more":
-            expected = _expected(said, order, files)
-            for epoch, each, (_, records) in zip(self._epochs[key], expected, files, strict=True):
-                epoch.extend(each, self._by_samples(said, each, order, records))
+            followed = self._followed(said, order, files)
+            for epoch, (expected, by) in zip(self._epochs[key], followed, strict=True):
+                epoch.extend(expected, by)
         else:
             self._begin(key, said, order, parts, files)
             self._begun += not known_otherwise
@@ -120,25 +123,35 @@ class Loaders:
         parts: Mapping[str, bytes],
         files: Files,
     ) -> None:
-        expected = _expected(said, order, files)
-        tokens = self._coming.take(key, expected)
+        def expect(order: NDArray[Any]) -> list[Expected]:
+            return [expected for expected, _ in self._followed(said, order, files)]
+
+        followed = self._followed(said, order, files)
+        tokens = self._coming.take(key, [expected for expected, _ in followed])
         known = str(said.sampler.get("name", said.sampler["kind"]))[:100]
-        by = [
-            self._by_samples(said, each, order, records)
-            for each, (_, records) in zip(expected, files, strict=True)
-        ]
         self._epochs[key] = [
-            FollowedEpoch(self._sink, each, token, known, by=by_samples)
-            for each, token, by_samples in zip(expected, tokens, by, strict=True)
+            FollowedEpoch(self._sink, expected, token, known, by=by)
+            for (expected, by), token in zip(followed, tokens, strict=True)
         ]
-        self._coming.foresee(
-            key, said.sampler, parts, lambda order: _expected(said, order, files), tokens
-        )
+        self._coming.foresee(key, said.sampler, parts, expect, tokens)
+
+    def _followed(
+        self, said: Announcement, order: NDArray[Any], files: Files
+    ) -> list[tuple[Expected, BySamples | None]]:
+        """Returns the reads of a loader in each mount, and how to follow it if it reads parts of
+        files."""
+        return [
+            self._by_ranges(said, expected, records)
+            if said.name is None and "ranges" in said.parts
+            else (expected, self._by_samples(said, expected, order, records))
+            for expected, (_, records) in zip(_expected(said, order, files), files, strict=True)
+        ]
 
     def _by_samples(
-        self, said: Announcement, expected: Expected, order: NDArray[Any], records: Any
+        self, said: Announcement, expected: Expected, order: NDArray[Any], records: Records
     ) -> BySamples | None:
-        """Returns how to follow a loader by its samples; None if it reads no pieces of files."""
+        """Returns how to follow a loader by the notes of its samples; None if it reads no pieces of
+        files."""
         if said.name is None or not self._learnt.has_pieces(expected.mount, records):
             return None
         counts = np.append((records != NO_RECORD).sum(axis=1), 0)
@@ -148,7 +161,25 @@ class Loaders:
             records=order.astype(np.uint64),
             batch=said.sampler["batch"],
         )
-        return BySamples(drawn, np.cumsum(counts[np.minimum(order, len(records))]))
+        # some datasets read a batch at once
+        under_way = max(1, drawn.workers) * drawn.batch
+        return BySamples(drawn, np.cumsum(counts[np.minimum(order, len(records))]), under_way)
+
+    def _by_ranges(
+        self, said: Announcement, expected: Expected, records: Records
+    ) -> tuple[Expected, BySamples | None]:
+        """Returns the reads of a loader that opens a large file for each sample, and reads the
+        range of it that is announced. records: of the files of the ranges."""
+        opened = [(expected.mount, records.ravel())]
+        count = len(expected.records)
+        rows = np.full((count, 1), NO_RECORD, np.uint64)
+        for _, found in self._learnt.files_of_ranges(opened, said.parts["ranges"]):
+            rows = _picked(found, np.arange(count))
+        counts = (rows != NO_RECORD).sum(axis=1)
+        whole = np.flatnonzero(counts == 0)  # samples in files that are not large
+        rows[whole, 0] = expected.records[whole]
+        ends = np.cumsum(np.maximum(counts, 1))
+        return replace(expected, records=rows[rows != NO_RECORD]), BySamples(expected, ends, 1)
 
     def _take_files(self, said: Announcement) -> None:
         mine = [key[1] for key in self._files if key[0] == said.pid]
@@ -159,9 +190,11 @@ class Loaders:
         if count == 0 or count % said.files_per_sample:
             raise ValueError(f"{count} paths are not {said.files_per_sample} for each sample")
         found = self._find(paths, count)
-        if "ranges" in said.parts:
-            parts = said.parts["ranges"], said.parts.get("chosen")
-            files = self._learnt.files_of_ranges(found, *parts)
+        if said.name is not None and "ranges" in said.parts:
+            # such datasets map their files
+            files = self._learnt.files_of_ranges(found, said.parts["ranges"], AROUND_BYTES)
+            chosen = np.frombuffer(said.parts.get("chosen", b""), np.int64)
+            files = [(mount, _picked(rows, chosen)) for mount, rows in files]
         else:
             files = [(mount, ids.reshape(-1, said.files_per_sample)) for mount, ids in found]
         self._files[said.pid, said.dataset] = files
@@ -289,6 +322,17 @@ class Loaders:
             samplers=dict(matched),
             refused={},
         )
+
+
+def _picked(rows: Records, chosen: NDArray[np.int64]) -> Records:
+    """Returns the chosen rows, with NO_RECORD for those that do not exist; all of them if none is
+    chosen."""
+    if not len(chosen):
+        return rows
+    found = np.full((len(chosen), rows.shape[1]), NO_RECORD, np.uint64)
+    there = (chosen >= 0) & (chosen < len(rows))
+    found[there] = rows[chosen[there]]
+    return found
 
 
 def _parts(said: Announcement) -> dict[str, bytes]:

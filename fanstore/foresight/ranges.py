@@ -20,19 +20,20 @@ if TYPE_CHECKING:
 # A range: the number of its file; its first sample and how many samples lie in it, one behind the
 # other and of the same size; the first byte of the first sample and the end of the last one.
 _RANGE = np.dtype([(name, "<i8") for name in ("file", "first", "count", "begin", "end")])
-# The kernel reads so much before and behind a touched page of a mapping: half of READAHEAD_BYTES in
-# csrc/maps/fuse.c.
-_AROUND_BYTES = 32 << 10
+# The kernel reads so much before and behind a page of a mapped file that is touched: half of
+# READAHEAD_BYTES in csrc/maps/fuse.c.
+AROUND_BYTES = 32 << 10
 _BYTES_MAX = 1 << 60
 _PIECES_MAX = 1 << 26
 
 
 def pieces_of(
-    ranges: Buffer, records: NDArray[np.uint64], pieces: Pieces
+    ranges: Buffer, records: NDArray[np.uint64], pieces: Pieces, around_bytes: int
 ) -> tuple[Ids, NDArray[np.uint64]]:
     """Returns the pieces of samples: pairs of a sample and the number of a piece, as two arrays.
     records: the record id of each file in the dataset of `pieces`, NO_RECORD if it is not there.
-    Raises ValueError if the ranges are not valid, or have more than 2^26 pieces."""
+    around_bytes: how much more is read before and behind each sample. Raises ValueError if the
+    ranges are not valid, or have more than 2^26 pieces."""
     table = np.frombuffer(ranges, _RANGE)
     files, counts, begins, ends = (table[name] for name in ("file", "count", "begin", "end"))
     is_valid = (files >= 0) & (files < len(records)) & (table["first"] >= 0) & (counts > 0)
@@ -43,7 +44,7 @@ def pieces_of(
     samples, which = _spread(table["first"], np.where(lengths > 0, counts, 0))
     step = ((ends - begins) / counts)[which]
     place = begins[which] + (samples - table["first"][which]) * step
-    low, high = place - _AROUND_BYTES, place + step + _AROUND_BYTES - 1
+    low, high = place - around_bytes, place + step + around_bytes - 1
     low, high = (np.maximum(each, 0) // lib.FAN_PIECE_BYTES for each in (low, high))
     last = np.minimum(high.astype(np.int64), lengths[which] - 1)
     low = low.astype(np.int64)

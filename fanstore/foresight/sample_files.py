@@ -213,21 +213,17 @@ class Learnt:
         self,
         files: Sequence[tuple[int, NDArray[np.uint64]]],
         ranges: Buffer,
-        chosen: Buffer | None = None,
+        around_bytes: int = 0,
     ) -> list[tuple[int, Rows]]:
-        """Returns the pieces of samples, by mount, in the form of `files`. files: the record id of
-        each file, by mount; ranges: of the rows in them (ranges.py); chosen: the rows that are the
-        samples, as int64. Raises ValueError."""
+        """Returns the pieces of samples, by mount, in the form that `files` returns. files: the
+        record id of each file, by mount; ranges, around_bytes: as in ranges.py. Raises
+        ValueError."""
         found = SampleFiles(self._firsts)
         for mount, ids in files:
-            rows, numbers = pieces_of(ranges, ids, self._packed[mount].pieces)
+            rows, numbers = pieces_of(ranges, ids, self._packed[mount].pieces, around_bytes)
             keys = rows << _SAMPLE_SHIFT | mount << _MOUNT_SHIFT | numbers.astype(np.int64)
             found = found.fill_up(np.unique(keys))
-        by_mount = found.by_mount()
-        if chosen is None:
-            return by_mount
-        picked = np.frombuffer(chosen, np.int64)
-        return [(mount, _picked(rows, picked)) for mount, rows in by_mount]
+        return found.by_mount()
 
     def has_pieces(self, mount: int, rows: Rows) -> bool:
         """Returns whether some of the files of samples are pieces of files."""
@@ -260,14 +256,6 @@ class Learnt:
                 fits = mount < len(self._kept) and rows.size <= _WORDS_MAX
                 if fits and not _is_same(rows, known):
                     self._kept[mount].write(_file_name(name), _encoded(rows))
-
-
-def _picked(rows: Rows, picked: NDArray[np.int64]) -> Rows:
-    """Returns the rows with the numbers `picked`, with NO_RECORD for those that do not exist."""
-    found = np.full((len(picked), rows.shape[1]), NO_RECORD, np.uint64)
-    there = (picked >= 0) & (picked < len(rows))
-    found[there] = rows[picked[there]]
-    return found
 
 
 def _together(reads: Sequence[Reads]) -> Reads:

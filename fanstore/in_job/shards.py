@@ -10,21 +10,30 @@ import math
 import os
 import random
 import sys
+import time
 import types
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    # A list of paths, and the numbers of those that will be opened, in order.
-    _Coming = tuple[list[str], array.array[int]]
+
+class Coming(NamedTuple):
+    """Shards that will be opened. paths: of all shards; numbers: of those that will be opened, in
+    order; ranges: the part of a shard that is read at each open (foresight/ranges.py), if known."""
+
+    paths: list[str]
+    numbers: array.array[int]
+    ranges: array.array[int] = array.array("q")
+
 
 _OPENERS = ("StreamingOpen", "tarfile_samples")  # steps of webdataset that open shards
+_TIME_MAX_S = 2.0  # for reading where samples lie in their shards
 _DRAWN_MAX = 1 << 16  # draws with replacement that are foreseen: in some 40 ms
 
 
-def coming(rows: Any, things: list[Any]) -> _Coming | None:
+def coming(rows: Any, things: list[Any]) -> Coming | None:
     """Returns the shards that an iterator will open; None if it is of another library. rows: the
     module rows.py; things: the iterator, and what it refers to."""
     generators = [each for each in things if type(each) is types.GeneratorType]
@@ -38,36 +47,65 @@ def coming(rows: Any, things: list[Any]) -> _Coming | None:
                 found = None if of is None else of(vars(thing), len(generators) > 1)
         except (AttributeError, LookupError, TypeError, ValueError):  # of another version
             continue
-        if found is not None and found[1]:
+        if found is not None and found.numbers:
             return found
     return None
 
 
-def _of_streaming(dataset: Any, _: bool) -> _Coming | None:
-    """Returns the shard of each sample: the shard's file is opened for each."""
+def _of_streaming(dataset: Any, _: bool) -> Coming | None:
+    """Returns the shard of each sample, whose file is opened for it, and where the sample lies."""
     iterator = dataset.get("_iterator")
     if iterator is None:
         return None
-    left = iterator.sample_ids[iterator.yield_index + 1 :]
-    shards = dataset["sample_offset_per_shard"].searchsorted(left[left >= 0], "right") - 1
+    left, firsts = (
+        iterator.sample_ids[iterator.yield_index + 1 :],
+        dataset["sample_offset_per_shard"],
+    )
+    left = left[left >= 0]
+    shards = firsts.searchsorted(left, "right") - 1
     paths = [
         os.path.join(shard.dirname, shard.split, shard.raw_data.basename)
         for shard in dataset["shards"]
     ]
-    return paths, array.array("q", shards.tolist())
+    ranges = array.array("q")
+    if all(type(shard).__name__ == "MDSReader" for shard in dataset["shards"]):
+        ranges = _of_mds(paths, dataset["shards"], shards, left - firsts[shards])
+    return Coming(paths, array.array("q", shards.tolist()), ranges)
 
 
-def _of_litdata(dataset: Any, _: bool) -> _Coming | None:
+def _of_mds(paths: list[str], readers: Any, shards: Any, places: Any) -> array.array[int]:
+    """Returns where samples lie in their files, as ranges (foresight/ranges.py). shards, places: of
+    each sample, the number of its shard and its place in it."""
+    np, until_s = sys.modules["numpy"], time.monotonic() + _TIME_MAX_S
+    samples = np.argsort(shards, kind="stable")
+    groups = np.split(samples, np.flatnonzero(np.diff(shards[samples])) + 1)
+    ranges = array.array("q")
+    for group in groups if len(samples) else ():
+        shard = int(shards[group[0]])
+        if time.monotonic() > until_s:
+            break
+        with open(paths[shard], "rb", 0) as file:
+            # the number of samples, where each begins, and the end of the last one
+            head = np.frombuffer(file.read(4 * (readers[shard].samples + 2)), "<u4")
+        at, one = places[group], np.ones(len(group))
+        at += 1
+        for begins, ends in ((head[at], head[at + 1]), (4 * at, 4 * at + 8)):  # both are read
+            rows = np.column_stack([one * shard, group, one, begins, ends])
+            ranges.frombytes(rows.astype("q").tobytes())
+    return ranges
+
+
+def _of_litdata(dataset: Any, _: bool) -> Coming | None:
     cache = dataset.get("cache")
     if cache is None:
         return None
     config = cache._reader._config
     paths = [os.path.join(config._cache_dir, chunk["filename"]) for chunk in config._chunks]
     left = dataset["worker_chunks"][dataset["worker_next_chunk_index"] :]
-    return paths, array.array("q", map(int, left))
+    return Coming(paths, array.array("q", map(int, left)))
 
 
-def _of_webdataset(dataset: Any, begun: bool) -> _Coming | None:
+def _of_webdataset(dataset: Any, begun: bool) -> Coming | None:
     """Returns the shards that a pipeline will read from its beginning, if their order follows from
     seeds; those drawn with replacement once the pipeline has `begun`, which has then seeded its
     generator. For others that have begun, _of_shuffle knows the rest."""
@@ -92,7 +130,7 @@ def _of_webdataset(dataset: Any, begun: bool) -> _Coming | None:
             chance, initial = random.Random(step.kw["seed"]), step.kw.get("initial", initial)
             urls = list(_drawn([], iter(urls), size, initial, chance))
         elif name != "single_node_only":
-            return (urls, array.array("q", range(len(urls)))) if name in _OPENERS else None
+            return Coming(urls, array.array("q", range(len(urls)))) if name in _OPENERS else None
     return None
 
 
@@ -102,7 +140,7 @@ def _name(step: Any) -> str:
     return str(function.__name__)
 
 
-def _of_resampled(first: Any, steps: list[Any]) -> _Coming | None:
+def _of_resampled(first: Any, steps: list[Any]) -> Coming | None:
     """Returns shards that are drawn with replacement, of which ranks and workers share each
     draw."""
     _, world_size, _, workers = sys.modules["webdataset.utils"].pytorch_worker_info()
@@ -116,7 +154,7 @@ def _of_resampled(first: Any, steps: list[Any]) -> _Coming | None:
     chance, last = random.Random(0), len(first.urls) - 1
     chance.setstate(first.rng.getstate())
     drawn = [chance.randint(0, last) for _ in range(max(_DRAWN_MAX, step))]
-    return list(first.urls), array.array("q", drawn[step - 1 :: step])
+    return Coming(list(first.urls), array.array("q", drawn[step - 1 :: step]))
 
 
 _READERS = {
@@ -126,7 +164,7 @@ _READERS = {
 }
 
 
-def _of_shuffle(rows: Any, shuffle: Any) -> _Coming | None:
+def _of_shuffle(rows: Any, shuffle: Any) -> Coming | None:
     """Returns the shards that webdataset's generator `_shuffle` will draw from its buffer, which it
     fills up from another iterator."""
     own = rows.inside(shuffle)
@@ -147,7 +185,7 @@ def _of_shuffle(rows: Any, shuffle: Any) -> _Coming | None:
     chance.setstate(chances[0].getstate())
     size, initial = numbers[:2]
     order = list(_drawn(buffer, iter(rest), size, initial, chance))
-    return order, array.array("q", range(len(order)))
+    return Coming(order, array.array("q", range(len(order))))
 
 
 def _after(rows: Any, source: Any, given: list[str]) -> list[str] | None:

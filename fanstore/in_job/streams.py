@@ -116,19 +116,22 @@ class Streams:
     def _of_library(self, things: list[Any]) -> tuple[Any, Any]:
         """Returns the same as `_found` for an iterator of a library that shards.py knows."""
         found = self._shards.coming(self._rows, things)
-        if found is None or not self._files.is_ours(found[0][found[1][0]]):
+        if found is None or not self._files.is_ours(found.paths[found.numbers[0]]):
             return None, None
-        paths, numbers = found
-        return _SHARDS, (self._files.Picked(paths, numbers), None, "")
+        return _SHARDS, (self._files.Picked(found.paths, found.numbers), None, "", found.ranges)
 
-    def _parts(self, values: Any, member: int | None, root: str) -> dict[str, Iterable[bytes]]:
-        """Returns the parts of a message about a column: its paths, and the numbers of those that
-        it picks."""
+    def _parts(
+        self, values: Any, member: int | None, root: str, ranges: Any = None
+    ) -> dict[str, Iterable[bytes]]:
+        """Returns the parts of a message about a column: its paths, the numbers of those that it
+        picks, and the ranges of them that are read."""
         parts: dict[str, Iterable[bytes]] = {}
         if isinstance(values, self._files.Picked):
             parts["indices"] = [values.chosen.tobytes()]
             values = values.values
         parts["paths"] = self._files.joined([(values, member, root)])
+        if ranges:
+            parts["ranges"] = [ranges.tobytes()]
         return parts
 
     def _by_number(self, things: list[Any]) -> tuple[Any, Any]:

@@ -36,8 +36,8 @@ _WAITED_LEAST_S, _WAITED_PART = 0.5, 0.02
 # If a smaller part of the prefetched bytes came late or was not read, that is not reported.
 _WORTH = 0.1
 _MOSTLY = 0.9  # with a smaller share of predicted opens the report says why
-# If daemons were asked more often than so for each opened file, files were read in parts, and not in
-# sequence.
+# If daemons are asked more often than this for each opened file, files are read in parts, and not
+# in sequence.
 _ASKED_MAX = 2
 _IN_PARTS = (
     "parts of large files were read in an order that the program makes by itself, without a loader"

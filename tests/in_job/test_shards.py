@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from serving import make_stage
 
@@ -51,7 +52,7 @@ def tars(place: Path) -> list[str]:
 
 def coming(iterator: Any) -> list[str]:
     found = shards.coming(rows, rows.reached(iterator))
-    return [] if found is None else [found[0][number] for number in found[1]]
+    return [] if found is None else [found.paths[number] for number in found.numbers]
 
 
 def third(source: Iterator[Any]) -> Iterator[Any]:
@@ -149,7 +150,9 @@ def test_shards_of_streaming_datasets(tmp_path: Path, written: Any) -> None:
         with opened() as files:
             early = coming(iterator)
             next(iterator)
+            passed = len(files)
             rest = coming(iterator)
+            del files[passed:]  # it has looked at the heads of shards
             list(iterator)
         files = [each for each in files if each.endswith((".mds", ".bin"))]
         if written is mds:  # opens a shard for each sample, and has begun no order before the first
@@ -157,6 +160,26 @@ def test_shards_of_streaming_datasets(tmp_path: Path, written: Any) -> None:
         else:
             assert list(dict.fromkeys(files)) == early
             assert early[-len(rest) :] == rest
+
+
+def test_ranges_of_mds(tmp_path: Path) -> None:
+    """Each sample reads where it lies from the head of its shard, and then its content."""
+    data = mds(tmp_path / "shards")()
+    iterator = iter(data)
+    first = int(next(iterator)["number"])
+    found = shards.coming(rows, rows.reached(iterator))
+    assert found is not None
+    content = {number: Path(path).read_bytes() for number, path in enumerate(found.paths)}
+    parts: dict[int, list[bytes]] = {}
+    table = np.array(found.ranges).reshape(-1, 5)
+    for shard, sample, count, begin, end in table.tolist():
+        assert count == 1 and shard == found.numbers[sample]
+        parts.setdefault(sample, []).append(content[shard][begin:end])
+    assert len(parts) == len(found.numbers) == _SHARDS * _SAMPLES - 1
+    for (sample, (value, place)), read in zip(sorted(parts.items()), iterator, strict=True):
+        begin, end = np.frombuffer(place, "<u4")
+        assert content[found.numbers[sample]][begin:end] == value
+        assert int.from_bytes(value[-8:], "little") == read["number"] != first
 
 
 _JOB = """

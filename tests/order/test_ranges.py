@@ -32,7 +32,7 @@ def table(*rows: tuple[int, int, int, int, int]) -> bytes:
 
 
 def pairs(ranges: bytes, records: NDArray[np.uint64]) -> set[tuple[int, int]]:
-    samples, numbers = pieces_of(ranges, records, made())
+    samples, numbers = pieces_of(ranges, records, made(), AROUND)
     return set(zip(samples.tolist(), numbers.tolist(), strict=True))
 
 
@@ -81,14 +81,13 @@ def test_small_and_missing_files_have_no_pieces() -> None:
 )  # fmt: skip
 def test_ranges_that_are_not_valid(row: tuple[int, int, int, int, int]) -> None:
     with pytest.raises(ValueError, match="not valid"):
-        pieces_of(table(row), ids(0), made())
+        pieces_of(table(row), ids(0), made(), 0)
 
 
-def test_other_faults() -> None:
+def test_other_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="buffer size"):
-        pieces_of(b"123", ids(0), made())
-    with pytest.raises(ValueError, match="too many pieces"):
-        pieces_of(table((0, 0, 1 << 26, 0, 1), (0, 0, 1, 0, 5)), ids(0), made())
-    ranges = [(0, n * 1000, 1000, 0, 9 * MIB) for n in range(50)]
-    with pytest.raises(ValueError, match="too many pieces"):
-        pieces_of(table(*ranges * 400), ids(0), made())
+        pieces_of(b"123", ids(0), made(), 0)
+    monkeypatch.setattr("fanstore.foresight.ranges._PIECES_MAX", 500)
+    for many in (table((0, 0, 500, 0, 1), (0, 0, 1, 0, 5)), table((0, 0, 1, 0, 9 * MIB))):
+        with pytest.raises(ValueError, match="too many pieces"):
+            pieces_of(many, ids(0), made(), 0)
