@@ -69,7 +69,7 @@ class Made:
 
 
 def epochs(tmp_path: Path, sampler_of: Callable[..., Any]) -> Epochs:
-    return Epochs(*[sampler_of, *[lambda *_: None] * 4, None], Teller(str(tmp_path)))
+    return Epochs(*[sampler_of, *[lambda *_: None] * 5, None], Teller(str(tmp_path)))
 
 
 def test_it_is_raised_where_epochs_are_told(

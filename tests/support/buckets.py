@@ -102,7 +102,7 @@ class TestBucket:
     def objects(self, prefix: str = "") -> dict[str, bytes]:
         """Returns the objects of which the key begins with `prefix`, by the rest of the key."""
         keys = self._backend.get_bucket(BUCKET).keys
-        names = [name for name in keys if name.startswith(prefix)]
+        names = [name for name in list(keys) if name.startswith(prefix)]
         return {name.removeprefix(prefix): keys[name].value for name in names}
 
     def begun(self) -> int:
@@ -276,7 +276,7 @@ def proxies() -> Iterator[Callable[[B], B]]:
     def serve(bucket: B) -> B:
         proxy = _Server(("127.0.0.1", 0), _handler(bucket))
         bucket.url = f"http://127.0.0.1:{proxy.server_address[1]}"
-        threading.Thread(target=proxy.serve_forever, daemon=True).start()
+        threading.Thread(target=proxy.serve_forever, args=(0.02,), daemon=True).start()
         running.append(proxy)
         return bucket
 
