@@ -142,7 +142,7 @@ class Loaders:
         files."""
         return [
             self._by_ranges(said, expected, records)
-            if said.name is None and "ranges" in said.parts
+            if said.name is None and "ranges" in said.parts and len(expected.records) == len(order)
             else (expected, self._by_samples(said, expected, order, records))
             for expected, (_, records) in zip(_expected(said, order, files), files, strict=True)
         ]
@@ -169,7 +169,7 @@ class Loaders:
         self, said: Announcement, expected: Expected, records: Records
     ) -> tuple[Expected, BySamples | None]:
         """Returns the reads of a loader that opens a large file for each sample, and reads the
-        range of it that is announced. records: of the files of the ranges."""
+        range of it that is announced. records: the files of the ranges, all in this mount."""
         opened = [(expected.mount, records.ravel())]
         count = len(expected.records)
         rows = np.full((count, 1), NO_RECORD, np.uint64)
