@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from fanstore.arrays import np
+from fanstore.dataset import NO_RECORD
 from fanstore.foresight.order.follow import Expected, Follower
 from fanstore.foresight.sink import Sink
 from fanstore.messages.figures import OrderFigures
@@ -66,8 +67,11 @@ class FollowedEpoch:
         self.known = known
         self.follower = follower or Follower(by.samples if by else expected)
         self._by = by
-        # If no opens are followed: the expected files and pieces, and how many opens were of these.
-        self._counted = np.unique(expected.records) if self.follows != expected.mount else None
+        # If no opens are followed: the expected files and pieces, sorted, with an end that is none;
+        # and how many opens were of these.
+        self._counted = np.array([NO_RECORD], np.uint64)
+        if self.follows != expected.mount:
+            self._counted = np.sort(np.append(self._counted, expected.records))
         self._read = 0
         self._sink = sink
         self._dropped = 0  # samples that the follower has dropped
@@ -82,12 +86,13 @@ class FollowedEpoch:
     @property
     def matched(self) -> int:
         """How many opens, and reads of pieces, were as expected."""
-        return self.follower.matched if self._counted is None else self._read
+        return self.follower.matched if self.follows == self.expected.mount else self._read
 
     def count(self, opened: Records) -> None:
         """Counts opens of the mount, if the reader is not followed by them."""
-        if self._counted is not None and not self.follower.broken:
-            self._read += int(np.isin(opened, self._counted).sum())
+        if not self.follower.broken:
+            found = self._counted[np.searchsorted(self._counted, opened)]
+            self._read += int((found == opened).sum())
 
     @property
     def token(self) -> int:
@@ -115,8 +120,8 @@ class FollowedEpoch:
         if by is not None and self._by is not None:
             ends = np.append(self._by.ends, by.ends + self._end)
             self._by = replace(self._by, ends=ends)
-        if self._counted is not None:
-            self._counted = np.union1d(self._counted, records)
+        if self.follows != self.expected.mount:
+            self._counted = np.sort(np.append(self._counted, records))
         behind = self._pieces[-1][0] if self._pieces else 0
         self._dropped += self.follower.extend(more.records, more.batch)
         token = self._sink.begin(Expected(self.expected.mount, records), behind)

@@ -24,7 +24,7 @@ _RANGE = np.dtype([(name, "<i8") for name in ("file", "first", "count", "begin",
 # READAHEAD_BYTES in csrc/maps/fuse.c.
 AROUND_BYTES = 32 << 10
 _BYTES_MAX = 1 << 60
-_PIECES_MAX = 1 << 26
+_PIECES_MAX = 1 << 24
 
 
 def pieces_of(
@@ -33,7 +33,7 @@ def pieces_of(
     """Returns the pieces of samples: pairs of a sample and the number of a piece, as two arrays.
     records: the record id of each file in the dataset of `pieces`, NO_RECORD if it is not there.
     around_bytes: how much more is read before and behind each sample. Raises ValueError if the
-    ranges are not valid, or have more than 2^26 pieces."""
+    ranges are not valid, or have more than 2^24 pieces."""
     table = np.frombuffer(ranges, _RANGE)
     files, counts, begins, ends = (table[name] for name in ("file", "count", "begin", "end"))
     is_valid = (files >= 0) & (files < len(records)) & (table["first"] >= 0) & (counts > 0)
