@@ -62,8 +62,10 @@ class Trial:
         subprocess.run([*FANSTORE, *map(str, packed)], check=True, timeout=LIMIT_S)
 
     def run(self, ranks: int, served: bool, holds: bool) -> list[Epoch]:
-        """Runs the program on each rank; returns its epochs."""
+        """Runs the program on each rank, as in the first job with its dataset; returns its
+        epochs."""
         options = self.options
+        shutil.rmtree(self.dataset / "learnt", ignore_errors=True)
         with (
             tempfile.TemporaryDirectory(prefix="run-", dir=options.work) as folder,
             held(ranks, options.size // 3) if holds else nullcontext(":") as enter,
