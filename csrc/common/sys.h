@@ -105,6 +105,16 @@ static inline int fan_sys_munmap(void *at, size_t bytes)
     return (int)FAN_SYS(munmap, at, bytes);
 }
 
+/* Makes the kernel begin to read mapped bytes that are not in memory. A page that is touched would
+ * make it read read_ahead_kb around the page. In steps, because it ignores the rest of a range that
+ * is longer than the larger of read_ahead_kb and max_sectors_kb. at: the start of a page. */
+static inline void fan_sys_begin_reading(const char *at, size_t bytes)
+{
+    const size_t step = 128 << 10;
+    for (size_t done = 0; done < bytes; done += step)
+        FAN_SYS(madvise, at + done, bytes - done < step ? bytes - done : step, MADV_WILLNEED);
+}
+
 static inline int fan_sys_failed(long answer)
 {
     return (unsigned long)answer >= (unsigned long)-4095L;

@@ -23,9 +23,7 @@ enum fan_job_state {
     FAN_JOB_ENDED = 2
 };
 
-enum fan_mount_flags {
-    FAN_MOUNT_PREFIX_MADE = 1
-};
+enum fan_mount_flags { FAN_MOUNT_PREFIX_MADE = 1, FAN_MOUNT_CROWDED = 2 };
 
 enum fan_place_state {
     FAN_PLACE_ABSENT = 0,
@@ -63,7 +61,10 @@ struct fan_place {
  * each at its path in the mount. places: pack_count entries. damage, unchecked, touched: bitmaps of
  * record_count bits, atomic. unchecked: files of whole packs that an earlier job left; until the
  * node daemon has checked a file, clients ask the daemon for it. The daemon sets these bits from
- * the flags of the places. touched: the directories in which any rank ever made an output. */
+ * the flags of the places. touched: the directories in which any rank ever made an output.
+ *
+ * CROWDED: the node's packs may not fit into its memory. The kernel is to read only what is asked
+ * for, and not read_ahead_kb around it. */
 struct fan_mount {
     struct fan_shm_string prefix;
     struct fan_shm_string alias;

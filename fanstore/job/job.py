@@ -246,6 +246,22 @@ class NodeJob:
             damaged=damaged,
             unchecked=_unchecked_packs(item.staging),
             at_neighbours=packs_at(neighbours, item.staging),
+            crowded=self._is_crowded(1 + len(neighbours)),
+        )
+
+    def _is_crowded(self, ranks: int) -> bool:
+        """Returns whether the packs of so many ranks on this node may not fit into its memory. Half
+        of that is the programs'. Where they fit, it is best that the kernel reads much at once."""
+        here = {int(_native.lib.FAN_PLACE_STAGED), int(_native.lib.FAN_PLACE_PARTIAL)}
+        staged_bytes = sum(
+            item.dataset.pack_info(pack).file_bytes
+            for item in self.served
+            for pack, place in enumerate(item.staging.places)
+            if place.state in here
+        )
+        return (
+            not self.plan.local.in_memory
+            and staged_bytes * ranks > self.plan.budget.available_bytes // 2
         )
 
     def serve(self) -> None:

@@ -30,7 +30,7 @@ class MountEntry:
     """One mount as clients see it. Paths are absolute; places: the FAN_PLACE_* of each pack;
     damaged: record ids by pack; unchecked: packs left by an earlier job; outputs: the output tree,
     "" in jobs of several ranks; at_neighbours: packs that are not staged here, but whole at a
-    neighbour."""
+    neighbour; crowded: the node's packs may not fit into its memory."""
 
     prefix: str
     alias: str
@@ -46,6 +46,7 @@ class MountEntry:
     unchecked: Collection[int] = ()
     at_neighbours: Collection[int] = ()
     outputs: str = ""
+    crowded: bool = False
 
 
 _STRINGS = ("prefix", "alias", "skeleton", "index_path", "staged_dir", "dataset_dir", "outputs")
@@ -92,6 +93,7 @@ def _fill_mount(mount: Any, image: memoryview, layout: _Layout, entry: MountEntr
     mount.pack_count = len(entry.places)
     mount.device = entry.device
     mount.flags = int(lib.FAN_MOUNT_PREFIX_MADE) if entry.prefix_made else 0
+    mount.flags |= int(lib.FAN_MOUNT_CROWDED) if entry.crowded else 0
     _fill_places(image, mount.places_offset, entry)
     _fill_damage(image, mount.damage_offset, entry)
     for name in _STRINGS:

@@ -8,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../../csrc/format/trace_format.h"
+#include "../../csrc/node/foresight/orders.h"
 #include "../../csrc/node/storage/readers.h"
 #include "check.h"
 #include "node_client.h"
@@ -24,6 +26,10 @@ enum { LONG_MS = 30000, COLD_BYTES = 131072 };
  * wait now. */
 static atomic_bool all_cold, hangs, fails;
 static atomic_int waiting;
+
+/* How often pages were read, and their bytes. */
+static atomic_uint reads;
+static atomic_size_t read_bytes;
 
 static bool is_cold(size_t bytes)
 {
@@ -43,6 +49,8 @@ int madvise(void *start, size_t bytes, int advice)
 {
     if (advice != MADV_POPULATE_READ || !is_cold(bytes))
         return (int)syscall(SYS_madvise, start, bytes, advice);
+    atomic_fetch_add(&reads, 1);
+    atomic_fetch_add(&read_bytes, bytes);
     atomic_fetch_add(&waiting, 1);
     while (atomic_load(&hangs))
         pause_ms(1);
@@ -168,9 +176,33 @@ static void test_stop(void)
     EVENTUALLY(atomic_load(&waiting) == 0);
 }
 
+/* Of an order's pieces that are on this rank's own disk, only these are read ahead. */
+static void test_pieces_here(void)
+{
+    enum { PIECES = 3 };
+    struct world world;
+    struct node_client client;
+    open_two(&world, &client);
+    uint64_t record = 1, entries[PIECES];
+    while (world_file_bytes(record) < PIECES * FAN_PIECE_BYTES || is_remote(&world, record))
+        record++;
+    for (uint64_t i = 0; i < PIECES; i++)
+        entries[i] = record | (i + 1) << FAN_ENTRY_PIECE_SHIFT;
+    atomic_store(&reads, 0);
+    atomic_store(&read_bytes, 0);
+    atomic_store(&all_cold, true);
+    world_begin_order(&world, entries, PIECES);
+    EVENTUALLY(atomic_load(&reads) == PIECES);
+    CHECK(atomic_load(&read_bytes) <= PIECES * (FAN_PIECE_BYTES + 4096));
+    CHECK(world_stats(&world, 0).ahead == 0); /* nothing came from the other rank */
+    atomic_store(&all_cold, false);
+    close_two(&world, &client);
+}
+
 int main(void)
 {
     test_beside();
+    test_pieces_here();
     test_depth();
     test_failure();
     test_stop();

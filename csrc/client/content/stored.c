@@ -8,6 +8,8 @@
 #include "../../format/cache_format.h"
 #include "../job/packs.h"
 #include "../machine/clock.h"
+#include "../machine/limits.h"
+#include "../machine/page.h"
 #include "original.h"
 #include "remote.h"
 
@@ -160,6 +162,56 @@ static int read_from_place(struct request *request)
     }
 }
 
+enum {
+    LOOK_PAGES = 64, /* the most that a look looks at */
+    LOOKS_MOST = 64, /* looks in a row that find all in memory, before there are fewer */
+    UNLOOKED = 127,  /* reads from then on between two looks */
+    BEGIN_BYTES = 8 << 20,
+    FILE_BYTES = 1 << 20, /* of a file that is read from start to end */
+};
+
+/* Returns whether mapped bytes are in memory; of many those at the beginning. at: the start of a
+ * page. */
+static bool are_in_memory(const char *at, size_t bytes)
+{
+    unsigned char pages[LOOK_PAGES];
+    size_t count = (bytes + fan_page_bytes() - 1) / fan_page_bytes();
+    count = count < LOOK_PAGES ? count : LOOK_PAGES;
+    if (FAN_SYS(mincore, at, count * fan_page_bytes(), pages) != 0)
+        return true;
+    for (size_t i = 0; i < count; i++) {
+        if ((pages[i] & 1) == 0)
+            return false;
+    }
+    return true;
+}
+
+void fan_stored_look(const struct fan_file *file, uint64_t offset, uint64_t bytes)
+{
+    struct fan_thread_lane *own = &fan_thread_lane;
+    const char *at = file->data + offset;
+    size_t before = (uintptr_t)at % fan_page_bytes();
+    bool onwards = offset == 0 || own->look_end == at;
+    own->look_end = at + bytes;
+    own->unlooked = UNLOOKED;
+    if (fan_restricted()) /* a filter may end the process for these calls */
+        return;
+    if (are_in_memory(at - before, before + bytes)) {
+        own->looks += own->looks < LOOKS_MOST;
+        own->unlooked = own->looks < LOOKS_MOST ? 0 : UNLOOKED;
+        return;
+    }
+    own->looks = own->unlooked = 0;
+    uint64_t most = BEGIN_BYTES, stored = file->record->stored_size;
+    if (onwards && stored > FAN_PIECES_ABOVE_BYTES)
+        return; /* what the kernel reads around the page is needed next */
+    if (onwards) {
+        bytes = stored - offset;
+        most = FILE_BYTES;
+    }
+    fan_sys_begin_reading(at - before, before + (bytes < most ? bytes : most));
+}
+
 int fan_stored_read_timed(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     int64_t start = fan_clock_ns();
@@ -187,8 +239,10 @@ int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, u
 int fan_stored_pin(struct fan_file *file, uint64_t offset, uint64_t bytes, struct fan_span *span)
 {
     *span = (struct fan_span){.at = file->data != NULL ? file->data + offset : NULL};
-    if (span->at != NULL)
+    if (span->at != NULL) {
+        fan_stored_watch(file, offset, bytes);
         return 0;
+    }
     struct request request = {.file = file, .span = span, .offset = offset, .bytes = bytes};
     int rc = read_unmapped(&request);
     if (rc != 0 && request.to != NULL)

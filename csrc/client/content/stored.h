@@ -25,12 +25,26 @@ int fan_stored_read_timed(struct fan_file *file, char *to, uint64_t offset, uint
 int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
     __attribute__((cold));
 
+/* Looks whether stored bytes of a mapped pack are in memory. If not, makes the kernel begin to read
+ * these and no others, and the thread's next read looks, too. */
+void fan_stored_look(const struct fan_file *file, uint64_t offset, uint64_t bytes)
+    __attribute__((cold));
+
+/* Calls fan_stored_look for some reads if the packs may not fit into memory. A look is a system
+ * call that takes as long as a whole read. */
+static inline void fan_stored_watch(const struct fan_file *file, uint64_t offset, uint64_t bytes)
+{
+    if (__builtin_expect(file->view->crowded, 0) && fan_thread_lane.unlooked-- == 0)
+        fan_stored_look(file, offset, bytes);
+}
+
 /* Copies the stored bytes [offset, offset + bytes), a range that passed the record's check. Returns
  * 0, -EIO, or -EFAULT. Inline, because every read calls it. */
 static inline int fan_stored_read(struct fan_file *file, char *to, uint64_t offset, uint64_t bytes)
 {
     if (__builtin_expect(file->data == NULL, 0))
         return fan_stored_read_unmapped(file, to, offset, bytes);
+    fan_stored_watch(file, offset, bytes);
     return bytes < FAN_STORED_TIMED_BYTES ? fan_copy(to, file->data + offset, bytes)
                                           : fan_stored_read_timed(file, to, offset, bytes);
 }

@@ -106,6 +106,7 @@ static int attach_view(char *segment, uint64_t bytes, const struct fan_mount *mo
                          sizeof(uint64_t)))
         return -EINVAL;
     view->prefix_made = (mount->flags & FAN_MOUNT_PREFIX_MADE) != 0;
+    view->crowded = (mount->flags & FAN_MOUNT_CROWDED) != 0;
     view->device = (dev_t)mount->device;
     view->record_count = mount->record_count;
     view->pack_count = mount->pack_count;

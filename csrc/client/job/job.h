@@ -54,6 +54,7 @@ struct fan_view {
     struct fan_text dataset_dir;
     struct fan_text outputs; /* empty in a job of several ranks */
     bool prefix_made;
+    bool crowded;
     dev_t device;
     uint64_t record_count;
     uint32_t pack_count;

@@ -36,7 +36,9 @@ extern struct fan_lanes fan_lanes;
  * where that read ended; from_start: the reads before it go back to the file's start without a gap.
  * sample: the last note of a sample. opened: the inode number of the file opened last.
  * reads_samples: whether the thread has noted samples that it reads itself. serves: the tid of the
- * thread for which this one reads; 0: for itself; served: the note of that thread's lane.
+ * thread for which this one reads; 0: for itself; served: the note of that thread's lane. unlooked:
+ * reads before the next look whether a pack's pages are in memory (fan_stored_look); looks: how
+ * many in a row found all of them; look_end: where the bytes of the last look end.
  */
 struct fan_thread_lane {
     struct fan_lane *lane;
@@ -52,6 +54,9 @@ struct fan_thread_lane {
     uint32_t program;
     uint32_t shares;
     bool reads_samples;
+    uint32_t unlooked;
+    uint32_t looks;
+    const char *look_end;
 };
 
 extern __thread struct fan_thread_lane fan_thread_lane __attribute__((tls_model("initial-exec")));

@@ -11,6 +11,7 @@
 #include "disk_ahead.h"
 #include "../machine/shared.h"
 #include "../storage/marks.h"
+#include "../storage/staged.h"
 
 /* ROOM_SHARE: the part of the cache's room for passing blocks that may be ahead; an equal part is
  * left for blocks that clients wait for. PAGES_BYTES: how much of this node's disk may be read
@@ -316,13 +317,22 @@ static void go_on(struct fan_node *node, struct fan_order *order, enum fan_pool 
     order->bytes = 0;
 }
 
-/* Reads the pages of a record that this node's disk has, or is to have. */
+/* Reads the pages of a record, or of a piece of it, that this node's disk has or is to have. */
 static enum step bring_here(struct fan_node *node, struct fan_order *order,
-                            const struct fan_fetch_request *request)
+                            const struct fan_fetch_request *whole, uint64_t entry)
 {
-    if (fan_disk_ahead(node, request) == FAN_BRING_LATER)
+    struct fan_fetch_request request = *whole;
+    if (fan_entry_is_piece(entry)) {
+        const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
+        uint64_t stored = fan_mount_record(mount, request.record)->stored_size;
+        uint64_t at = ((entry >> FAN_ENTRY_PIECE_SHIFT) - 1) * FAN_PIECE_BYTES;
+        uint64_t left = stored > at ? stored - at : 0;
+        request.offset += at;
+        request.bytes = left < FAN_PIECE_BYTES ? (uint32_t)left : FAN_PIECE_BYTES;
+    }
+    if (fan_disk_ahead(node, &request) == FAN_BRING_LATER)
         return HELD_UP;
-    go_on(node, order, FAN_POOL_PAGES, request->bytes);
+    go_on(node, order, FAN_POOL_PAGES, request.bytes);
     return MOVED;
 }
 
@@ -408,11 +418,11 @@ static bool is_behind(const struct fan_orders *orders, const struct fan_order *o
 /* What to do with the next entry of an order: fetch it, leave it to its reader, or decide later. */
 enum verdict { FETCH, LEAVE, DECIDE_LATER };
 
-/* Decides about a piece of a record. here: the record is on this node's disk. */
-static enum verdict judge_piece(const struct fan_order *order, bool here)
+/* Decides about a piece of a record that is not on this node's disk. */
+static enum verdict judge_piece(const struct fan_order *order)
 {
-    if (here || !is_in_vain(order))
-        return here ? LEAVE : FETCH;
+    if (!is_in_vain(order))
+        return FETCH;
     if (order->next - order->passed > VAIN_AHEAD)
         return DECIDE_LATER;
     return order->next % TRIED_PIECES == 0 ? FETCH : LEAVE;
@@ -428,7 +438,10 @@ static enum verdict judge_long(const struct fan_node_mount *mount, const struct 
     return unknown ? DECIDE_LATER : LEAVE;
 }
 
-static enum verdict judge(struct fan_node *node, const struct fan_order *order, bool here)
+/* whole: all of the record that may be fetched ahead; here: it is on this node's disk, or is to
+ * come there. */
+static enum verdict judge(struct fan_node *node, const struct fan_order *order,
+                          const struct fan_fetch_request *whole, bool here)
 {
     const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
     uint64_t entry = order->records[order->next], id = fan_entry_record(entry);
@@ -437,8 +450,10 @@ static enum verdict judge(struct fan_node *node, const struct fan_order *order, 
         fan_mount_is_at_neighbour(mount, id) ||
         (fan_order_is_wanted(order, order->next) && order->block == 0))
         return LEAVE;
+    if (fan_entry_is_piece(entry) && here)
+        return fan_staged_has(mount, whole) ? FETCH : LEAVE;
     if (fan_entry_is_piece(entry))
-        return judge_piece(order, here);
+        return judge_piece(order);
     return fan_mount_is_long(mount, id) ? judge_long(mount, order, here) : FETCH;
 }
 
@@ -467,7 +482,7 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
         fan_record_request(&node->mounts.mounts[order->mount], order->mount, id);
     whole.bytes = (uint32_t)front_bytes(node, order, id);
     bool here = whole.bytes > 0 && fan_disk_ahead_serves(node, &whole);
-    enum verdict verdict = judge(node, order, here);
+    enum verdict verdict = judge(node, order, &whole, here);
     if (verdict == DECIDE_LATER)
         return HELD_UP;
     if (verdict == LEAVE) {
@@ -484,7 +499,7 @@ static enum step bring_next(struct fan_node *node, struct fan_order *order, bool
         whom = FAN_FOR_ORDER_REPLACING;
     }
     if (here)
-        return bring_here(node, order, &whole);
+        return bring_here(node, order, &whole, entry);
     return fan_entry_is_piece(entry) ? bring_piece(node, order, whom, now_ns)
                                      : bring_block(node, order, whole.bytes, whom, now_ns);
 }

@@ -85,6 +85,7 @@ static int attach_mount(const struct fan_mounts *mounts, const struct fan_mount 
     if (mount->replicas == NULL || mount->mapped == NULL || mount->shared == NULL)
         return -ENOMEM;
     mount->pack_count = from->pack_count;
+    mount->crowded = (from->flags & FAN_MOUNT_CROWDED) != 0;
     char *index_path = copy_text(mounts, from->index_path);
     int rc = -EINVAL;
     if (mount->staged_dir != NULL && mount->dataset_dir != NULL && index_path != NULL)

@@ -34,6 +34,7 @@ struct fan_node_mount {
     char *staged_dir;
     char *dataset_dir;
     uint32_t pack_count;
+    bool crowded;
     struct fan_place *places;
     uint64_t *damage;
     uint64_t *unchecked;

@@ -101,6 +101,8 @@ bool fan_staged_is_in_memory(const struct fan_mounts *mounts,
 int fan_staged_read(const struct fan_mounts *mounts, const struct fan_fetch_request *request)
 {
     struct pages pages = pages_of(mounts, request);
+    if (mounts->mounts[request->mount].crowded)
+        fan_sys_begin_reading(pages.start, pages.bytes);
     if (madvise(pages.start, pages.bytes, MADV_POPULATE_READ) == 0)
         return 0;
     bool unknown = errno == EINVAL || errno == ENOSYS;
