@@ -92,6 +92,7 @@ class NodeJob:
         self._segment_fd = -1  # the segment's name may vanish: cleaners remove files on local disks
         self._entered = False
         self._fills = False
+        self._crowded = False  # whether memory may be too short for the packs of this node
         self._staged: dict[str, StagedDirectory] = {}
         self._buckets: dict[int, Bucket] = {}  # by mount
 
@@ -188,6 +189,7 @@ class NodeJob:
         self._preload = self._preload_library()
         damaged = self._damaged_for_all()
         near = find_neighbours(self.world, self.directory.path, self.plan.settings.neighbours)
+        self._crowded = self._is_crowded(1 + len(near))
         entries = [
             self._mount_entry(number, item, damaged[number], near)
             for number, item in enumerate(self.served)
@@ -246,7 +248,7 @@ class NodeJob:
             damaged=damaged,
             unchecked=_unchecked_packs(item.staging),
             at_neighbours=packs_at(neighbours, item.staging),
-            crowded=self._is_crowded(1 + len(neighbours)),
+            crowded=self._crowded,
         )
 
     def _is_crowded(self, ranks: int) -> bool:
@@ -266,11 +268,12 @@ class NodeJob:
 
     def serve(self) -> None:
         """Begins to answer the other ranks, if there are any, and to fetch data that is not on the
-        local disk or is expected to be read next."""
+        local disk or is expected to be read next, and may not be in memory."""
         elsewhere = {int(_native.lib.FAN_PLACE_REMOTE), int(_native.lib.FAN_PLACE_PARTIAL)}
         states = {place.state for item in self.served for place in item.staging.places}
         unchecked = any(item.staging.report.unchecked for item in self.served)
-        if self.world.world_size > 1 or states & elsewhere or unchecked or self.plan.order_file:
+        is_needed = self.world.world_size > 1 or states & elsewhere or self._crowded
+        if is_needed or unchecked or self.plan.order_file:
             segment = self.directory.file("segment")
             settings, cache_bytes = self.plan.settings, self.plan.budget.cache_bytes
             objects = None
