@@ -114,6 +114,7 @@ def test_it_is_seen_like_a_directory_and_like_s3(stage: Stage, make_cloud: Make)
     assert stage.leftovers() == []
 
 
+@pytest.mark.soak
 def test_without_a_job(stage: Stage, cloud: CloudTestBucket) -> None:
     source = several(stage)
     fill(cloud, source, "raw")
@@ -132,6 +133,7 @@ def test_without_a_job(stage: Stage, cloud: CloudTestBucket) -> None:
     assert "14 files" in stage.call("verify", f"{cloud.address}/made", **env).stdout
 
 
+@pytest.mark.soak
 def test_a_dataset(stage: Stage, cloud: CloudTestBucket) -> None:
     source = several(stage)
     fill(cloud, source, "raw")

@@ -191,6 +191,7 @@ def web(stage: Stage) -> Iterator[str]:
         server.shutdown()
 
 
+@pytest.mark.soak
 def test_on_a_web_server(stage: Stage, web: str) -> None:
     sizes = [0, 65537, 20 << 20] + [5000] * 30
     source = stage.source(files={f"d{n % 3}/{n}": os.urandom(size) for n, size in enumerate(sizes)})
@@ -412,6 +413,7 @@ def test_a_dataset_is_made_in_a_bucket(stage: Stage, bucket: TestBucket) -> None
     run(stage, bucket, "diff", "-r", str(other), str(stage.mount))
 
 
+@pytest.mark.soak
 def test_what_was_sent_is_not_sent_again(stage: Stage, bucket: TestBucket) -> None:
     source = stage.source(files={f"{n}": os.urandom(50_000) for n in range(400)})
     bucket.faults = [Fault("data/pack-00001.fsp", 2, status=403, methods="P.*")]
@@ -455,6 +457,7 @@ def test_an_interrupt_leaves_nothing_half_sent(
     run(stage, bucket, "diff", "-r", str(source), str(stage.mount))
 
 
+@pytest.mark.soak
 def test_objects_become_a_dataset_in_a_bucket(stage: Stage, bucket: TestBucket) -> None:
     source = stage.source(files={f"d{n % 3}/{n}": os.urandom(5000) for n in range(40)})
     for path in (path for path in source.rglob("*") if path.is_file()):

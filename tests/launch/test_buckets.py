@@ -389,6 +389,7 @@ def test_no_request_comes_before_its_time(stage: Stage, bucket: TestBucket) -> N
     assert run(stage, bucket, *cat).stdout == "content"
 
 
+@pytest.mark.soak
 @needs_ranks
 def test_ranks_share_the_rate_of_the_job(tmp_path: Path, bucket: TestBucket) -> None:
     stage = make_rank_stage(tmp_path)

@@ -76,6 +76,7 @@ def test_the_second_signal_ends_the_waiting(stage: Stage, dataset: Path, hung: E
     assert only_unstaged(stage) == KEPT
 
 
+@pytest.mark.soak
 def test_a_daemon_that_does_not_even_hear_of_it(stage: Stage, dataset: Path, hung: Event) -> None:
     """It is killed soon, and the wrapper keeps what there is without looking at the directory."""
     with stage.running(*arguments(stage, dataset, out(stage), write(stage, *SIZES))) as run:

@@ -159,6 +159,7 @@ def test_what_many_ranks_append_in_turn_is_all_there(job: Job) -> None:
     job.wait_for_placed("log", expected.encode())
 
 
+@pytest.mark.soak
 def test_many_small_files_of_all_ranks(job: Job) -> None:
     text = "[write(f'm{n % 5}/r{rank}-{n}', n * 37) for n in range(40)] and None"
     assert job.all(text) == [None] * job.size

@@ -27,7 +27,8 @@ echo "rank $FANSTORE_RANK: $(ls /proc/$daemon/fd | wc -l) descriptors," \\
 """
 
 
-@pytest.mark.parametrize("world_size", [6, pytest.param(64, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("world_size", [6, 64])
+@pytest.mark.soak
 def test_many_ranks_start_serve_and_end(tmp_path: Path, world_size: int) -> None:
     stage = make_rank_stage(tmp_path, world_size)
     files = {f"f{n:03}": os.urandom(FILE_BYTES) for n in range(FILES)}

@@ -64,14 +64,8 @@ def asked(ranks: Ranks, rank: int) -> int:
     return int(ranks.status(rank)["counters"].get("remote_opens", 0))
 
 
-@pytest.mark.parametrize(
-    ("world_size", "codec"),
-    [
-        pytest.param(2, "store", marks=pytest.mark.soak),
-        pytest.param(2, "lz4", marks=pytest.mark.soak),
-        (4, "zstd"),
-    ],
-)
+@pytest.mark.parametrize(("world_size", "codec"), [(2, "store"), (2, "lz4"), (4, "zstd")])
+@pytest.mark.soak
 def test_every_rank_reads_every_file(stage: RankStage, world_size: int, codec: str) -> None:
     dataset, snapshot = packed(stage, codec)
     tasks: dict[str, Any] = {"crowd": [str(snapshot), 2], "note": ["end"]}

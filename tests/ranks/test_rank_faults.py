@@ -97,7 +97,8 @@ def test_another_replica_serves_what_a_lost_rank_did(shared: Ranks) -> None:
 WHOLE_RANK = ("daemon", "wrapper", "command")
 
 
-@pytest.mark.parametrize("what", sampled([("daemon",), WHOLE_RANK], [WHOLE_RANK]))
+@pytest.mark.parametrize("what", [("daemon",), WHOLE_RANK])
+@pytest.mark.soak
 def test_killed_in_the_middle_of_replies(shared: Ranks, what: tuple[str, ...]) -> None:
     """Three processes a rank read without a pause while a rank goes."""
     with shared.running(SIZE, reader("churn")) as run:

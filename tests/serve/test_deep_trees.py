@@ -55,6 +55,7 @@ def test_a_deep_source_is_packed_verified_extracted_and_read(stage: Stage, depth
     assert "changed" not in done.stderr
 
 
+@pytest.mark.soak
 def test_a_job_that_goes_deep_leaves_nothing_that_stops_the_next(stage: Stage) -> None:
     dataset, outputs = stage.dataset(), stage.path / "out"
     options = ("--output-dir", str(outputs))

@@ -173,6 +173,7 @@ def test_an_index_that_rotted_is_brought_anew(stage: Stage) -> None:
     assert found == [expected(stage)] * 2
 
 
+@pytest.mark.soak
 @needs_ranks
 def test_other_ranks_get_nothing_that_rotted(tmp_path: Path) -> None:
     stage = make_rank_stage(tmp_path)

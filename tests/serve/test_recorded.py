@@ -72,6 +72,7 @@ def test_epochs_in_the_same_order(stage: Stage, workers: int) -> None:
     assert "(as it read before)" in found and "wrong" not in found
 
 
+@pytest.mark.soak
 def test_orders_that_never_come_again_are_not_followed(stage: Stage) -> None:
     code = """
     for epoch in range(3):

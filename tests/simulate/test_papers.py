@@ -129,6 +129,7 @@ def environment() -> dict[tuple[int, int], PolicyOutcome]:
     }
 
 
+@pytest.mark.soak
 def test_environment_storage_of_one_kind_makes_up_for_the_other() -> None:
     found = environment()
     shared = {sizes: each.source_shares["shared"] for sizes, each in found.items()}

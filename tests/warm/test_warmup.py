@@ -156,6 +156,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.soak
 def test_mistakes_bring_nothing(stage: Stage) -> None:
     where = {"mount": str(stage.mount), "path": str(stage.path)}
     with serving(stage, "--stage", "lazy"):
@@ -251,6 +252,7 @@ def test_a_daemon_bears_any_request(stage: Stage) -> None:
         assert ask(job, odd_ones, Keeping).number > 0
 
 
+@pytest.mark.soak
 @needs_ranks
 def test_each_rank_warms_up_its_own_node(tmp_path: Path) -> None:
     """What others have comes to a rank's cache; of its own part it keeps what another rank did not

@@ -206,6 +206,7 @@ def test_each_rank_of_a_host_has_a_port(ranks: Ranks, run: RankRun) -> None:
         assert connection.getresponse().status == 404
 
 
+@pytest.mark.soak
 def test_a_port_that_is_taken_ends_the_job_before_it_starts(ranks: Ranks) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = str(other.getsockname()[1])
