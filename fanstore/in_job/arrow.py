@@ -22,15 +22,12 @@ _SMALL_BYTES = 16 << 10  # so little is in memory after the first row
 
 
 def ranges_of(
-    data: Any,
-    dataset: Any,
-    attributes_of: Callable[[Any], dict[str, Any]],
-    length_of: Callable[[Any], int | None],
+    data: Any, dataset: Any, files: Any, length_of: Callable[[Any], int | None]
 ) -> dict[str, list[bytes]] | None:
     """Returns where the samples lie, as parts of an announcement: "paths" of the files, "ranges"
     (foresight/ranges.py), and "chosen", the rows that are the samples, unless all are. None if the
-    samples are no rows of Arrow files. data: the module torch.utils.data."""
-    table, chosen = _table_of(data, dataset, attributes_of, length_of, 0)
+    samples are no rows of Arrow files. data: the module torch.utils.data; files: files.py."""
+    table, chosen = _table_of(data, dataset, files, length_of, 0)
     if table is None:
         return None
     paths: dict[str, int] = {}
@@ -51,24 +48,25 @@ def ranges_of(
     return found if chosen is None else {**found, "chosen": [chosen.astype("q").tobytes()]}
 
 
-def _table_of(
-    data: Any, dataset: Any, attributes_of: Any, length_of: Any, depth: int
-) -> tuple[Any, Any]:
+def _table_of(data: Any, dataset: Any, files: Any, length_of: Any, depth: int) -> tuple[Any, Any]:
     """Returns the dataset of `datasets` of which another one reads one row for each sample, and the
     rows that are the samples (None: all); (None, None) if there is none."""
-    own, kind = attributes_of(dataset), type(dataset)
+    own, kind = files.attributes_of(dataset), type(dataset)
     if kind.__module__ == _MODULE:
         indices = own.get("_indices")
         return dataset, None if indices is None else indices.column(0).to_numpy()
     if depth > _NESTED_MAX:
         return None, None
     if issubclass(kind, data.Subset):
-        table, rows = _table_of(data, own.get("dataset"), attributes_of, length_of, depth + 1)
-        chosen = sys.modules["numpy"].asarray(own.get("indices", ()), "q")
-        return table, chosen if table is None or rows is None else rows[chosen]
+        table, rows = _table_of(data, own.get("dataset"), files, length_of, depth + 1)
+        chosen = own.get("indices", ())
+        if table is None or not files.is_plain(chosen):  # else code of the job would run
+            return None, None
+        chosen = sys.modules["numpy"].asarray(chosen, "q")
+        return table, chosen if rows is None else rows[chosen]
     for value in own.values():
         if type(value).__module__ == _MODULE and len(value) == length_of(dataset):
-            return _table_of(data, value, attributes_of, length_of, depth + 1)
+            return _table_of(data, value, files, length_of, depth + 1)
     return None, None
 
 

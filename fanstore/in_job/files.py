@@ -49,7 +49,7 @@ def _columns(
     kind, own = type(dataset), attributes_of(dataset)
     if issubclass(kind, data.Subset):
         inner, chosen = own.get("dataset"), own.get("indices", ())
-        if not _is_plain(chosen) or not len(chosen):
+        if not is_plain(chosen) or not len(chosen):
             return []
         most = int(chosen.max() if hasattr(chosen, "max") else max(chosen))
         found = _columns(data, inner, depth + 1, length_of, length_of(inner), most + 1)
@@ -77,7 +77,7 @@ def attributes_of(thing: Any) -> dict[str, Any]:
     return own if type(own) is dict else {}
 
 
-def _is_plain(thing: Any) -> bool:
+def is_plain(thing: Any) -> bool:
     """Returns whether a thing is a row whose class runs no code of the job."""
     kind = type(thing)
     if kind in (list, tuple, range):
@@ -89,7 +89,7 @@ def lengths_in(attributes: Any, least: int) -> list[int]:
     """Returns the lengths of the lists among some attributes that have `least` entries and more,
     the shortest first."""
     return sorted(
-        {len(each) for each in attributes.values() if _is_plain(each) and len(each) >= least}
+        {len(each) for each in attributes.values() if is_plain(each) and len(each) >= least}
     )
 
 

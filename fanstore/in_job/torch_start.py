@@ -108,7 +108,7 @@ def watch(teller: Any) -> None:
         return files.paths_of(data, dataset, lengths.of, least)
 
     def ranges_of(dataset: Any) -> Any:
-        return arrow.ranges_of(data, dataset, files.attributes_of, lengths.of)
+        return arrow.ranges_of(data, dataset, files, lengths.of)
 
     doubted = os.path.join(teller.directory, "doubted")
     tags = tags_part.Tags(note_sample, files_of, tellers.of_a_handler, doubted)

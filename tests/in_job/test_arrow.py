@@ -30,7 +30,7 @@ def texts() -> list[str]:
 
 def found(dataset: Any) -> list[set[bytes]]:
     """The bytes of each sample, by the announced ranges."""
-    parts = arrow.ranges_of(data, dataset, files.attributes_of, len)
+    parts = arrow.ranges_of(data, dataset, files, len)
     if parts is None:
         return []
     paths = b"".join(parts["paths"]).split(b"\0")
@@ -67,7 +67,7 @@ def test_rows_of_one_size(tmp_path: Path) -> None:
     whole.save_to_disk(tmp_path / "a", num_shards=2)
     dataset = datasets.load_from_disk(tmp_path / "a")
     assert found(dataset) == [{row.tobytes()} for row in rows]
-    parts = arrow.ranges_of(data, dataset, files.attributes_of, len)
+    parts = arrow.ranges_of(data, dataset, files, len)
     assert parts is not None and len(b"".join(parts["ranges"])) == 5 * 8 * 4  # one a batch
 
 
@@ -113,6 +113,18 @@ def test_selections_and_datasets_around_it(tmp_path: Path) -> None:
     assert found(Wrapper(data.Subset(dataset, some))) == []
     both = datasets.concatenate_datasets([dataset, dataset.select([1, 2])])
     assert found(both)[:ROWS] == whole
+
+
+def test_code_of_the_job_does_not_run(tmp_path: Path) -> None:
+    class Indices:
+        def __len__(self) -> int:
+            raise AssertionError
+
+        __getitem__ = __iter__ = __array__ = __len__
+
+    dataset = made(tmp_path / "a", text=texts())
+    assert found(data.Subset(dataset, Indices())) == []
+    assert found(data.Subset(data.TensorDataset(), Indices())) == []
 
 
 def test_what_lies_in_no_files(tmp_path: Path) -> None:
