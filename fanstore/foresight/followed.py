@@ -67,11 +67,9 @@ class FollowedEpoch:
         self.known = known
         self.follower = follower or Follower(by.samples if by else expected)
         self._by = by
-        # If no opens are followed: the expected files and pieces, sorted, with an end that is none;
-        # and how many opens were of these.
-        self._counted = np.array([NO_RECORD], np.uint64)
-        if self.follows != expected.mount:
-            self._counted = np.sort(np.append(self._counted, expected.records))
+        # If no opens are followed: the expected files and pieces of each part, and how many opens
+        # were of these.
+        self._counted = [self._sorted(expected.records)]
         self._read = 0
         self._sink = sink
         self._dropped = 0  # samples that the follower has dropped
@@ -90,9 +88,16 @@ class FollowedEpoch:
 
     def count(self, opened: Records) -> None:
         """Counts opens of the mount, if the reader is not followed by them."""
-        if not self.follower.broken:
-            found = self._counted[np.searchsorted(self._counted, opened)]
-            self._read += int((found == opened).sum())
+        found = np.zeros(len(opened), bool)
+        for expected in [] if self.follower.broken else self._counted:
+            found |= expected[np.searchsorted(expected, opened)] == opened
+        self._read += int(found.sum())
+
+    def _sorted(self, records: Records) -> Records:
+        """Returns what `count` looks opens up in: sorted, with a last one that is no open, so that
+        nothing is searched beyond the end. Nothing but that if opens are followed."""
+        some = records if self.follows != self.expected.mount else records[:0]
+        return np.sort(np.append(some, np.uint64(NO_RECORD)))
 
     @property
     def token(self) -> int:
@@ -120,8 +125,7 @@ class FollowedEpoch:
         if by is not None and self._by is not None:
             ends = np.append(self._by.ends, by.ends + self._end)
             self._by = replace(self._by, ends=ends)
-        if self.follows != self.expected.mount:
-            self._counted = np.sort(np.append(self._counted, records))
+        self._counted.append(self._sorted(records))
         behind = self._pieces[-1][0] if self._pieces else 0
         self._dropped += self.follower.extend(more.records, more.batch)
         token = self._sink.begin(Expected(self.expected.mount, records), behind)
@@ -160,6 +164,7 @@ class FollowedEpoch:
         position, read = self._position(), self._reads_of(self._dropped + self.follower.read)
         while len(self._pieces) > 1 and self._pieces[0][2] <= position:
             self._sink.end(self._pieces.pop(0)[0])
+            self._counted.pop(0)
         token, begin, end = self._pieces[0]
         read = min(read, end) - begin
         if read > 0:  # otherwise the wait for the first read would count in the pace

@@ -38,6 +38,7 @@ Opened = tuple[frozenset[int], dict[int, "NDArray[np.uint64]"]]
 Find = Callable[[Any, int], list[tuple[int, "NDArray[np.uint64]"]]]
 Files = list[tuple[int, "NDArray[np.uint64]"]]  # the record ids of all samples, by mount
 
+_ENTRIES_MAX = 1 << 25  # files and pieces of chosen samples
 _FILES_PARTS = ("paths", "ranges", "chosen")  # the parts of a message about a dataset's files
 
 
@@ -98,7 +99,9 @@ class Loaders:
         else:
             self._begin(key, said, order, parts, files)
             self._begun += not known_otherwise
-        for epoch in self._epochs[key]:
+        # To find ranges, the code in the job has just opened files of the order.
+        has_begun = said.name is not None or "ranges" not in said.parts
+        for epoch in self._epochs[key] if has_begun else ():
             self._catch_up(said.pid, epoch)
         self._unclaimed = [each for each in self._unclaimed if said.pid not in each[0]]
 
@@ -140,9 +143,10 @@ class Loaders:
     ) -> list[tuple[Expected, BySamples | None]]:
         """Returns the reads of a loader in each mount, and how to follow it if it reads parts of
         files."""
+        opens_each = said.name is None and "ranges" in said.parts and len(order) > 0
         return [
             self._by_ranges(said, expected, records)
-            if said.name is None and "ranges" in said.parts and len(expected.records) == len(order)
+            if opens_each and len(expected.records) == len(order)
             else (expected, self._by_samples(said, expected, order, records))
             for expected, (_, records) in zip(_expected(said, order, files), files, strict=True)
         ]
@@ -154,7 +158,8 @@ class Loaders:
         files."""
         if said.name is None or not self._learnt.has_pieces(expected.mount, records):
             return None
-        counts = np.append((records != NO_RECORD).sum(axis=1), 0)
+        rows = records[np.minimum(order, len(records) - 1)]
+        counts = (rows != NO_RECORD).sum(axis=1) * (order < len(records))
         drawn = replace(
             expected,
             mount=samples_of(said.name.number),
@@ -163,7 +168,7 @@ class Loaders:
         )
         # some datasets read a batch at once
         under_way = max(1, drawn.workers) * drawn.batch
-        return BySamples(drawn, np.cumsum(counts[np.minimum(order, len(records))]), under_way)
+        return BySamples(drawn, np.cumsum(counts), under_way)
 
     def _by_ranges(
         self, said: Announcement, expected: Expected, records: Records
@@ -193,8 +198,9 @@ class Loaders:
         if said.name is not None and "ranges" in said.parts:
             # such datasets map their files
             files = self._learnt.files_of_ranges(found, said.parts["ranges"], AROUND_BYTES)
-            chosen = np.frombuffer(said.parts.get("chosen", b""), np.int64)
-            files = [(mount, _picked(rows, chosen)) for mount, rows in files]
+            if "chosen" in said.parts:
+                chosen = np.frombuffer(said.parts["chosen"], np.int64)
+                files = [(mount, _picked(rows, chosen)) for mount, rows in files]
         else:
             files = [(mount, ids.reshape(-1, said.files_per_sample)) for mount, ids in found]
         self._files[said.pid, said.dataset] = files
@@ -325,10 +331,10 @@ class Loaders:
 
 
 def _picked(rows: Records, chosen: NDArray[np.int64]) -> Records:
-    """Returns the chosen rows, with NO_RECORD for those that do not exist; all of them if none is
-    chosen."""
-    if not len(chosen):
-        return rows
+    """Returns the chosen rows, with NO_RECORD for those that do not exist. Raises ValueError if
+    they would be too large."""
+    if len(chosen) * rows.shape[1] > _ENTRIES_MAX:
+        raise ValueError("its samples have too many pieces")
     found = np.full((len(chosen), rows.shape[1]), NO_RECORD, np.uint64)
     there = (chosen >= 0) & (chosen < len(rows))
     found[there] = rows[chosen[there]]

@@ -25,6 +25,7 @@ _RANGE = np.dtype([(name, "<i8") for name in ("file", "first", "count", "begin",
 AROUND_BYTES = 32 << 10
 _BYTES_MAX = 1 << 60
 _PIECES_MAX = 1 << 24
+SAMPLES_MAX = 1 << 27  # the most samples of a dataset
 
 
 def pieces_of(
@@ -38,9 +39,13 @@ def pieces_of(
     files, counts, begins, ends = (table[name] for name in ("file", "count", "begin", "end"))
     is_valid = (files >= 0) & (files < len(records)) & (table["first"] >= 0) & (counts > 0)
     is_valid &= (counts <= _PIECES_MAX) & (begins >= 0) & (begins <= ends) & (ends < _BYTES_MAX)
+    is_valid &= table["first"] <= SAMPLES_MAX - np.minimum(counts, SAMPLES_MAX)
     if not is_valid.all():
         raise ValueError("the ranges of samples are not valid")
     firsts, lengths = (each.astype(np.int64) for each in pieces.places(records[files]))
+    of_each = 1 + ((ends - begins) / counts + 2 * around_bytes) / lib.FAN_PIECE_BYTES
+    if (counts * of_each)[lengths > 0].sum() > _PIECES_MAX:  # so many at least, and a little more
+        raise ValueError("the samples of its dataset have too many pieces")
     samples, which = _spread(table["first"], np.where(lengths > 0, counts, 0))
     step = ((ends - begins) / counts)[which]
     place = begins[which] + (samples - table["first"][which]) * step
@@ -54,8 +59,6 @@ def pieces_of(
 
 def _spread(firsts: Ids, counts: Ids) -> tuple[Ids, Ids]:
     """Returns counts[i] successive numbers from firsts[i] on, for all i, and the i of each."""
-    total = int(counts.sum(dtype=np.float64))
-    if total > _PIECES_MAX:
-        raise ValueError("the samples of its dataset have too many pieces")
+    total = int(counts.sum())
     which = np.repeat(np.arange(len(counts)), counts)
     return firsts[which] + np.arange(total) - (np.cumsum(counts) - counts)[which], which

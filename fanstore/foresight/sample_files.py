@@ -13,7 +13,7 @@ from fanstore.arrays import np
 from fanstore.dataset import NO_RECORD
 from fanstore.foresight.announcement import Name
 from fanstore.foresight.between import has_pieces, with_guesses
-from fanstore.foresight.ranges import pieces_of
+from fanstore.foresight.ranges import SAMPLES_MAX, pieces_of
 from fanstore.node.opens import READ
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from fanstore.node.opens import Reads
 
 
-SAMPLES_MAX = 1 << 27  # the most samples of a dataset
 # The most files of a sample in one mount, and the most entries of rows if there are so many.
 _FILES_MAX, _FILES_LEAST, _ENTRIES_MAX = 1024, 64, 1 << 24
 # Limits of rows, most of which are empty if samples are far apart.
@@ -85,13 +84,14 @@ class SampleFiles:
         is_piece = pairs[:, 1] & _RECORD_MASK >= self._firsts[pairs[:, 1] >> _MOUNT_SHIFT]
         self._pairs = pairs[is_piece | (times == readings[np.searchsorted(read, pairs[:, 0])])]
 
-    def by_mount(self) -> list[tuple[int, NDArray[np.uint64]]]:
+    def by_mount(self, least: int = _FILES_LEAST) -> list[tuple[int, NDArray[np.uint64]]]:
         """Returns, by mount, the record ids of the samples up to the last one that is known, one
-        row for each, with NO_RECORD if a sample has fewer files than others, or is unknown."""
+        row for each, with NO_RECORD if a sample has fewer files than others, or is unknown. least:
+        so many files of a sample are in rows, however many samples there are."""
         count = _ROWS_MIN + _ROWS_PER_PAIR * len(self._pairs)
         pairs = self._pairs[self._pairs[:, 0] < count]
         mounts = pairs[:, 1] >> _MOUNT_SHIFT
-        return [(int(mount), _rows(pairs[mounts == mount])) for mount in _distinct(mounts)]
+        return [(int(mount), _rows(pairs[mounts == mount], least)) for mount in _distinct(mounts)]
 
     def take(self, mount: int, rows: NDArray[np.uint64]) -> None:
         """Adds the files that an earlier job learnt, in the form that `by_mount` returns."""
@@ -107,12 +107,12 @@ def _distinct(numbers: Ids) -> Ids:
     return numbers[np.diff(numbers, prepend=-1) > 0]
 
 
-def _rows(pairs: NDArray[np.int64]) -> NDArray[np.uint64]:
+def _rows(pairs: NDArray[np.int64], least: int) -> NDArray[np.uint64]:
     """Returns the record ids of sorted pairs, one row for each sample."""
     count = int(pairs[-1, 0]) + 1
     _, first, lengths = np.unique(pairs[:, 0], return_index=True, return_counts=True)
     place = np.arange(len(pairs)) - np.repeat(first, lengths)
-    most = max(_FILES_LEAST, min(_FILES_MAX, _ENTRIES_MAX // count))
+    most = max(least, min(_FILES_MAX, _ENTRIES_MAX // count))
     pairs, place = pairs[place < most], place[place < most]
     rows = np.full((count, int(place.max(initial=0)) + 1), NO_RECORD, np.uint64)
     rows[pairs[:, 0], place] = (pairs[:, 1] & _RECORD_MASK).astype(np.uint64)
@@ -227,7 +227,7 @@ class Learnt:
         for mount, ids in files:
             rows, numbers = pieces_of(ranges, ids, self._packed[mount].pieces, around_bytes)
             keys.append(rows << _SAMPLE_SHIFT | mount << _MOUNT_SHIFT | numbers.astype(np.int64))
-        return SampleFiles(self._firsts).fill_up(_distinct(np.concatenate(keys))).by_mount()
+        return SampleFiles(self._firsts).fill_up(_distinct(np.concatenate(keys))).by_mount(1)
 
     def has_pieces(self, mount: int, rows: Rows) -> bool:
         """Returns whether some of the files of samples are pieces of files."""

@@ -19,6 +19,7 @@ _MODULE = "datasets.arrow_dataset"
 _NESTED_MAX = 4
 _TIME_MAX_S = 2.0  # the lengths of rows may have to be read from the files
 _SMALL_BYTES = 16 << 10  # so little is in memory after the first row
+_WORDS_MAX = 5 * 3 << 20  # of five words for each range: the daemon takes no more
 
 
 def ranges_of(
@@ -30,21 +31,22 @@ def ranges_of(
     table, chosen = _table_of(data, dataset, files, length_of, 0)
     if table is None:
         return None
+    np = sys.modules["numpy"]
     paths: dict[str, int] = {}
     ranges = array.array("q")
     maps, until_s = _Maps(), time.monotonic() + _TIME_MAX_S
     for path, first, column in _columns(table):
         for chunk in column.chunks:
-            if time.monotonic() > until_s:
+            if time.monotonic() > until_s or len(ranges) > _WORDS_MAX:
                 break
-            rows = sys.modules["numpy"].arange(chunk.offset, chunk.offset + len(chunk) + 1)
-            for ends in _ends(chunk.type, iter(chunk.buffers()), rows) if len(chunk) else ():
-                number = paths.setdefault(path, len(paths))
-                _add(ranges, number, first, ends - maps.start_of(int(ends[0])))
+            for ends in _ends(chunk, np.arange(len(chunk) + 1)) if len(chunk) else ():
+                begin = maps.begin_of(int(ends[0]), int(ends[-1]))
+                if begin is not None and ends[-1] - ends[0] > _SMALL_BYTES:
+                    _add(ranges, paths.setdefault(path, len(paths)), first, ends - begin)
             first += len(chunk)
-    found = {"paths": [os.fsencode(f"{path}\0") for path in paths], "ranges": [ranges.tobytes()]}
     if not ranges:
         return None
+    found = {"paths": [os.fsencode(f"{path}\0") for path in paths], "ranges": [ranges.tobytes()]}
     return found if chosen is None else {**found, "chosen": [chosen.astype("q").tobytes()]}
 
 
@@ -84,37 +86,37 @@ def _columns(dataset: Any) -> Iterator[tuple[str, int, Any]]:
         first += side_by_side[0].num_rows
 
 
-def _ends(kind: Any, buffers: Iterator[Any], at: Any) -> Iterator[Any]:
-    """Yields, for each buffer with values, the addresses at which the rows begin, and of the end.
-    Stops at a type that it does not know. kind: an array's type; buffers: of the array and of those
-    within it, in the order of the Arrow columnar format; at: the places of the rows in it, and the
-    end."""
-    np, types = sys.modules["numpy"], sys.modules["pyarrow"].types
-    kind = getattr(kind, "storage_type", kind)  # of an extension type
-    next(buffers)  # which values are missing: a bit for each, so their pages stay in memory
+def _ends(values: Any, at: Any) -> Iterator[Any]:
+    """Yields, for each buffer with values of an array, the addresses at which its rows begin, and
+    of the end. Passes over types that it does not know. at: the places of the rows in the array,
+    and the end. (Bits for missing values and offsets are small, so their pages stay in memory.)"""
+    types = sys.modules["pyarrow"].types
+    values = getattr(values, "storage", values)  # of an extension type
+    kind, buffers, placed = values.type, values.buffers(), at + values.offset
     if types.is_struct(kind):
         for number in range(kind.num_fields):
-            yield from _ends(kind.field(number).type, buffers, at)
-        return
-    short = types.is_list(kind), types.is_string(kind), types.is_binary(kind)
-    large = types.is_large_list(kind), types.is_large_string(kind), types.is_large_binary(kind)
-    if any(short + large):
-        at = np.frombuffer(next(buffers), "i8" if any(large) else "i4")[at].astype("i8")
-    if types.is_fixed_size_list(kind):
-        yield from _ends(kind.value_type, buffers, at * kind.list_size)
-    elif short[0] or large[0]:
-        yield from _ends(kind.value_type, buffers, at)
-    elif any(short + large):
-        yield at + next(buffers).address
+            yield from _ends(values.field(number), at)  # which begins where the struct begins
+    elif types.is_fixed_size_list(kind):
+        yield from _ends(values.values, placed * kind.list_size)
+    elif types.is_list(kind):
+        yield from _ends(values.values, _offsets(buffers[1], "i4", placed))
+    elif types.is_large_list(kind):
+        yield from _ends(values.values, _offsets(buffers[1], "i8", placed))
+    elif types.is_string(kind) or types.is_binary(kind):
+        yield _offsets(buffers[1], "i4", placed) + buffers[2].address
+    elif types.is_large_string(kind) or types.is_large_binary(kind):
+        yield _offsets(buffers[1], "i8", placed) + buffers[2].address
     elif types.is_primitive(kind) or types.is_fixed_size_binary(kind):
-        yield at * kind.bit_width // 8 + next(buffers).address
+        yield placed * kind.bit_width // 8 + buffers[1].address
+
+
+def _offsets(buffer: Any, width: str, at: Any) -> Any:
+    return sys.modules["numpy"].frombuffer(buffer, width)[at].astype("i8")
 
 
 def _add(ranges: Any, path: int, first: int, ends: Any) -> None:
     """Adds the ranges of successive rows of a file: one for all if they are of the same size."""
     np, rows = sys.modules["numpy"], len(ends) - 1
-    if ends[-1] - ends[0] <= _SMALL_BYTES:
-        return
     if (np.diff(ends) == ends[1] - ends[0]).all():
         ranges.frombytes(np.array([path, first, rows, ends[0], ends[-1]], "q").tobytes())
         return
@@ -123,13 +125,21 @@ def _add(ranges: Any, path: int, first: int, ends: Any) -> None:
 
 
 class _Maps:
-    """The mappings of this process. Arrow maps a file as a whole, so a mapping begins where the
-    file begins."""
+    """The mappings of files in this process. Arrow maps a file as a whole, so a mapping begins
+    where the file begins."""
 
     def __init__(self) -> None:
+        self._maps: list[tuple[int, int]] = []
         with open("/proc/self/maps", "rb") as stream:
-            self._starts = [int(line.partition(b"-")[0], 16) for line in stream]
+            for line in stream:
+                bounds, _, _, _, inode = line.split(None, 5)[:5]
+                begin, _, end = bounds.partition(b"-")
+                if inode != b"0":
+                    self._maps.append((int(begin, 16), int(end, 16)))
 
-    def start_of(self, address: int) -> int:
-        """Returns the address at which the mapping with an address begins."""
-        return self._starts[bisect.bisect_right(self._starts, address) - 1]
+    def begin_of(self, first: int, last: int) -> int | None:
+        """Returns the address at which the mapping with two addresses begins; None if none has
+        both, because they are in other memory: a column may have been converted."""
+        at = bisect.bisect_right(self._maps, (first, sys.maxsize)) - 1
+        begin, end = self._maps[at] if at >= 0 else (0, 0)
+        return begin if begin <= first <= last <= end else None

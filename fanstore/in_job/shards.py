@@ -15,17 +15,18 @@ import types
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 
 class Coming(NamedTuple):
     """Shards that will be opened. paths: of all shards; numbers: of those that will be opened, in
-    order; ranges: the part of a shard that is read at each open (foresight/ranges.py), if known."""
+    order; ranges: reads from shards which part of one is read at each open (foresight/ranges.py),
+    if that can be known."""
 
     paths: list[str]
     numbers: array.array[int]
-    ranges: array.array[int] = array.array("q")
+    ranges: Callable[[], array.array[int]] | None = None
 
 
 _OPENERS = ("StreamingOpen", "tarfile_samples")  # steps of webdataset that open shards
@@ -67,9 +68,10 @@ def _of_streaming(dataset: Any, _: bool) -> Coming | None:
         os.path.join(shard.dirname, shard.split, shard.raw_data.basename)
         for shard in dataset["shards"]
     ]
-    ranges = array.array("q")
+    ranges = None
     if all(type(shard).__name__ == "MDSReader" for shard in dataset["shards"]):
-        ranges = _of_mds(paths, dataset["shards"], shards, left - firsts[shards])
+        places = left - firsts[shards]
+        ranges = functools.partial(_of_mds, paths, dataset["shards"], shards, places)
     return Coming(paths, array.array("q", shards.tolist()), ranges)
 
 
@@ -84,9 +86,12 @@ def _of_mds(paths: list[str], readers: Any, shards: Any, places: Any) -> array.a
         shard = int(shards[group[0]])
         if time.monotonic() > until_s:
             break
-        with open(paths[shard], "rb", 0) as file:
-            # the number of samples, where each begins, and the end of the last one
-            head = np.frombuffer(file.read(4 * (readers[shard].samples + 2)), "<u4")
+        try:
+            with open(paths[shard], "rb", 0) as file:
+                # the number of samples, where each begins, and the end of the last one
+                head = np.frombuffer(file.read(4 * (readers[shard].samples + 2)), "<u4")
+        except OSError:  # it has not come from its bucket yet
+            continue
         at, one = places[group], np.ones(len(group))
         at += 1
         for begins, ends in ((head[at], head[at + 1]), (4 * at, 4 * at + 8)):  # both are read

@@ -118,7 +118,8 @@ class Streams:
         found = self._shards.coming(self._rows, things)
         if found is None or not self._files.is_ours(found.paths[found.numbers[0]]):
             return None, None
-        return _SHARDS, (self._files.Picked(found.paths, found.numbers), None, "", found.ranges)
+        ranges = found.ranges() if found.ranges is not None else None
+        return _SHARDS, (self._files.Picked(found.paths, found.numbers), None, "", ranges)
 
     def _parts(
         self, values: Any, member: int | None, root: str, ranges: Any = None

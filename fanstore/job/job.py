@@ -252,19 +252,19 @@ class NodeJob:
         )
 
     def _is_crowded(self, ranks: int) -> bool:
-        """Returns whether the packs of so many ranks on this node may not fit into its memory. Half
-        of that is the programs'. Where they fit, it is best that the kernel reads much at once."""
-        here = {int(_native.lib.FAN_PLACE_STAGED), int(_native.lib.FAN_PLACE_PARTIAL)}
-        staged_bytes = sum(
-            item.dataset.pack_info(pack).file_bytes
-            for item in self.served
-            for pack, place in enumerate(item.staging.places)
-            if place.state in here
-        )
-        return (
-            not self.plan.local.in_memory
-            and staged_bytes * ranks > self.plan.budget.available_bytes // 2
-        )
+        """Returns whether what is on the local disk may not fit into the memory of this node, on
+        which so many ranks run. Half of that is the programs'. Where it fits, it is best that the
+        kernel reads much at once."""
+        here_bytes = 0
+        for item in self.served:
+            for pack, place in enumerate(item.staging.places):
+                if place.state == _native.lib.FAN_PLACE_STAGED:
+                    here_bytes += item.dataset.pack_info(pack).file_bytes
+            shares = item.staging.shares
+            if shares is not None:
+                here_bytes += shares.kept_bytes[self.world.rank] + shares.copy_bytes
+        limit_bytes = self.plan.budget.available_bytes // 2
+        return not self.plan.local.in_memory and here_bytes * ranks > limit_bytes
 
     def serve(self) -> None:
         """Begins to answer the other ranks, if there are any, and to fetch data that is not on the

@@ -14,6 +14,7 @@ from fanstore.in_job import arrow, files
 
 data = pytest.importorskip("torch.utils.data")
 datasets = pytest.importorskip("datasets")
+pyarrow = pytest.importorskip("pyarrow")
 
 ROWS = 3000  # of which 1,000 are in a batch of the file
 
@@ -43,7 +44,7 @@ def found(dataset: Any) -> list[set[bytes]]:
         for n in range(count):
             rows[int(first + n)].add(content[file][begin + n * size : begin + (n + 1) * size])
     chosen = np.frombuffer(b"".join(parts.get("chosen", [])), "q").tolist()
-    return [rows[row] for row in chosen or range(ROWS)]
+    return [rows[row] for row in chosen or range(len(dataset))]
 
 
 def test_texts_and_lists(tmp_path: Path) -> None:
@@ -89,6 +90,22 @@ def test_values_in_members(tmp_path: Path) -> None:
         {image["bytes"], np.array([n, n + 1, n + 2, *[n] * 5], "q").tobytes(), arrays[n].tobytes()}
         for n, image in enumerate(images)
     ]
+
+
+def test_columns_that_are_made_of_others(tmp_path: Path) -> None:
+    """Of these some lie in the files, and others in the memory of the process."""
+    content = [os.urandom(350 + n % 40) for n in range(ROWS)]
+    ints = [list(range(n % 50, 60)) for n in range(ROWS)]
+    dataset = made(tmp_path / "a", image=content, ints=ints, none=[[]] * ROWS, text=texts())
+    part = dataset.select(range(500, 2500)).cast_column("image", datasets.Image(decode=False))
+    rows = [{content[n], text.encode()} for n, text in enumerate(texts())][500:2500]
+    assert found(part) == [
+        row | {np.array(ints[500 + n], "q").tobytes()} for n, row in enumerate(rows)
+    ]
+    schema = part.data.schema
+    shorter = pyarrow.field("ints", pyarrow.list_(pyarrow.int32()))
+    part._data = part.data.cast(schema.set(schema.get_field_index("ints"), shorter))
+    assert found(part) == rows
 
 
 def test_selections_and_datasets_around_it(tmp_path: Path) -> None:

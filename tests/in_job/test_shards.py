@@ -171,7 +171,8 @@ def test_ranges_of_mds(tmp_path: Path) -> None:
     assert found is not None
     content = {number: Path(path).read_bytes() for number, path in enumerate(found.paths)}
     parts: dict[int, list[bytes]] = {}
-    table = np.array(found.ranges).reshape(-1, 5)
+    assert found.ranges is not None
+    table = np.array(found.ranges()).reshape(-1, 5)
     for shard, sample, count, begin, end in table.tolist():
         assert count == 1 and shard == found.numbers[sample]
         parts.setdefault(sample, []).append(content[shard][begin:end])

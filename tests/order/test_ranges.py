@@ -77,6 +77,7 @@ def test_small_and_missing_files_have_no_pieces() -> None:
     [
         (1, 0, 1, 0, 5), (-1, 0, 1, 0, 5), (0, -1, 1, 0, 5), (0, 0, 0, 0, 5), (0, 0, -1, 0, 5),
         (0, 0, 1, -1, 5), (0, 0, 1, 6, 5), (0, 0, 1, 0, 1 << 62), (0, 0, 1 << 40, 0, 5),
+        (0, 1 << 27, 1, 0, 5), (0, 1 << 62, 1, 0, 5),
     ],
 )  # fmt: skip
 def test_ranges_that_are_not_valid(row: tuple[int, int, int, int, int]) -> None:

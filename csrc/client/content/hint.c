@@ -40,11 +40,12 @@ static struct range stored_range(const struct fan_record *record, int64_t offset
                                             : guess(record, from, to);
 }
 
+/* Makes the kernel begin to read the pages of a mapped pack that are not in memory. */
 static void hint_mapped(const char *data, struct range range)
 {
-    const char *at = data + range.offset;
-    size_t before = (uintptr_t)at % fan_page_bytes();
-    fan_sys_begin_reading(at - before, before + range.bytes);
+    uintptr_t at = (uintptr_t)data + range.offset;
+    size_t before = at % fan_page_bytes();
+    FAN_SYS(madvise, at - before, before + range.bytes, MADV_WILLNEED);
 }
 
 static void hint_unmapped(struct fan_file *file, enum fan_pack_copy copy, struct range range)

@@ -26,7 +26,8 @@ int fan_stored_read_unmapped(struct fan_file *file, char *to, uint64_t offset, u
     __attribute__((cold));
 
 /* Looks whether stored bytes of a mapped pack are in memory. If not, makes the kernel begin to read
- * these and no others, and the thread's next read looks, too. */
+ * just these, or up to 1 MiB of a file that is read from start to end, and the thread's next read
+ * looks, too. */
 void fan_stored_look(const struct fan_file *file, uint64_t offset, uint64_t bytes)
     __attribute__((cold));
 
