@@ -6,10 +6,13 @@ the same, and how much of what came from other ranks had come before it was aske
     python tools/large/formats.py --python VENV/bin/python
     python tools/large/formats.py --python VENV/bin/python --ranks 2 --quick nanogpt hf-2
     python tools/large/formats.py --python VENV/bin/python --held
+    python tools/large/formats.py --python VENV/bin/python --held --slow 20M
 
 A reader's name may end with its number of workers. --python: an interpreter with torch, datasets,
 h5py, pyarrow, webdataset and mosaicml-streaming. --work keeps the files for the next call. --held
 holds the page cache of each rank to a third of the files; on the directory ranks share pages.
+--slow: both read through a slow file system (tools/slow) of this rate, with 1 ms a call; FanStore's
+epochs begin when all is staged.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +33,13 @@ from counts import Counts, added
 from page_cache import held
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "slow"))
+from slow import SlowTree, parse_rate  # noqa: E402
+
 FANSTORE = [sys.executable, "-m", "fanstore"]
 MIB = 1 << 20
 LIMIT_S = 900
+SLOW_S = 0.001  # of each call to the slow file system
 NAMES = (
     "nanogpt", "megatron", "megatron-2", "hf", "h5py", "parquet", "webdataset", "mds",
 )  # fmt: skip
@@ -53,6 +60,11 @@ class Trial:
         if not self.dataset.exists():
             self.make(kind)
 
+    def seen(self, path: Path) -> Path:
+        """Returns where programs find a path."""
+        slow: Path | None = self.options.mount
+        return path if slow is None else slow / path.relative_to(self.options.work)
+
     def make(self, kind: str) -> None:
         for path in (self.source, self.dataset):
             shutil.rmtree(path, ignore_errors=True)
@@ -60,6 +72,15 @@ class Trial:
         subprocess.run(list(map(str, made)), check=True, timeout=LIMIT_S, stdout=sys.stderr)
         packed = ["prepare", "--quiet", "--partitions", "2", self.source, self.dataset]
         subprocess.run([*FANSTORE, *map(str, packed)], check=True, timeout=LIMIT_S)
+
+    def slowed(self) -> AbstractContextManager[object]:
+        """Mounts what programs see, cold, if that is to be slow."""
+        options = self.options
+        if options.mount is None:
+            return nullcontext()
+        return SlowTree(
+            options.work, options.mount, latency_s=SLOW_S, total_bytes_per_s=options.slow
+        )
 
     def run(self, ranks: int, served: bool, holds: bool) -> list[Epoch]:
         """Runs the program on each rank, as in the first job with its dataset; returns its
@@ -70,7 +91,7 @@ class Trial:
             tempfile.TemporaryDirectory(prefix="run-", dir=options.work) as folder,
             held(ranks, options.size // 3) if holds else nullcontext(":") as enter,
         ):
-            command = self.served(Path(folder)) if served else self.program(self.source)
+            command = self.served(Path(folder)) if served else self.program(self.seen(self.source))
             as_rank = ["sh", "-c", f"{enter}; {AS_RANK}", "sh", *map(str, command)]
             many = [Path(sys.executable).with_name("mpiexec"), "-n", str(ranks)]
             done = subprocess.run(
@@ -100,7 +121,7 @@ class Trial:
         where = ["--mount", folder / "seen", "--output-dir", folder / "out", "--replicas", "1"]
         where += ["--local-dir", folder / "node-{rank}"]
         where += ["--cache-bytes", self.options.size // 3, *self.options.more.split()]
-        command = [*FANSTORE, "run", "--dataset", self.dataset, *where]
+        command = [*FANSTORE, "run", "--dataset", self.seen(self.dataset), *where]
         return [*command, "--", *self.program(folder / "seen")]
 
     def rows(self) -> Iterator[list[str]]:
@@ -193,6 +214,7 @@ def parse_arguments() -> argparse.Namespace:
         help="10^6 bytes that training uses in a second; 0: it takes no time",
     )  # fmt: skip
     parser.add_argument("--held", action="store_true", help="hold the page cache; needs root")
+    parser.add_argument("--slow", type=parse_rate, default=0, help="bytes in a second, such as 20M")
     parser.add_argument("--more", default="", help="more options of fanstore run")
     parser.add_argument("--work", type=Path, help="a directory for the files")
     parser.add_argument("--verbose", action="store_true", help="print what FanStore says")
@@ -208,11 +230,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="formats-") as folder:
         options.work = (options.work or Path(folder)).resolve()
         options.work.mkdir(exist_ok=True)
+        options.mount = Path(folder, "slow") if options.slow else None
         print("|", " | ".join(HEADER), "|")
         print("|", " | ".join(["---"] * len(HEADER)), "|", flush=True)
         for name in options.names:
-            for row in Trial(name, options).rows():
-                print("|", " | ".join(row), "|", flush=True)
+            trial = Trial(name, options)
+            with trial.slowed():
+                for row in trial.rows():
+                    print("|", " | ".join(row), "|", flush=True)
 
 
 if __name__ == "__main__":
