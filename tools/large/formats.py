@@ -96,13 +96,17 @@ class Trial:
             many = [Path(sys.executable).with_name("mpiexec"), "-n", str(ranks)]
             done = subprocess.run(
                 [*many * (ranks > 1), *as_rank], capture_output=True, text=True, timeout=LIMIT_S,
-                env=environment(ranks),
+                env={**environment(ranks), "XDG_CACHE_HOME": folder},
             )  # fmt: skip
         if options.verbose or done.returncode != 0:
             print(done.stderr, file=sys.stderr)
         if done.returncode != 0:
             raise SystemExit(f"{self.name}: exit code {done.returncode}")
-        told = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        told = [
+            json.loads(line)
+            for line in done.stdout.replace("}{", "}\n{").splitlines()
+            if line.startswith("{")
+        ]
         of_rank = [[each for each in told if each["rank"] == rank] for rank in range(ranks)]
         return [list(epoch) for epoch in zip(*of_rank, strict=True)]
 
