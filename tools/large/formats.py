@@ -102,11 +102,8 @@ class Trial:
             print(done.stderr, file=sys.stderr)
         if done.returncode != 0:
             raise SystemExit(f"{self.name}: exit code {done.returncode}")
-        told = [
-            json.loads(line)
-            for line in done.stdout.replace("}{", "}\n{").splitlines()
-            if line.startswith("{")
-        ]
+        lines = done.stdout.replace("}{", "}\n{").splitlines()  # mpiexec may join two
+        told = [json.loads(line) for line in lines if line.startswith("{")]
         of_rank = [[each for each in told if each["rank"] == rank] for rank in range(ranks)]
         return [list(epoch) for epoch in zip(*of_rank, strict=True)]
 
