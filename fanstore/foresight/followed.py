@@ -88,8 +88,10 @@ class FollowedEpoch:
 
     def count(self, opened: Records) -> None:
         """Counts opens of the mount, if the reader is not followed by them."""
+        if self.follower.broken or self.follows == self.expected.mount:
+            return
         found = np.zeros(len(opened), bool)
-        for expected in [] if self.follower.broken else self._counted:
+        for expected in self._counted:
             found |= expected[np.searchsorted(expected, opened)] == opened
         self._read += int(found.sum())
 

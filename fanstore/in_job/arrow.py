@@ -1,6 +1,6 @@
-"""Finds out where the samples of a dataset of Hugging Face `datasets` lie in its Arrow files. It
-reads a batch at once, from mapped files, so nobody could see which sample a page belongs to. See
-start.py."""
+"""Finds the bytes of each sample in the Arrow files of a dataset of Hugging Face's `datasets`. Such
+a dataset reads a batch at once, from mapped files, so nobody could see which sample a page belongs
+to. See start.py."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WORDS_MAX = 5 * 3 << 20  # of five words for each range: the daemon takes no mo
 def ranges_of(
     data: Any, dataset: Any, files: Any, length_of: Callable[[Any], int | None]
 ) -> dict[str, list[bytes]] | None:
-    """Returns where the samples lie, as parts of an announcement: "paths" of the files, "ranges"
+    """Returns the bytes of all samples, as parts of an announcement: "paths" of the files, "ranges"
     (foresight/ranges.py), and "chosen", the rows that are the samples, unless all are. None if the
     samples are no rows of Arrow files. data: the module torch.utils.data; files: files.py."""
     table, chosen = _table_of(data, dataset, files, length_of, 0)

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 class Coming(NamedTuple):
     """Shards that will be opened. paths: of all shards; numbers: of those that will be opened, in
-    order; ranges: reads from shards which part of one is read at each open (foresight/ranges.py),
-    if that can be known."""
+    order; ranges: returns the part of a shard that each of these opens reads, as in
+    foresight/ranges.py; None if that cannot be known."""
 
     paths: list[str]
     numbers: array.array[int]
@@ -92,8 +92,7 @@ def _of_mds(paths: list[str], readers: Any, shards: Any, places: Any) -> array.a
                 head = np.frombuffer(file.read(4 * (readers[shard].samples + 2)), "<u4")
         except OSError:  # it has not come from its bucket yet
             continue
-        at, one = places[group], np.ones(len(group))
-        at += 1
+        at, one = places[group] + 1, np.ones(len(group))
         for begins, ends in ((head[at], head[at + 1]), (4 * at, 4 * at + 8)):  # both are read
             rows = np.column_stack([one * shard, group, one, begins, ends])
             ranges.frombytes(rows.astype("q").tobytes())

@@ -1,4 +1,4 @@
-"""Where the samples of datasets of Hugging Face lie in their Arrow files."""
+"""The ranges that a job announces for samples in Arrow files have the bytes of these samples."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Where packs may not fit into memory, a read brings what it asks for from the disk, and not what
-the kernel would read around it."""
+"""If the packs may not fit into memory, a read brings only its own bytes from the disk; the kernel
+would bring many more around them."""
 
 from __future__ import annotations
 

@@ -31,6 +31,12 @@ static inline bool fan_entry_is_piece(uint64_t entry)
     return entry >> FAN_ENTRY_PIECE_SHIFT != 0;
 }
 
+/* Returns where the piece that an entry names begins in its file. */
+static inline uint64_t fan_entry_offset(uint64_t entry)
+{
+    return ((entry >> FAN_ENTRY_PIECE_SHIFT) - 1) * FAN_PIECE_BYTES;
+}
+
 /* Returns the word that stands for what an order reads of a block, like fan_cache_file for an
  * entry: its file or, for a part of the block, the piece in which that begins. */
 static inline uint64_t fan_entry_use(uint64_t file, uint64_t block, struct fan_piece part)

@@ -72,7 +72,7 @@ static struct target target_of(const struct fan_node *node, const struct fan_ord
 {
     const uint64_t most = FAN_PIECE_BYTES / FAN_CACHE_GRANULE_BYTES;
     uint64_t record = fan_entry_record(entry);
-    uint64_t first = ((entry >> FAN_ENTRY_PIECE_SHIFT) - 1) * most;
+    uint64_t first = fan_entry_offset(entry) / FAN_CACHE_GRANULE_BYTES;
     uint64_t granules = fan_cache_granules(
         fan_mount_record(&node->mounts.mounts[order->mount], record)->stored_size);
     uint64_t left = granules > first ? granules - first : 0;
@@ -325,7 +325,7 @@ static enum step bring_here(struct fan_node *node, struct fan_order *order,
     if (fan_entry_is_piece(entry)) {
         const struct fan_node_mount *mount = &node->mounts.mounts[order->mount];
         uint64_t stored = fan_mount_record(mount, request.record)->stored_size;
-        uint64_t at = ((entry >> FAN_ENTRY_PIECE_SHIFT) - 1) * FAN_PIECE_BYTES;
+        uint64_t at = fan_entry_offset(entry);
         uint64_t left = stored > at ? stored - at : 0;
         request.offset += at;
         request.bytes = left < FAN_PIECE_BYTES ? (uint32_t)left : FAN_PIECE_BYTES;
